@@ -24,6 +24,7 @@ from anyformer.describe import change_all
 from anyformer.files import write_text
 from anyformer.loading import load
 from anyformer.mesh import Mesh
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, train
 
@@ -76,7 +77,8 @@ def main() -> None:
         told(folder, watched(DeepTrial(depth, PROCESSES).run(folder / "text.txt"), folder))
         return
     large = DeepTrial(DEEP, PROCESSES).run(Path(__file__))
-    record: dict[str, object] = {"torch": torch.__version__, "parameters": large.architecture.cost().parameters}
+    parameters = large.architecture.folded_cost(Shape(source=1)).parameters
+    record: dict[str, object] = {"torch": torch.__version__, "parameters": parameters}
     record["foretold"] = foretold(large, PROCESSES)
     print(record, flush=True)
     with tempfile.TemporaryDirectory() as folder:

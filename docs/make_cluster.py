@@ -59,6 +59,18 @@ def process_memory() -> str:
     return "\n".join([said, "", *lines, ""])
 
 
+def deep_ranks() -> str:
+    """What eight processes that train a deep model hold."""
+    record = json.loads((RESULTS / "deep_ranks.json").read_text(encoding="utf-8"))
+    resident, grown = (max(each[name] for each in record["processes"]) / 1e9 for name in ("resident", "grown"))
+    return (
+        f"{len(record['processes'])} processes train {record['parameters'] / 1e9:.1f} B parameters in fp32 with AdamW, 84 layers of width "
+        f"768: the largest is {resident:.2f} GB,\nof which it grew by {grown:.2f}; {record['foretold'] / 1e9:.2f} were foretold, without "
+        f"what a tiny model as deep takes. With 4 such layers the weights are those of\none process to "
+        f"{record['difference']['largest']:.0e} (`python -m benchmarks.deep_ranks`, torch {record['torch']}).\n"
+    )
+
+
 def dispatching() -> str:
     """The bytes of both ways of experts, by number of processes."""
     record = json.loads((RESULTS / "dispatching.json").read_text(encoding="utf-8"))
@@ -110,6 +122,7 @@ def page() -> str:
         "equality": equality(other=False),
         "equality of other forms": equality(other=True),
         "exchanges": exchanges(),
+        "deep model": deep_ranks(),
         "dispatching": dispatching(),
         "process memory": process_memory(),
         "default run": default_run(),

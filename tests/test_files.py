@@ -100,3 +100,13 @@ def test_a_full_disk_under_safetensors_is_words(tmp_path):
 def test_a_directory_that_is_there_is_not_said_to_be_missing():
     with pytest.raises(PlaceError, match=r"^/proc/x: cannot be written: the file system takes no new files"):
         check_directory(Path("/proc/x"))
+
+
+def test_partial_files_of_one_path_are_never_the_same(tmp_path):
+    """Not even of writers with equal numbers of process and thread, as on two machines."""
+    path = tmp_path / "one.json"
+    with writing(path) as first, writing(path) as second:
+        assert first != second
+        first.write_text("first")
+        second.write_text("second")
+    assert (path.read_text(), list(tmp_path.iterdir())) == ("first", [path])

@@ -13,7 +13,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
-    {"files", "images", "mesh", "precision", "processor", "stores"},
+    {"files", "images", "mesh", "precision", "processor"},
+    {"stores"},
     {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},

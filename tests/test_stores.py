@@ -39,9 +39,12 @@ def test_bytes_come_back_whole_and_by_ranges(place):
         assert file.read(3) == content[:3]
         file.seek(1_000_000)
         assert file.read() == content[1_000_000:]
+    empty = stores.object_of(stores.joined(place, "two.bin"))
     assert stores.ranges(url, [(5, 9), (0, 0), (300, 1000)]) == [content[5:9], b"", content[300:1000]]
     assert stores.listed(place) == [url, stores.joined(place, "two.bin")]
     assert stores.listed(url) == [url]
+    assert stores.beneath(place) == stores.beneath(f"{place}/") == {"a/one.bin": stores.object_of(url), "two.bin": empty}
+    assert stores.beneath(url) == {"": stores.object_of(url)}
     assert (stores.size_of(url), stores.exists(place), stores.exists(url)) == (len(content), True, True)
 
 
@@ -94,3 +97,38 @@ def test_errors_within_a_read_name_the_object_too():
 def test_paths_are_no_urls(place):
     assert not stores.is_url(place)
     assert stores.is_url("s3://bucket/x")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sftp://user:hidden@host/data",
+        "sftp://user:1234hidden@host:22/data",
+        "sftp://user:1234@host/data",
+        "s3://name:hid/den@bucket/data",
+        "https://host/data?sv=1&sig=hidden",
+        "https://host/data?X-Amz-Signature=hidden",
+        "zip://one.txt::ftp://user:hidden@host/all.zip",
+    ],
+)
+def test_a_secret_in_a_url_is_refused_and_not_shown(url):
+    with pytest.raises(StoreError, match=r"\.\.\.: has a password or a token.*environment variables") as raised:
+        stores.check_no_secrets(url)
+    assert not any(secret in str(raised.value) for secret in ("hidden", "1234", "hid/den"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://bucket/a:b@c",
+        "hdfs://host:9000/data",
+        "sftp://user@host:22/data",
+        "abfs://container@account.dfs.core.windows.net/data",
+        "file:///tmp/a:b",
+        "sftp://[fe80:ab::1]/data",
+        "zip://one.txt::s3://bucket/all.zip",
+        "https://host/data?versionId=3&tokenizer=a",
+    ],
+)
+def test_urls_without_a_secret_pass(url):
+    stores.check_no_secrets(url)

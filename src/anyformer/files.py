@@ -8,10 +8,10 @@ import glob
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -95,8 +95,8 @@ def writing(path: Path) -> Iterator[Path]:
     Its suffix is that of `path`, since writers of pictures choose their format by it.
     """
     check_file(path)
-    writer = f"{os.getpid()}-{threading.get_native_id()}"  # threads of one process may write the same file
-    partial = path.with_name(f".{path.stem}.partial-{writer}{path.suffix}")
+    # Threads may write the same file, and so may machines that share a disk and have equal numbers of processes.
+    partial = path.with_name(f".{path.stem}.partial-{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
     try:
         with disk_errors(path):
             yield partial

@@ -120,7 +120,7 @@ def _loaded(
 
 def architecture_of(path: str | Path) -> Architecture:
     """The architecture of the model that `load` gives, of which nothing else is read."""
-    place = checkpoint.newest(Path(path))
+    place = checkpoint.newest(checkpoint.at_hand(str(path)))
     made = architecture(place)
     if not (place / checkpoint.MANIFEST).is_file():
         return made

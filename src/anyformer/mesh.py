@@ -21,6 +21,11 @@ def started() -> int:
     return int(os.environ.get("WORLD_SIZE", "").strip() or 1)
 
 
+def rank() -> int:
+    """The number of this process among them, from 0: RANK, which `torchrun` sets."""
+    return int(os.environ.get("RANK", "").strip() or 0) if started() > 1 else 0
+
+
 Schedule = Literal["1f1b", "zero_bubble"]
 
 

@@ -9,17 +9,24 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Literal, cast
 
 from anyformer.describe import UserError
+from anyformer.files import is_inside
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 BLOCK = 2**20
 """Bytes that are read or written at a time, at least."""
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _LIST = "https://filesystem-spec.readthedocs.io/en/latest/api.html#other-known-implementations"
-
+_SETTINGS = "https://filesystem-spec.readthedocs.io/en/latest/features.html#configuration"
+_SECRET = re.compile(
+    r"://[^/?#@:\[]*:(?!\d*(?:[/?#]|$))"
+    r"|[?&](?:[^=&]*(?:signature|token(?!i)|secret|passw|credential|(?:api|access|account).?key)[^=&]*|sig|key|auth|pwd)=",
+    re.IGNORECASE,
+)
+"""The text before a secret in a URL: `user:` of `user:password@host`, or the name of a query's field."""
 
 _MARKS = ("ETag", "etag", "md5Hash", "content_md5", "blob_id", "mtime", "LastModified", "last_modified", "updated", "created")
 """What stores call a digest of an object's content or, where they have none, the time of its last change."""
@@ -34,10 +41,14 @@ def is_url(place: str) -> bool:
     return _URL.match(place) is not None
 
 
-def holds_secrets(url: str) -> bool:
-    """Whether a URL has a password or a query, in which a key or a signature may be."""
-    user, at, _ = url.partition("://")[2].partition("/")[0].rpartition("@")
-    return "?" in url or (bool(at) and ":" in user)
+def check_no_secrets(url: str) -> None:
+    """Raise `StoreError`, which shows no secret, if a URL has a password or a token in it."""
+    for part in url.split("::"):  # of a chain, as `zip://name::s3://bucket/file`
+        if found := _SECRET.search(part):
+            raise StoreError(
+                f"{part[: found.end()]}...: has a password or a token, and URLs are printed and written into files; leave it "
+                f"out, and give it by the store's environment variables or fsspec's configuration ({_SETTINGS})"
+            )
 
 
 def joined(url: str, *names: str) -> str:
@@ -89,6 +100,20 @@ def ranges(url: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
         return [bytes(each) for each in found]
 
 
+def begin_of(url: str, count: int = -1) -> bytes | None:
+    """The first bytes of an object, all if `count` is negative; None if it is absent, or may not be read: some stores answer
+    so for what is absent."""
+    try:
+        if not exists(url):
+            return None
+        with opened(url) as file:
+            return file.read(count)
+    except StoreError as error:
+        if isinstance(error.__cause__, (IsADirectoryError, PermissionError)):
+            return None
+        raise
+
+
 def copied(url: str, path: Path) -> None:
     """Copy an object into a file of this machine."""
     with _told(url):
@@ -112,6 +137,18 @@ def objects(url: str) -> list[StoredObject]:
         found = sorted(system.find(path, detail=True).items())
     root = path.rstrip("/")
     return [_object(url if each == path else joined(url, each.removeprefix(root).lstrip("/")), info) for each, info in found]
+
+
+def beneath(url: str) -> dict[str, StoredObject]:
+    """All objects beneath a URL by their names relative to it, sorted by URL; an empty name, if the URL is that of an object.
+
+    `StoreError` for a name that leaves the folder, as `a/../../b`. The empty objects that stand for folders are left out.
+    """
+    names = {each.url.removeprefix(url.rstrip("/")).lstrip("/"): each for each in objects(url)}
+    for name, each in names.items():
+        if name and not is_inside(PurePosixPath(name).as_posix()):
+            raise StoreError(f"{each.url}: its name leads out of {url}; delete this object, or rename it")
+    return {name: each for name, each in names.items() if not name.endswith("/")}
 
 
 def object_of(url: str) -> StoredObject:

@@ -82,3 +82,9 @@ def test_the_command_shows_samples_and_prepares(tmp_path, monkeypatch):
     assert made.exit_code == 0
     assert "records" in made.output
     assert str(tmp_path / "cache") in made.output
+    monkeypatch.setattr("anyformer.training.held_out.corpus_together", None)  # nothing is made
+    refused = CliRunner().invoke(
+        app, ["data", "prepare", "gpt2", "--tiny", "--data", "copying", "--to", str(tmp_path / "copy")]
+    )
+    assert "there are no tokens to copy" in f"{refused.output}{refused.exception}"
+    assert not (tmp_path / "copy").exists()

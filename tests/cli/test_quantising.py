@@ -7,11 +7,12 @@ import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import anyformer as af
 from anyformer import checkpoint
-from anyformer.checkpoint.few_bits import gathered, in_few_bits, planes
+from anyformer.checkpoint.few_bits import FewBitWeights, in_few_bits, planes
+from anyformer.checkpoint.stored import StoredTensors
 from anyformer.costs.inference import weight_bytes
 from anyformer.data import Bytes
 from anyformer.data.vocabulary import make_tokenizer
@@ -97,11 +98,20 @@ def test_planes_that_are_missing_or_wrong_are_named(place):
     weights = checkpoint.weights(made)
     said, stored = in_few_bits(weights), planes(weights)
     first = said.matrices[0]
-    assert all(torch.equal(planes(gathered(stored, said, made.architecture, place))[name], x) for name, x in stored.items())
+
+    def read(tensors):
+        file = place / "planes.safetensors"
+        save_file(tensors, file)
+        return FewBitWeights.of(StoredTensors.open(file), said, made.architecture)
+
+    assert all(torch.equal(planes(read(stored))[name], x) for name, x in stored.items())
     with pytest.raises(checkpoint.CheckpointError, match=f"{first}.scales is not there; int8 stores"):
-        gathered({name: x for name, x in stored.items() if name != f"{first}.scales"}, said, made.architecture, place)
+        read({name: x for name, x in stored.items() if name != f"{first}.scales"})
     with pytest.raises(checkpoint.CheckpointError, match=f"{first}.codes has shape"):
-        gathered({**stored, f"{first}.codes": torch.zeros(3)}, said, made.architecture, place)
+        read({**stored, f"{first}.codes": torch.zeros(3)})
+    codes = stored[f"{first}.codes"]
+    with pytest.raises(checkpoint.CheckpointError, match=f"{first}.codes has type torch.float32; int8 stores"):
+        read({**stored, f"{first}.codes": codes.float()})[first]
 
 
 def test_json(place, call):

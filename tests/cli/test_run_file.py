@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from typer.testing import CliRunner
 
 from anyformer.api import architecture
+from anyformer.cli import app
 from anyformer.cli.run_file import TrainingOptions
-from anyformer.describe import UserError, change_all
+from anyformer.describe import UserError, change_all, to_toml
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
@@ -14,6 +16,7 @@ from anyformer.planning.planner import plan_training
 from anyformer.training import load_run
 from anyformer.training.parallel import Alone, check_mesh
 from anyformer.training.planned_run import line_of, mesh_of, run_of
+from anyformer.training.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,31 @@ def test_a_layout_becomes_a_run_that_starts(planned, tmp_path):
     assert run.plan.mesh == mesh_of(layout)
     assert run.plan.checkpointing == layout.checkpointing
     check_mesh(run, Alone(size=8, replicas=run.plan.mesh.replicas))
+
+
+def test_a_run_that_is_laid_out_keeps_all_else(tmp_path):
+    """Its data, tokenizer, steps, rate and store, beside an adapter; what the layout decides is told."""
+    data = {"paths": ["corpus.txt"], "tokenizer": {"kind": "bytes"}}
+    asked = {
+        "architecture": architecture("llama-3-8b", tiny=True).plain(), "data": data, "steps": 77, "length": 32, "batch": 2,
+        "optimiser": {"kind": "adamw", "learning_rate": 0.02}, "tuning": {"adapter": {"kind": "lora", "rank": 2}},
+        "checkpoints": {"store": "s3://bucket/runs"}, "plan": {"precision": "fp32", "compile": "off"},
+    }  # fmt: skip
+    before, file, target = Run.parse(asked), tmp_path / "run.toml", tmp_path / "planned.toml"
+    file.write_text(to_toml(before), encoding="utf-8")
+    line = ["plan", str(file), "--gpus", "2", "--batch-tokens", "512", "--write", str(target)]
+    result = CliRunner().invoke(app, line, env={"COLUMNS": "1000"})
+    assert result.exit_code == 0, result.output
+    after = load_run(target)
+    assert "batch = 16 (was 2)" in result.output
+    assert "length =" not in result.output
+    decided = {"batch": after.batch, "accumulation": after.accumulation}
+    own = before.plan.but(mesh=after.plan.mesh, checkpointing=after.plan.checkpointing)
+    assert after == before.but(**decided, plan=own)
+    assert after.plan.mesh.over(2).replicas
+    # Its own data are not replaced.
+    result = CliRunner().invoke(app, [*line[:-1], str(tmp_path / "other.toml"), "--data", "b.txt"], env={"COLUMNS": "1000"})
+    assert "names its own data" in str(result.exception)
 
 
 def test_every_layout_that_is_told_runs(planned):

@@ -13,6 +13,7 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
+from anyformer.costs.flight import Flight
 from anyformer.costs.gathered import GatheredWeights
 from anyformer.costs.holding import Holding
 from anyformer.costs.member import Member
@@ -56,7 +57,7 @@ def test_what_does_not_fit_is_refused_with_what_would():
     assert "plan.checkpointing = 'full'" in message
 
 
-GATHERED = GatheredWeights(root=40, head=30, layer=10, tied=50, ways=4)
+GATHERED = GatheredWeights(root=40, head=30, layer=10, tied=50, root_gradients=40, layer_gradients=10, ways=4)
 MEMBER = Member(kept=0.25, learnt=0.25, saved=0.5, layer=0.02, logits=0.5, of_logits=0.25, gathered=GATHERED)
 STILL = Holding(weights=100, optimiser=200)
 PASSING = STILL + Holding(gradients=60, activations=400, temporaries=100)
@@ -93,16 +94,33 @@ def test_a_process_holds_its_part_and_what_is_gathered(peak, bytes):
 def test_micro_batches_in_a_pipeline_are_held_together():
     """The first gradients come when all are on their way, unless more follow."""
     peak = moments(at_loss=STILL + Holding(gradients=100, activations=400))
-    first = Member(kept=0.25, learnt=0.25, saved=0.5, pieces=2)
+    first = Member(kept=0.25, learnt=0.25, saved=0.5, flight=Flight(2))
     assert [first.most(peak, accumulation) for accumulation in (2, 3)] == [75 + 400, 100 + 400]
-    assert replace(first, pieces=1).most(peak, 3) == 100 + 200
+    assert replace(first, flight=Flight(1)).most(peak, 3) == 100 + 200
+    # Three of two chunks of micro-batches, beside the gradients of one of them, and where more follow beside those of both.
+    chunks = replace(first, kept=0.5, learnt=0.5, flight=Flight(3, 2, 2))
+    assert [chunks.most(peak, accumulation) for accumulation in (1, 2, 3)] == [150 + 200, 150 + 25 + 300, 150 + 50 + 300]
+    # Gradients of outputs of two micro-batches wait for the second half of their backward passes.
+    layers = replace(peak, in_layers=STILL + Holding(gradients=100))
+    apart = replace(first, flight=Flight(2, halves=2, waiting=0.25))
+    assert [apart.most(layers, accumulation) for accumulation in (2, 3)] == [75 + 400 + 200, 100 + 400 + 200]
+
+
+def test_weights_that_stay_whole_are_held_in_every_pass():
+    kept = replace(MEMBER, learnt=0.5, gathered=replace(GATHERED, kept=60, kept_gradients=60))
+    assert Processes((kept,)).shared(moments(in_forward=STILL + Holding(activations=500))) == 75 + 250 + 40 + 60 + 10
+    passing = moments(in_layers=PASSING, at_loss=Holding(activations=400), at_update=Holding(gradients=100))
+    # Half of 60 bytes of gradients; no more of a layer than its newest gradients, without what it saved.
+    assert Processes((kept,)).shared(passing) == 75 + 30 + 200 + 50 + 40 + 30 + 60 + 10 - 4
+    ending = moments(at_update=STILL + Holding(gradients=100))
+    assert Processes((kept,)).shared(ending) == 100 + 2 * (40 + 60) - (40 + 60) // 4 + 40 // 4
 
 
 def test_processes_of_one_machine_share_what_is_free():
     need = peak(batch=1)
     free = int(1.9 * need)
     assert training(free=free, batch=1) == []
-    with pytest.raises(NotEnoughMemoryError, match="1 x 32 tokens in 2 processes needs"):
+    with pytest.raises(NotEnoughMemoryError, match=r"1 x 32 tokens in 2 processes needs .* for all processes of this machine"):
         training(free=free, batch=1, processes=Processes(here=2))
     # Divided, weights, gradients and moments are there once.
     half, quarter = (Member(kept=part, learnt=part) for part in (0.5, 0.25))
@@ -113,6 +131,12 @@ def test_processes_of_one_machine_share_what_is_free():
 def test_what_fits_in_no_way_is_said_so():
     with pytest.raises(NotEnoughMemoryError, match=r"one row with plan.checkpointing = 'full' still needs"):
         training(free=10_000)
+    # Weights and moments are there whatever the length; a long row of a small model is not.
+    with pytest.raises(NotEnoughMemoryError, match=r"plan\.mesh\.shard.*tuning\.adapter.*'adamw_8bit'") as found:
+        list(memory_warnings(PricedStep(catalogue("gpt2")), batch=1, length=8, plan=PLAN, free=10**6))
+    assert "shorter length" not in str(found.value)
+    with pytest.raises(NotEnoughMemoryError, match="shorter length"):
+        training(free=10_000, length=100_000)
 
 
 def test_a_huge_batch_is_refused_by_arithmetic():

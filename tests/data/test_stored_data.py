@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -15,7 +16,9 @@ from anyformer.data import (
     Batches,
     BytePairs,
     Bytes,
+    Component,
     Corpus,
+    Mixture,
     Text,
     TextPairs,
     TokenizerFile,
@@ -23,9 +26,12 @@ from anyformer.data import (
     shards,
     stored_numbers,
 )
-from anyformer.data.prepared import store
+from anyformer.data.prepared import check_storable, is_prepared, store
+from anyformer.data.sources import find_sources
 from anyformer.data.stored_numbers import BLOCK, BlockCache, StoredNumbers
+from anyformer.describe import UserError
 from anyformer.stores import StoreError
+from anyformer.tasks import Regression, TaskData
 from anyformer.text import DataError
 from data.texts import PACK, prose
 
@@ -99,6 +105,99 @@ def test_prepared_tokens_in_a_store_give_the_batches_of_the_disk(
                 parts = [theirs.at(step, rank, 2).tokens for rank in range(2)]
                 assert np.array_equal(np.concatenate(parts), a.tokens)
         assert np.array_equal(here.validation.tokens[:], there.validation.tokens[:])
+
+
+def test_only_what_the_index_names_is_copied(url: str, folder: Path, tmp_path: Path) -> None:
+    corpus = prepare(Text(paths=(str(folder),), tokenizer=Bytes()), tmp_path / "cache", 1, False)
+    made = {path.relative_to(corpus.directory).as_posix() for path in corpus.directory.rglob("*") if path.is_file()}
+    (corpus.directory / "notes.txt").write_text("of the user")
+    store(corpus, url)
+    assert {each.removeprefix(url).lstrip("/") for each in stores.listed(url)} == made
+
+
+def test_what_has_no_tokens_of_its_own_is_not_copied(url: str, folder: Path, tmp_path: Path) -> None:
+    one = Text(paths=(str(folder),), tokenizer=Bytes())
+    part = Component(data=Text(paths=(str(folder),)), weight=1.0)
+    mixture = Mixture(parts=(part, part.but(name="other")), tokenizer=Bytes())
+    with pytest.raises(DataError, match=r"a mixture has no tokens of its own .* prepare each part by itself"):
+        check_storable(mixture, url)
+    with pytest.raises(DataError, match="is made as it is read: there are no tokens to copy"):
+        check_storable(TaskData(task=Regression(inputs=2, greatest=2)), url)
+    check_storable(one, url)
+    store(prepare(one, tmp_path / "cache", 1, False), url)
+    with pytest.raises(DataError, match="is prepared, in a store; copy it with the tools of the store"):
+        check_storable(one.but(paths=(url,)), url)
+
+
+def test_no_name_of_a_store_leads_out_of_the_cache(url: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    data = Text(paths=(url,), tokenizer=Bytes(), validation=0.2)
+    store(prepare(data.but(paths=(str(folder),)), tmp_path / "cache", 1, False), url)
+    listed, outside = stores.objects(url), stores.joined(url, "beside/../../../outside")
+    bad = stores.StoredObject(outside, 3, "")
+    monkeypatch.setattr(stores, "objects", lambda url: [*listed, bad])
+    for ask in (stores.beneath, find_sources, lambda url: prepare(data, tmp_path / "other", 1, False)):
+        with pytest.raises(StoreError, match=r"outside: its name leads out of .*; delete this object, or rename it"):
+            ask((url,) if ask is find_sources else url)
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_no_name_of_an_index_leads_out_of_its_directory(folder: Path, tmp_path: Path) -> None:
+    data = Text(paths=(str(folder),), tokenizer=Bytes(), validation=0.2)
+    directory = prepare(data, tmp_path / "cache", 1, False).directory
+    index = json.loads((directory / "index.json").read_text())
+    del index["checksum"]
+    index["splits"]["train"]["shards"][0]["file"] = "../outside.bin"
+    index["checksum"] = hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
+    (directory / "index.json").write_text(json.dumps(index, indent=1))
+    with pytest.raises(DataError, match=r"index\.json: names the file '\.\./outside\.bin', which is not in its directory"):
+        Corpus.open(directory)
+
+
+def test_no_other_index_is_written_over(url: str, folder: Path, tmp_path: Path) -> None:
+    one = Text(paths=(str(folder),), tokenizer=Bytes(), validation=0.2)
+    first, second = (prepare(each, tmp_path / "cache", 1, False) for each in (one, one.but(validation=0.4)))
+    store(first, url)
+    before = stores.objects(url)
+    with pytest.raises(DataError, match=r"index\.json: is the index of other data; name another place, or delete"):
+        store(second, url)
+    assert stores.objects(url) == before
+    stores.removed(stores.joined(url, "train-00000.bin"))
+    store(first, url)
+    assert prepare(one.but(paths=(url,)), tmp_path / "cache", 1, False).digest == first.digest
+
+
+def test_texts_beside_another_index_are_read(url: str, folder: Path, tmp_path: Path, monkeypatch) -> None:
+    put(url, folder)
+    data = Text(paths=(url,), tokenizer=Bytes())
+    assert not is_prepared(data)
+    for content in (b"", b"{}", b'{"pages": ["0.txt"]}'):
+        with stores.opened(stores.joined(url, "index.json"), "wb") as file:
+            file.write(content)
+        assert not is_prepared(data)
+    assert prepare(data, tmp_path / "cache", 1, False).sources
+    original = stores._system
+
+    def forbidden(url: str, **options: object) -> tuple:
+        if url.endswith("index.json"):
+            raise PermissionError("403")
+        return original(url, **options)
+
+    monkeypatch.setattr(stores, "_system", forbidden)
+    assert not is_prepared(data)
+
+
+def test_urls_of_data_have_no_secrets(folder: Path) -> None:
+    url = "sftp://user:hidden@host/data"
+    asked = (
+        lambda: Text(paths=(url,)),
+        lambda: Text(paths=(str(folder),), validation_paths=(url,)),
+        lambda: find_sources([url]),
+        lambda: check_storable(Text(paths=(str(folder),)), url),
+    )
+    for ask in asked:
+        with pytest.raises(UserError, match=r"sftp://user:\.\.\.: has a password or a token") as raised:
+            ask()
+        assert "hidden" not in str(raised.value)
 
 
 def test_prepared_records_in_a_store_are_those_of_the_disk(url: str, tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from anyformer.cli import processes
+from anyformer.describe import UserError
 from anyformer.mesh import Mesh
 from anyformer.training import load_run, train
 from anyformer.training.journal import read_metrics
@@ -35,6 +37,31 @@ def test_two_processes_tokenise_together_train_as_one_does_and_the_first_speaks(
     assert {int(step) for _, step in told} == {row["step"] for row in read_metrics(tmp_path / "run")}
     assert not list((tmp_path / "run" / "ranks").glob("0.log"))
     assert "step 8/8" in (tmp_path / "run" / "ranks" / "1.log").read_text()
+
+
+def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):
+    """Whether the processes are connected or not; one that finds it late is not ended before it tells."""
+    (tmp_path / "store" / "run").mkdir(parents=True)
+    (tmp_path / "store" / "run" / "run.toml").touch()
+    words = ["-m", "anyformer", "train", run_of("llama-3-8b"), "--out", "run", "--set"]
+    store = f"checkpoints.store=file://{tmp_path / 'store'}"
+    for said, change in (("already holds a run", store), ("plan.mesh is", "plan.mesh.shard=4")):
+        finished = start(2, *words, change)
+        assert finished.returncode == 1
+        assert finished.stderr.count(said) == 1, finished.stderr[-3000:]
+        assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("rank", "teller", "tells", "waits"), [(0, None, True, 0), (1, None, True, 10), (0, 1, False, 5), (1, 1, True, 0)]
+)
+def test_one_process_tells_an_error(rank, teller, tells, waits, monkeypatch):
+    for name, value in (("WORLD_SIZE", "2"), ("RANK", str(rank))):
+        monkeypatch.setenv(name, value)
+    waited, error = [0.0], UserError("wrong")
+    error.teller = teller
+    monkeypatch.setattr(processes.time, "sleep", waited.append)
+    assert (processes.tells(error), waited[-1]) == (tells, waits)
 
 
 def test_the_file_of_another_process_is_closed_with_the_run(tmp_path):

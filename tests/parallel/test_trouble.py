@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from anyformer.api import architecture
 from anyformer.describe import UserError, change_all
 from anyformer.mesh import Mesh
-from anyformer.objectives import ContrastiveObjective
+from anyformer.objectives import ContrastiveObjective, SpanCorruptionObjective
 from anyformer.training import default_run, load_run
 from anyformer.training.journal import read_metrics
 from anyformer.training.parallel import Alone, check_mesh
@@ -23,8 +24,12 @@ TROUBLED = Path(__file__).with_name("troubled.py")
 def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
     finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
     assert finished.returncode != 0
-    # Whichever the launcher notices first.
-    assert "exitcode  : 3" in finished.stderr or "another process of this run ended" in finished.stderr
+    said = r"rank 1 on \S+ is lost \(it ended, or cannot be reached\); rank 0 waited for it in \w+ \(\S+:\d+\); .*--resume"
+    told = re.findall(f"LostProcessError: ({said})", finished.stderr)
+    assert len(told) == 1, finished.stderr[-6000:]
+    assert "exchange_clock" not in told[0]
+    assert "did not come" not in finished.stderr
+    assert json.loads((tmp_path / "run" / "end.json").read_text())["reason"] == told[0]
     assert [row["step"] for row in read_metrics(tmp_path / "run")] == [1, 2]
 
 
@@ -81,6 +86,13 @@ def test_what_several_processes_cannot_share_is_refused(run_of, changes, says):
     check_mesh(run, Alone())
     with pytest.raises(UserError, match=says):
         check_mesh(run, Alone(size=4, replicas=4))
+
+
+def test_scales_of_what_every_stage_computes_are_refused(run_of):
+    changes = {"plan.precision": {"kind": "fp8", "scaling": "running"}, "plan.mesh.pipeline": 2, "accumulation": 2, "batch": 8}
+    run = change_all(load_run(run_of("t5-small", objective=SpanCorruptionObjective())), changes)
+    with pytest.raises(UserError, match=r"plan.precision = 'fp8' with scaling = 'running': every stage"):
+        check_mesh(run, Alone(size=2, replicas=1))
 
 
 def test_negatives_in_the_batch_cannot_be_shared(tmp_path):

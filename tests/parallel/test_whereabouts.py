@@ -8,7 +8,7 @@ from traceback import FrameSummary, extract_stack
 
 import torch
 
-from anyformer.training.parallel.whereabouts import OURS, Whereabouts, told
+from anyformer.training.parallel.whereabouts import OURS, Whereabouts, lost, told
 
 TORCH = str(Path(torch.__file__).parent)
 MINE = FrameSummary("/home/me/mine.py", 3, "main", line="train(run)")
@@ -39,13 +39,26 @@ def test_a_stack_of_this_process_is_read():
 
 def test_who_did_not_come_is_named_with_its_stack():
     waits, reads = Whereabouts.of((MINE, LOOP, REDUCE)), Whereabouts.of((MINE, READING))
-    lines = told({0: waits, 1: reads, 2: waits, 3: None, 4: waits, 5: waits})
-    assert lines[0] == "rank 3 ended, or cannot be reached"
-    assert lines[1] == f"rank 1 on {reads.machine} did not come: it is in read (data/reading.py:9)"
-    assert any("file.read()" in line for line in lines[2:])
+    lines = told({0: waits, 1: reads, 2: waits, 4: waits, 5: waits})
+    assert lines[0] == f"rank 1 on {reads.machine} did not come: it is in read (data/reading.py:9)"
+    assert any("file.read()" in line for line in lines[1:])
     assert lines[-1] == "ranks 0, 2, 4-5 wait in train (training/loop.py:7)"
     assert told({}) == []
     assert told({0: waits}) == ["rank 0 waits in train (training/loop.py:7)"]
+
+
+def test_a_process_that_is_lost_is_told_in_one_sentence():
+    timed = FrameSummary(f"{OURS}/training/parallel/exchange_clock.py", 5, "timed", line="return call()")
+    waits, reads = Whereabouts.of((MINE, LOOP, timed)), Whereabouts.of((MINE, READING))
+    machines = ["a", "a", "b", "b"]
+    assert lost({0: waits, 1: waits, 2: None, 3: waits}, machines) == (
+        "rank 2 on b is lost (it ended, or cannot be reached); ranks 0-1, 3 waited for it in train (training/loop.py:7)"
+    )
+    assert lost({0: reads, 1: None, 2: None, 3: waits}, machines) == (
+        "ranks 1-2 on a, b are lost (they ended, or cannot be reached); rank 3 waited for them in train (training/loop.py:7); "
+        "rank 0 was in read (data/reading.py:9)"
+    )
+    assert lost({0: waits, 1: reads}, machines) == ""
 
 
 def test_few_stacks_are_shown_of_many():

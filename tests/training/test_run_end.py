@@ -25,7 +25,7 @@ def test_a_run_says_how_it_ended_each_time(tiny, tmp_path, monkeypatch):
     def failing(self, batch, *more):
         assert not (tmp_path / "run" / END).exists(), "it trains"
         if batch.step == 5:
-            raise UserError("the disk\nis gone")
+            raise UserError("the disk:\nis gone\nwholly")
         return real(self, batch, *more)
 
     quiet = Console(quiet=True)
@@ -34,14 +34,14 @@ def test_a_run_says_how_it_ended_each_time(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(Updates, "update", failing)
     with pytest.raises(UserError):
         resume(tmp_path / "run", {"steps": 8}, console=quiet)
-    assert read(tmp_path / "run") == {"state": "failed", "step": 5, "reason": "the disk is gone"}
+    assert read(tmp_path / "run") == {"state": "failed", "step": 5, "reason": "the disk: is gone"}
 
 
 @pytest.mark.parametrize(
     ("error", "state", "reason"),
     [
         (KeyboardInterrupt(), "stopped", WAS_ASKED),
-        (UserError("too\nlate"), "failed", "too late"),
+        (UserError("too late;\n  stacks\n  of all"), "failed", "too late;"),
         (KeyError("x"), "failed", "KeyError('x')"),
     ],
 )

@@ -14,6 +14,7 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
+from anyformer.cli.train import _kept
 from anyformer.data import BytePairs, tokenizer_training
 from anyformer.data.tokenizer_training import learn, learn_in_process
 from anyformer.describe import change_all, to_toml
@@ -113,6 +114,26 @@ def test_a_launcher_that_hands_the_signal_on_does_not_interrupt_the_saving():
         save()
     assert saved
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.mark.parametrize(
+    ("step", "resumes", "said"),
+    [(None, False, "nothing"), (80, True, "step 80"), (0, False, "saved yet"), (None, True, "is kept")],
+)
+def test_a_stop_that_saves_nothing_tells_what_is_left(step, resumes, said):
+    assert said in _kept(step, resumes=resumes)
+
+
+def test_sigterm_is_not_told_as_ctrl_c(monkeypatch, capfd):
+    for number, said in ((signal.SIGTERM, "SIGTERM: saving, then stopping\n"), (signal.SIGINT, "Ctrl-C again ends at once\n")):
+        with pytest.raises(Stopped), listening() as stop, stop.held("saving"):
+            os.kill(os.getpid(), number)
+        assert capfd.readouterr().err.endswith(said)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(Stopped), listening() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert capfd.readouterr().err == "", "the first process tells it"
 
 
 def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):

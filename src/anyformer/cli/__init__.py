@@ -39,6 +39,7 @@ from anyformer.cli import (
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import HelpCommand, HelpGroup
 from anyformer.cli.options import with_plugins
+from anyformer.cli.processes import tells
 from anyformer.cli.quiet import with_quiet
 from anyformer.cli.terminal import tell, terminals
 from anyformer.describe import Notice, UserError, printable
@@ -140,8 +141,9 @@ def main() -> None:
         with terminals(), _notices():
             app(prog_name="anyformer")
     except UserError as error:
-        text = printable(f"anyformer: {error}")
-        tell(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text)
+        if tells(error):
+            text = printable(f"anyformer: {error}")
+            tell(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text)
         sys.exit(error.exit_code)
     finally:
         gc.freeze()  # the process ends now, and collecting garbage first would take a third of a second

@@ -123,6 +123,7 @@ def run(
     processes, and --share 3/8 one of eight; the tokens are the same, byte for byte.
     """
     from anyformer.cli.train import check, resolve_run
+    from anyformer.data.prepared import check_storable
 
     if action == "inspect":
         preparing.check()
@@ -132,6 +133,8 @@ def run(
     with first_speaks():
         check(what, tuple(data or ()))
         described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
+        if preparing.to is not None:
+            check_storable(described.data, preparing.to)
         _answer(described, preparing, part, None if action == "prepare" else (step, rows), json)
 
 

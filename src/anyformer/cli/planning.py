@@ -25,7 +25,7 @@ from anyformer.cli.arguments import (
 from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Verbatim
-from anyformer.cli.run_file import TrainingOptions
+from anyformer.cli.run_file import TrainingOptions, run_named
 from anyformer.cli.scale_options import ScaleOptions
 from anyformer.costs.rows import PageLine
 from anyformer.precision import Kind
@@ -92,8 +92,8 @@ class PlannedMachine:
     precision: Annotated[
         Kind,
         machine_option(
-            help="The number formats of training. With all but pure_bf16, trained weights and sums stay in fp32. auto takes 16 "
-            "bits where the hardware has them.",
+            help="The number formats of training. With all but pure_bf16, trained weights and sums stay in fp32. auto is that "
+            "of a run that is planned, else 16 bits where the hardware has them.",
             metavar="|".join(get_args(Kind)),
         ),
     ] = "auto"
@@ -139,8 +139,8 @@ def run(
     length: Annotated[
         int | None,
         workload_option(
-            help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default 8k, "
-            "2k to fine-tune, or fewer where a position table is shorter.",
+            help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default that "
+            "of a run that is planned, else 8k, 2k to fine-tune, or fewer where a position table is shorter.",
             parser=tokens,
             metavar="TOKENS",
         ),
@@ -166,17 +166,15 @@ def run(
 
     from anyformer.costs.hardware import HERE
     from anyformer.costs.named_hardware import hardware_of
-    from anyformer.costs.page import beyond_tables, longest
+    from anyformer.costs.page import longest
     from anyformer.plan import Plan
 
     _refuse(names, question, machine, training, failing, scaling)
+    given = None if question.serve or question.finetune else run_named(names[0], training)
+    length = length or (given.length if given else None)
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
-    warnings = [
-        PageLine(f"{name}: {warning}")
-        for name, each in made.items()
-        for warning in (*stand_in_warnings(name), *beyond_tables(each, length))
-    ]
+    plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
     if question.serve:
         answer = _serve(made, serving, length, on, machine, plan, json=json)
     elif question.finetune:
@@ -184,11 +182,22 @@ def run(
 
         answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
     else:
-        ((name, each),) = made.items()
-        rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
-        answer = training_plan.answered(name, each, on, *rest, json=json)
-    page = answer.page if json else [*warnings, *answer.page]
+        (what, architecture), gpus = next(iter(made.items())), machine.gpus or training_plan.GPUS
+        answer = training_plan.answered(
+            what, architecture, on, gpus, length, plan, training, failing, scaling, machine.rate, given=given, json=json
+        )
+    page = answer.page if json else [*_warnings(made, length), *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
+
+
+def _warnings(made: dict[str, Architecture], length: int) -> list[PageLine]:
+    from anyformer.costs.page import beyond_tables
+
+    return [
+        PageLine(f"{name}: {warning}")
+        for name, each in made.items()
+        for warning in (*stand_in_warnings(name), *beyond_tables(each, length))
+    ]
 
 
 def _refuse(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.describe import UserError
-from anyformer.mesh import started
+from anyformer.mesh import rank, started
 
 if TYPE_CHECKING:
     import torch
@@ -61,21 +61,22 @@ def refuse_clock(max_time: float | None) -> None:
 
 @contextmanager
 def first_speaks() -> Iterator[None]:
-    """Inside, what other processes than the first one print goes nowhere.
-
-    A user's error ends all alike and is shown by the first; of one that another process alone had, that one tells.
-    """
-    rank = int(os.environ.get("RANK", "0"))
-    if started() == 1 or rank == 0:
+    """Inside, what other processes than the first one print goes nowhere."""
+    if rank() == 0:
         yield
         return
-    try:
-        with (
-            open(os.devnull, "w", encoding="utf-8") as nowhere,
-            contextlib.redirect_stdout(nowhere),
-            contextlib.redirect_stderr(nowhere),
-        ):
-            yield
-    except UserError:
-        time.sleep(GRACE)
-        raise
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def tells(error: UserError) -> bool:
+    """Whether this process tells the user of an error. The first one does at once, and its launcher then ends the others while
+    they wait here; one that is still there had the error alone, and tells it unless it knows that another does."""
+    if rank() == (error.teller or 0):
+        return True
+    time.sleep(GRACE if error.teller is None else GRACE / 2)
+    return error.teller is None

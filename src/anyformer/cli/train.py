@@ -82,7 +82,8 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
             with progress_aside(keeping.json):
                 trained = train(resolved, keeping.out, began=began, console=with_bars())
     except Stopped as stopped:
-        tell(f"anyformer: {stopped}: nothing was trained yet")
+        if first:
+            tell(f"anyformer: stopped while {stopped.where}; {_kept(stopped.kept, resumes=resume is not None)}")
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
@@ -90,6 +91,16 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
         print((trained.directory / SUMMARY).read_text(encoding="utf-8"), end="")
     elif first:
         finish(trained)
+
+
+def _kept(step: int | None, *, resumes: bool) -> str:
+    """What is left of a run whose updates could not be saved any more. `step`: of its newest checkpoint, None where no update
+    was made; `resumes`: whether it had begun before."""
+    if step:
+        return f"the checkpoint of step {step} is whole"
+    if step == 0:
+        return "nothing was saved yet"
+    return "what was saved before is kept" if resumes else "nothing was trained yet"
 
 
 def _refuse(what: str | None, asked: RunOptions, keeping: Keeping) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from anyformer.plan import Plan
     from anyformer.planning.failures import Failures
     from anyformer.planning.planner import Planned
+    from anyformer.training.run import Run
 
 GPUS = 8
 BATCH_TOKENS = 2**22
@@ -39,9 +40,11 @@ def answered(
     scaling: ScaleOptions,
     rate: float | None,
     *,
+    given: Run | None,
     json: bool,
 ) -> Answer:
-    """The layouts, and what failures make of the fastest; its run is written if asked. Yes if one fits."""
+    """The layouts, and what failures make of the fastest; its run is written if asked. Yes if one fits. `given`: the run that
+    `what` names, if it does."""
     from anyformer.cli import forecasts, layouts, regions
     from anyformer.planning.advice import advise
     from anyformer.planning.planner import plan_training
@@ -68,7 +71,7 @@ def answered(
         page += layouts.page(what, planned, [] if advice is None else list(advice.lines()))
         page += [] if scaled is None else regions.page(scaled)
         page += [] if found is None else forecasts.page(found, failing.tokens or TOKENS)
-    line = asked.written(architecture, planned, plan) if planned.fastest else None
+    line = asked.written(architecture, planned, plan, given) if planned.fastest else None
     if line is not None and json:
         tell(line)
     elif line is not None:

@@ -18,7 +18,8 @@ class GatheredWeights:
     """Bytes of gathered weights: `root`, of all that stand outside the layers, from the forward pass to the end of the backward
     pass; `head`, of those among them that are computed after the layers, whose gradients come first; `layer`, of the largest
     layer, while it computes; `tied`, of gradients of a table that gets two; `kept`, of all layers, where their weights and
-    gradients stay whole during an update (`Mesh.schedule`). `ways`: the processes that divide them.
+    gradients stay whole during an update (`Mesh.schedule`). `root_gradients`, `layer_gradients`, `kept_gradients`: of those of
+    them that learn, the bytes of their gradients. `ways`: the processes that divide them.
 
     As FSDP gathers them (Zhao et al. 2023, arXiv 2304.11277).
     """
@@ -28,6 +29,9 @@ class GatheredWeights:
     layer: int = 0
     tied: int = 0
     kept: int = 0
+    root_gradients: int = 0
+    layer_gradients: int = 0
+    kept_gradients: int = 0
     ways: int = 1
 
     @property
@@ -44,8 +48,8 @@ class GatheredWeights:
     def backward(self) -> int:
         """When a layer begins: the layer, the gradients of the one before on their way, and two buffers of the next; where
         nobody divides it, when it ends: its gradients three times. Gradients that stay whole are on no way."""
-        moved = self.layer if self.kept else (3 + self._sent) * self.layer
-        return self.root + self.head + self.kept + moved
+        apart = 3 * self.layer + self.layer_gradients if self._sent else 3 * self.layer_gradients
+        return self.root + self.head + self.kept + (self.layer if self.kept else apart)
 
     @property
     def end(self) -> int:
@@ -53,10 +57,10 @@ class GatheredWeights:
         buffer, a copy and this process's part, which where nobody divides them is all."""
         if self.kept:
             # As parts of gradients come, which a process is said to hold, whole ones go.
-            whole = self.root + self.kept
-            return 2 * whole - whole // self.ways + max(self.root, self.layer) // self.ways
-        summed = 2 * self.root + self.root // self.ways
-        return max(2 * self.root + self.tied + self.layer, summed)
+            whole, made = self.root + self.kept, self.root_gradients + self.kept_gradients
+            return whole + made - made // self.ways + max(self.root_gradients, self.layer_gradients) // self.ways
+        summed = 2 * self.root_gradients + self.root_gradients // self.ways
+        return max(self.root + self.root_gradients + self.tied + self.layer_gradients, summed)
 
     @property
     def _sent(self) -> int:

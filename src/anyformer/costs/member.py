@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from anyformer.costs.flight import STRAIGHT, Flight
 from anyformer.costs.gathered import NOTHING, GatheredWeights
 from anyformer.costs.holding import Holding
 from anyformer.costs.moments import PeakMemory
@@ -18,8 +19,8 @@ class Member:
     `kept`: of weights and the optimiser's state, and at the update of gradients; `learnt`: of gradients before; `computed`: of
     weights that it computes with, of which copies in another type are made; `saved`: of the tensors that the layers of a
     micro-batch save; `layer`: of its own, those of one layer; `logits`, `of_logits`: of what the loss saves, and of the
-    gradient of logits; `pieces`: what it holds at once of micro-batches on their way through a pipeline, each in so many
-    `chunks`; `twice`: bytes of gradients at the update beyond one for each weight.
+    gradient of logits; `flight`: micro-batches on their way through a pipeline; `twice`: bytes of gradients at the update
+    beyond one for each weight.
     """
 
     kept: float = 1.0
@@ -29,30 +30,28 @@ class Member:
     layer: float = 0.0
     logits: float = 1.0
     of_logits: float = 1.0
-    pieces: int = 1
-    chunks: int = 1
+    flight: Flight = STRAIGHT
     twice: int = 0
     gathered: GatheredWeights = NOTHING
 
     def most(self, peak: PeakMemory, accumulation: int) -> int:
         """Bytes of the process at its peak."""
         gradients = peak.at_loss.gradients or peak.at_update.gradients - self.twice
-        every = accumulation * self.chunks
-        pieces = min(self.pieces, every)
-        # Where all micro-batches enter a pipeline before one comes back, there are no gradients until one has.
-        cases = [(pieces, gradients)] if pieces < every or pieces == 1 else [(pieces, 0), (pieces - 1, gradients)]
+        assert gradients >= 0, "gradients of a tied table are counted where it learns"
+        waits = self.flight.waits(accumulation)
         ends = self._kept(peak.at_update, 0) + gradients * self.kept
         moments = [ends + self.gathered.end, ends + peak.at_update.temporaries]
-        return math.ceil(max(moments + [size for case in cases for size in self._in_passes(peak, *case)]))
+        cases = self.flight.moments(accumulation, gradients)
+        return math.ceil(max(moments + [size for case in cases for size in self._in_passes(peak, *case, waits)]))
 
-    def _in_passes(self, peak: PeakMemory, pieces: int, gradients: int) -> Iterator[float]:
+    def _in_passes(self, peak: PeakMemory, pieces: float, gradients: float, waits: float) -> Iterator[float]:
         """Bytes at moments within the forward and the backward pass of a micro-batch, each by itself: the largest of one
-        process need not be that of one among several."""
+        process need not be that of one among several. `waits`: see `Flight`."""
         loss, gathered = peak.at_loss, self.gathered
         own = loss.activations * self.saved
 
         def at(moment: Holding) -> float:
-            saved = moment.activations * self.saved + own * (pieces / self.chunks - 1)
+            saved = moment.activations * self.saved + own * (pieces - 1)
             return self._kept(moment, gradients) + saved + self._made(moment, loss)
 
         # While the gradients of one layer are sent, what it saved is gone.
@@ -64,8 +63,10 @@ class Member:
         yield at(loss) + loss.logits * self.logits + gathered.loss
         yield at(peak.in_backward) + gathered.loss + gathered.head
         yield at(peak.in_layers) + gathered.backward - max(0, spared - gone)
+        if waits:
+            yield at(replace(peak.in_layers, activations=loss.activations)) + gathered.loss + loss.activations * waits
 
-    def _kept(self, at: Holding, gradients: int) -> float:
+    def _kept(self, at: Holding, gradients: float) -> float:
         """Its part of weights, at most so many bytes of gradients, the optimiser's state, and copies of the weights it computes
         with."""
         stays = (at.weights + at.optimiser) * self.kept + min(at.gradients, gradients) * self.learnt

@@ -17,6 +17,7 @@ from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
 from anyformer.plan import Checkpointing, Plan
+from anyformer.tuning import AdamW
 
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
@@ -66,8 +67,9 @@ def memory_warnings(
     within = "" if processes.here == 1 else f" in {processes.here} processes"
     if asked.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "") + within
+        of_all = "" if processes.here == 1 else " for all processes of this machine"
         raise NotEnoughMemoryError(
-            f"a training step on {size} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
+            f"a training step on {size} needs {_size(asked.bytes)}{of_all}, and {_size(free)} are free; {_remedy(asked, free)}"
         )
     if asked.bytes > CLOSE * free:
         share, taken = asked.bytes / free, _size(asked.bytes)
@@ -125,10 +127,26 @@ def _remedy(step: _Request, free: int) -> str:
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in changes if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"
-    least = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1).bytes
-    if least > free:
-        return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
-    return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"
+    row = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1)
+    if row.bytes > free:
+        return f"one row with plan.checkpointing = 'full' still needs {_size(row.bytes)}{_smaller(row)}"
+    return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(row.bytes)}"
+
+
+def _smaller(row: _Request) -> str:
+    """What takes the memory of one row, and what would take less of it: where most is there whatever the length, no length."""
+    peak = row.step.peak(row.step.shape(1, row.length), row.plan)
+    update = peak.at_update
+    if 2 * (update.weights + update.gradients + update.optimiser) < peak.total:
+        return ": take a smaller model or a shorter length"
+    method = row.step.method
+    optimiser = (row.step.optimiser or AdamW()) if method is None else method.optimiser
+    ways = ["a smaller model", "a larger plan.mesh.shard over more devices or machines"]
+    if method is None or method.tuning.adapter is None:
+        ways.append("an adapter (tuning.adapter)")
+        if optimiser.kind != "adamw_8bit":
+            ways.append("smaller states (optimiser.kind = 'adamw_8bit')")
+    return f", most of it weights, gradients and the optimiser's state: take {', '.join(ways[:-1])} or {ways[-1]}"
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

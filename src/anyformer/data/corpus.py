@@ -18,6 +18,7 @@ from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import FilesOnDisk, NumberFiles, Tokens, in_memory, token_dtype
 from anyformer.data.splitting import SPLITS
 from anyformer.describe import read_json
+from anyformer.files import is_inside
 from anyformer.text.beside import FOLDER
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
@@ -204,7 +205,21 @@ def read_index(directory: Path) -> dict[str, Any]:
         raise DataError(f"{path}: its content changed on disk; {remedy}")
     if index["format"] != FORMAT:
         raise DataError(f"{path}: has format {index['format']}, this version reads {FORMAT}; {remedy}")
+    for name in (*number_files(index), *index["beside"]):
+        if not is_inside(name):
+            raise DataError(f"{path}: names the file {name!r}, which is not in its directory; {remedy}")
     return dict(index)
+
+
+def number_files(index: Mapping[str, Any]) -> list[str]:
+    """The files of numbers that an index names."""
+    entries: list[Any] = []
+    for split in index["splits"].values():
+        if "columns" in split:
+            entries += [column[part] for column in split["columns"].values() for part in ("numbers", "starts")]
+        else:
+            entries += [*split["shards"], split["starts"]]
+    return [entry["file"] for entry in entries if entry is not None]
 
 
 def _open_split(

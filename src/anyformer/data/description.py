@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from anyformer.data.compressed import SUFFIXES as COMPRESSED
 from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
+from anyformer.stores import check_no_secrets
 from anyformer.text.specials import Specials
 
 if TYPE_CHECKING:
@@ -83,6 +84,13 @@ class Files(Data):
     """Fraction of the examples that is held out; not used with `validation_paths`."""
     validation_paths: tuple[Path, ...] = ()
     """Held-out examples, given like `paths`; a file that is in both is held out."""
+
+    @field_validator("paths", "validation_paths")
+    @classmethod
+    def _no_secrets(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        for path in paths:
+            check_no_secrets(path)
+        return paths
 
     @property
     def places(self) -> tuple[str, ...]:

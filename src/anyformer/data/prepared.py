@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer import stores
-from anyformer.data.corpus import BEGIN, INDEX, Corpus, read_index
-from anyformer.data.description import Files
+from anyformer.data.corpus import BEGIN, INDEX, Corpus, number_files, read_index
+from anyformer.data.description import Data, Files
+from anyformer.data.kinds.mixture import Mixture
 from anyformer.data.shards import FilesOnDisk
 from anyformer.data.stored_numbers import StoredNumbers
 from anyformer.data.tokenizer_specs import TokenizerFile
-from anyformer.files import locked, replacing_directory
+from anyformer.files import locked, replacing_directory, writing
 from anyformer.text.beside import FOLDER, Beside
 from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
@@ -49,9 +50,8 @@ class ObjectsInStore:
         self.numbers(entry, np.dtype("<i8"))
         path = self.folder / entry["file"]
         if not path.exists():
-            partial = path.with_suffix(".partial")
-            stores.copied(stores.joined(self.url, entry["file"]), partial)
-            partial.replace(path)
+            with writing(path) as partial:
+                stores.copied(stores.joined(self.url, entry["file"]), partial)
         return FilesOnDisk(self.folder, verify=True).starts(entry)
 
 
@@ -61,12 +61,12 @@ def is_prepared(data: Files) -> bool:
         return False
     (path,) = data.paths
     if stores.is_url(path):
-        return not path.endswith(INDEX) and stores.exists(stores.joined(path, INDEX))
+        return not path.endswith(INDEX) and stores.begin_of(stores.joined(path, INDEX), len(BEGIN)) == BEGIN.encode()
     place = Path(path).expanduser() / INDEX
     if not isfile(place):
         return False
     with place.open("rb") as file:
-        return file.read(len(BEGIN)).decode(errors="replace") == BEGIN
+        return file.read(len(BEGIN)) == BEGIN.encode()
 
 
 def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> Corpus:
@@ -77,31 +77,54 @@ def open_prepared(data: Files, cache: Path, special: Specials, verify: bool) -> 
     return corpus
 
 
+def check_storable(data: Data, place: str) -> None:
+    """Raise `DataError`, before any work, for data whose tokens `store` cannot copy to a place; `StoreError` for a place with
+    a secret in it."""
+    stores.check_no_secrets(place)
+    match data:
+        case Mixture():
+            raise DataError(
+                "a mixture has no tokens of its own that could be copied; prepare each part by itself, with the tokenizer of "
+                "all (kind 'file'), copy it to a place of its own, and name that in the paths of the part"
+            )
+        case Files() if stores.is_url(data.paths[0]) and is_prepared(data):
+            raise DataError(f"{data.paths[0]}: is prepared, in a store; copy it with the tools of the store")
+        case Files():
+            return
+    raise DataError(f"data of kind {data.kind!r} is made as it is read: there are no tokens to copy; leave out the place")
+
+
 def store(corpus: Corpus, place: str) -> None:
-    """Copy prepared data to a directory or a URL, its index at last, so that it is there whole or not at all."""
-    files = sorted(path for path in corpus.directory.rglob("*") if path.is_file() and path.name != INDEX)
+    """Copy prepared data, which `check_storable` accepts, to a directory or a URL: the files that its index names, and then
+    the index, so that it is there whole or not at all. `DataError` if another index is there: its files would change under it.
+    """
+    index = read_index(corpus.directory)
     if not stores.is_url(place):
         place = Path(place).expanduser().absolute().as_uri()
-    for path in (*files, corpus.directory / INDEX):
-        name = path.relative_to(corpus.directory).as_posix()
-        with path.open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:
+    if stores.begin_of(stores.joined(place, INDEX)) not in (None, (corpus.directory / INDEX).read_bytes()):
+        raise DataError(
+            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete what is there (what was "
+            "made is kept, and is copied at once)"
+        )
+    for name in (*number_files(index), *(f"{FOLDER}/{name}" for name in index["beside"]), INDEX):
+        with (corpus.directory / name).open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:
             while block := source.read(stores.BLOCK):
                 target.write(block)
 
 
 def _from_store(url: str, cache: Path) -> Corpus:
     """Prepared data in a store, its index and tokenizer copied to the cache when they changed there."""
-    objects = stores.objects(url)
-    sizes = {each.url.removeprefix(url).lstrip("/"): each.size for each in objects}
-    small = [each for name, each in zip(sizes, objects, strict=True) if name == INDEX or name.startswith(f"{FOLDER}/")]
-    marks = json.dumps([[each.url, each.size, each.mark] for each in small])
+    objects = stores.beneath(url)
+    small = {name: each for name, each in objects.items() if name == INDEX or name.startswith(f"{FOLDER}/")}
+    marks = json.dumps([[each.url, each.size, each.mark] for each in small.values()])
     target = cache / f"store-{hashlib.sha256(marks.encode()).hexdigest()[:24]}"
     with locked(cache / f".{target.name}.lock"):
         if not target.exists():
             with replacing_directory(target) as folder:
                 (folder / FOLDER).mkdir()
-                for each in small:
-                    stores.copied(each.url, folder / each.url.removeprefix(url).lstrip("/"))
+                for name, each in small.items():
+                    stores.copied(each.url, folder / name)
+        sizes = {name: each.size for name, each in objects.items()}
         return Corpus.open(target, files=ObjectsInStore(url, target, sizes))
 
 

@@ -113,12 +113,12 @@ def _expand(path: str, globs: Sequence[str]) -> list[SourceFile]:
 
 def _beneath(url: str, globs: Sequence[str]) -> list[SourceFile]:
     """The object at a URL, or those beneath it whose names match, hidden ones left out."""
-    found = stores.objects(url)
-    if [each.url for each in found] == [url]:
-        return [_stored(found[0], explicit=True)]
-    if not found:
+    stores.check_no_secrets(url)
+    names = stores.beneath(url)
+    if list(names) == [""]:
+        return [_stored(names[""], explicit=True)]
+    if not names:
         raise DataError(f"{url}: there is no object at this URL, nor any beneath it; check its name, bucket and folder")
-    names = {each.url.removeprefix(url).lstrip("/"): each for each in found}
     shown = [name for name in names if not any(part.startswith(".") for part in name.split("/"))]
     taken = [name for name in shown if any(_matches(name, glob) for glob in globs)]
     if not taken:

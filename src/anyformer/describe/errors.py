@@ -24,6 +24,9 @@ class UserError(ValueError):
 
     exit_code = 2
     """The exit code of the command line."""
+    teller: int | None = None
+    """Of several processes that raise it, the number of the one that tells the user; None where they do not know of one
+    another."""
 
 
 class Notice(UserWarning):

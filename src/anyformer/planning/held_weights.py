@@ -1,23 +1,25 @@
 """The weights of a process in a mesh: what it holds between updates, and what it gathers together while it computes.
 
-Bytes are those of numbers in fp32.
+Bytes are those of numbers in fp32, but of frozen weights those of their format.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
 from anyformer.model.narrowed import Cut, cuts, divided_branches, divided_vocabulary
 from anyformer.model.unlearnt import unlearnt
-from anyformer.operations import Shape
+from anyformer.operations import Shape, Weight
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
 from anyformer.planning.staged import Staged
+from anyformer.quantising import FORMATS
+from anyformer.tuning import Tuned
 
 FLOAT = 4
 """Bytes of a number."""
@@ -27,17 +29,24 @@ _PLAN = Plan()
 @dataclass(frozen=True)
 class HeldWeight:
     """A weight as a process of a tensor and an expert group holds it: its shape; whether gradients are summed over `tensor`;
-    the chunks of a pipeline whose backward passes have a gradient of it."""
+    the chunks of a pipeline whose backward passes have a gradient of it; bytes of a number as it is stored; whether it learns.
+    """
 
     shape: tuple[int, ...]
     summed: bool = False
     expert: bool = False
     learning: int = 1
+    size: float = FLOAT
+    learns: bool = True
 
     def padded(self, parts: int) -> int:
         """Bytes with the padding that gives each of `parts` processes equally many rows."""
         first, *others = self.shape
-        return -(-first // parts) * parts * prod(others) * FLOAT
+        return int(-(-first // parts) * parts * prod(others) * self.size)
+
+    def gradients(self, parts: int) -> int:
+        """Bytes of its gradients in fp32, with the same padding."""
+        return replace(self, size=FLOAT).padded(parts) if self.learns else 0
 
 
 @dataclass(frozen=True)
@@ -72,10 +81,22 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
     return of_stage[None] + max(of_stage[stage] for stage in range(mesh.pipeline))
 
 
-def gathered_units(architecture: Architecture, mesh: Mesh, in_rows: Collection[str]) -> Mapping[str, GatheredUnit]:
-    """The learned weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
+def weight_bytes(weights: Mapping[str, Weight], tuned: Tuned | None) -> dict[str, int]:
+    """Bytes of each weight, those of an adapter among them: in fp32 of one that learns, else in the format of the base."""
+    if tuned is None:
+        return {name: FLOAT * weight.count for name, weight in weights.items()}
+    frozen = FORMATS[tuned.base]
+    every = {**weights, **tuned.added}
+    return {name: FLOAT * weight.count if name in tuned.learning else frozen.bytes(weight) for name, weight in every.items()}
 
-    `in_rows`: the names of weights that are divided by tokens.
+
+def gathered_units(
+    architecture: Architecture, mesh: Mesh, in_rows: Collection[str], tuned: Tuned | None = None
+) -> Mapping[str, GatheredUnit]:
+    """The weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
+
+    `in_rows`: the names of weights that are divided by tokens; `tuned`: what learns, by default every weight. Matrices of an
+    adapter are counted whole, although `tensor` divides one of two.
     """
     divided = _cuts(architecture, mesh.tensor) if mesh.tensor > 1 else {}
     still, staged = unlearnt(architecture), Staged(architecture, mesh.pipeline, mesh.chunks)
@@ -88,7 +109,9 @@ def gathered_units(architecture: Architecture, mesh: Mesh, in_rows: Collection[s
             f"{place}.layers.{i}.": GatheredUnit([], 1 if kept else 2 * uses, chunks)
             for i, uses in Counter(stack.owners).items()
         }
-    for name, weight in architecture.trained_cost(Shape(source=1)).weights.items():
+    weights = architecture.trained_cost(Shape(source=1)).weights
+    stored = weight_bytes(weights, tuned)
+    for name, weight in {**weights, **(tuned.added if tuned else {})}.items():
         if name in still:
             continue
         unit = next(unit for prefix, unit in reversed(units.items()) if name.startswith(prefix))
@@ -101,7 +124,8 @@ def gathered_units(architecture: Architecture, mesh: Mesh, in_rows: Collection[s
             shape[0] //= mesh.expert
         summed = cut is not None and cut.dimension is None
         learning = 1 if unit.chunks == 1 else len({chunk % mesh.pipeline if kept else chunk for chunk in staged.learning(name)})
-        unit.held.append(HeldWeight(tuple(shape), summed, expert, learning))
+        learns = tuned is None or name in tuned.learning
+        unit.held.append(HeldWeight(tuple(shape), summed, expert, learning, stored[name] / weight.count, learns))
     return units
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyformer.costs.activations import Activations
 from anyformer.costs.counts import located
+from anyformer.costs.flight import Flight
 from anyformer.costs.gathered import GatheredWeights
 from anyformer.costs.member import Member
 from anyformer.costs.peak import TIED_COPIES, Find
@@ -14,75 +15,84 @@ from anyformer.costs.saved import SavedTensor
 from anyformer.mesh import Mesh
 from anyformer.model import Architecture
 from anyformer.model.narrowed import divided_branches
-from anyformer.operations import Shape
+from anyformer.operations import Shape, Weight
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.planning.held_weights import FLOAT, GatheredUnit, HeldWeight, divided_in_rows, gathered_units
+from anyformer.planning.held_weights import FLOAT, GatheredUnit, HeldWeight, divided_in_rows, gathered_units, weight_bytes
 from anyformer.planning.layout import Layout
 from anyformer.planning.rank import in_flight
 from anyformer.planning.staged import Staged
+from anyformer.tuning import Tuned
 
 _MANY = 2
 """Micro-batches for each stage, with which a pipeline is as full as it gets."""
 
 
 def members(
-    architecture: Architecture, mesh: Mesh, saved: Activations, shape: Shape, plan: Plan, *, vocabulary: bool
+    architecture: Architecture,
+    mesh: Mesh,
+    saved: Activations,
+    shape: Shape,
+    plan: Plan,
+    *,
+    vocabulary: bool,
+    tuned: Tuned | None = None,
 ) -> tuple[Member, ...]:
     """One process of each stage of the pipeline. `saved`: by a micro-batch of this shape in one process; `vocabulary`: whether
-    logits may be divided (`Objective`)."""
+    logits may be divided (`Objective`); `tuned`: what learns, by default every weight."""
     tally = architecture.trained_cost(Shape(source=1))
     own = _OwnTensors(architecture, mesh, shape, plan, located(tally))
     by_layer, every = own.by_layer(saved.tensors), max(1, saved.saved)
     outside = sum(tensor.bytes for tensor in saved.tensors if not (tensor.copies or tensor.loss or tensor.layer))
-    weights = {name: FLOAT * weight.count for name, weight in tally.weights.items()}
-    held = _OwnWeights(architecture, mesh, weights, divided_in_rows(architecture, mesh, vocabulary=vocabulary))
-    total, twice = sum(weights.values()), sum(weights[name] for name in held.tied) * TIED_COPIES[plan.number]
+    in_rows = divided_in_rows(architecture, mesh, vocabulary=vocabulary)
+    held = _OwnWeights(architecture, mesh, gradient_bytes(tally.weights, tuned), in_rows, tuned)
+    total, learning = sum(weight_bytes(tally.weights, tuned).values()), sum(held.gradients.values())
+    twice = sum(held.gradients.get(name, 0) for name in held.tied) * TIED_COPIES[plan.number]
     # Of a divided vocabulary the loss saves the exponentials of its logits too.
     of_logits, copies = (1 / mesh.tensor, 2) if held.in_rows else (1.0, 1)
     of_logits /= mesh.context if vocabulary else 1
     found = list[Member]()
-    flying = Layout(pp=mesh.pipeline, chunks=mesh.chunks, micro_batches=_MANY * mesh.pipeline, schedule=mesh.schedule)
     for stage in range(mesh.pipeline):
         units, last = held.units(stage), stage == mesh.pipeline - 1
         kept, whole = (sum(map(of, units.values())) for of in (held.kept, held.whole))
-        gathered = [held.whole(unit) for prefix, unit in units.items() if prefix]
-        pieces, of_chunks = in_flight(flying, stage)
         layers = [size for layer, size in by_layer.items() if own.stage_of(layer) in (None, stage)]
         found.append(
             Member(
                 kept=kept / total,
-                learnt=(whole - held.idle(stage, 1) if held.stays else kept - held.idle(stage, mesh.weights)) / total,
+                learnt=held.learnt(stage) / learning,
                 computed=whole / total,
                 saved=(outside + sum(layers)) / every,
                 layer=max(layers, default=0) / max(1, outside + sum(layers)),
                 logits=copies * of_logits * last,
                 of_logits=of_logits * last,
-                pieces=pieces,
-                chunks=of_chunks,
+                flight=held.flight(stage, held.outputs(stage, tally.weights, shape) * plan.activation_bytes / every),
                 twice=twice,
-                gathered=GatheredWeights(
-                    root=held.whole(units[""]),
+                gathered=replace(
+                    held.gathered(units),
                     head=held.first(located(tally)) * last,
-                    layer=max(gathered, default=0),
                     tied=twice // (mesh.tensor if held.in_rows else 1) * last,
-                    kept=sum(gathered) if held.stays else 0,
-                    ways=mesh.weights,
                 ),
             )
         )
     return tuple(found)
 
 
+def gradient_bytes(weights: Mapping[str, Weight], tuned: Tuned | None) -> dict[str, int]:
+    """Bytes, in fp32, of the gradients of each weight that learns."""
+    return {name: FLOAT * weight.count for name, weight in (weights if tuned is None else tuned.learning).items()}
+
+
 @dataclass(frozen=True)
 class _OwnWeights:
-    """What a process has of the weights; `sizes`: bytes of each; `in_rows`: those that `tensor` divides by tokens."""
+    """What a process has of the weights; `gradients`: bytes of those of each weight that learns; `in_rows`: the weights that
+    `tensor` divides by tokens."""
 
     architecture: Architecture
     mesh: Mesh
-    sizes: Mapping[str, int]
+    gradients: Mapping[str, int]
     in_rows: Collection[str]
+    tuned: Tuned | None = None
 
     @property
     def tied(self) -> tuple[str, ...]:
@@ -93,7 +103,7 @@ class _OwnWeights:
     def units(self, stage: int) -> Mapping[str, GatheredUnit]:
         """What a process of a stage of the pipeline gathers together."""
         staged = Staged(self.architecture, self.mesh.pipeline, self.mesh.chunks)
-        units = gathered_units(self.architecture, self.mesh, self.in_rows)
+        units = gathered_units(self.architecture, self.mesh, self.in_rows, self.tuned)
         return {prefix: unit for prefix, unit in units.items() if staged.stage_of(prefix) in (None, stage)}
 
     @property
@@ -109,19 +119,64 @@ class _OwnWeights:
         """Bytes of the part of them that a process keeps."""
         return sum(weight.padded(self._parts(weight)) // self._parts(weight) for weight in unit.held)
 
+    def learnt(self, stage: int) -> int:
+        """Bytes of the gradients that a process of a stage holds before the update."""
+        held = [(weight, self._parts(weight)) for unit in self.units(stage).values() for weight in unit.held]
+        if self.stays:
+            return sum(weight.gradients(parts) for weight, parts in held) - self.idle(stage, 1)
+        return sum(weight.gradients(parts) // parts for weight, parts in held) - self.idle(stage, self.mesh.weights)
+
+    def made(self, unit: GatheredUnit) -> int:
+        """Bytes of the gradients of a unit before their sum is divided, with padding."""
+        return sum(weight.gradients(self._parts(weight)) for weight in unit.held)
+
+    def gathered(self, units: Mapping[str, GatheredUnit]) -> GatheredWeights:
+        """What stands outside the layers, the largest layer, and their gradients."""
+        layers = [unit for prefix, unit in units.items() if prefix]
+        weights, gradients = [self.whole(unit) for unit in layers], [self.made(unit) for unit in layers]
+        return GatheredWeights(
+            root=self.whole(units[""]),
+            root_gradients=self.made(units[""]),
+            layer=max(weights, default=0),
+            layer_gradients=max(gradients, default=0),
+            kept=sum(weights) if self.stays else 0,
+            kept_gradients=sum(gradients) if self.stays else 0,
+            ways=self.mesh.weights,
+        )
+
     def idle(self, stage: int, parts: int) -> int:
-        """Bytes of one of so many parts of the weights that a stage has and that get no gradient in it."""
+        """Bytes of one of so many parts of the gradients that a stage has room for, of weights that get none in it."""
         staged = Staged(self.architecture, self.mesh.pipeline, self.mesh.chunks)
-        names = [name for name in self.sizes if self.mesh.pipeline > 1 and staged.stage_of(name) is None]
+        names = [name for name in self.gradients if self.mesh.pipeline > 1 and staged.stage_of(name) is None]
         learning = {name: {chunk % self.mesh.pipeline for chunk in staged.learning(name)} for name in names}
         return sum(self._own(name) // parts for name in names if stage not in learning[name])
 
+    def flight(self, stage: int, waiting: float) -> Flight:
+        """What a stage holds of micro-batches on their way. Of the first chunk torch computes no half of a backward pass."""
+        mesh, learnt = self.mesh, max(1, sum(map(self.made, self.units(stage).values())) - self.idle(stage, 1))
+        outside = self.made(self.units(stage)[""]) - self.idle(stage, 1)
+        flying = Layout(pp=mesh.pipeline, chunks=mesh.chunks, micro_batches=_MANY * mesh.pipeline, schedule=mesh.schedule)
+        pieces, chunks = in_flight(flying, stage)
+        halves = stage + 1 if self.stays and (stage > 0 or mesh.chunks > 1) else 0
+        return Flight(pieces, chunks, mesh.pipeline, outside / learnt, halves, waiting / mesh.chunks)
+
+    def outputs(self, stage: int, weights: Mapping[str, Weight], shape: Shape) -> float:
+        """Numbers that come out of the matrices and norms of a stage, of all positions of a micro-batch."""
+        staged, found = Staged(self.architecture, self.mesh.pipeline, self.mesh.chunks), 0
+        for name, weight in weights.items():
+            head = name in self.tied or staged.learning(name) == {self.mesh.all_chunks - 1}
+            here = head and stage == self.mesh.pipeline - 1 if staged.stage_of(name) is None else staged.stage_of(name) == stage
+            if here and weight.fill != "zeros":  # a bias is added to what comes out
+                found += (weight.chosen or 1) * weight.shape[-2 if len(weight.shape) > 1 else 0]
+        return found * shape.batch * shape.length / self.mesh.alike
+
     def first(self, find: Find) -> int:
-        """Bytes of the weights whose gradients come before those of the layers."""
-        return sum(self._own(name) for name in self.sizes if find(name)[0].after or name in self.tied)
+        """Bytes of the gradients that come before those of the layers."""
+        own = [name for name in self.gradients if self.tuned is None or name not in self.tuned.added]
+        return sum(self._own(name) for name in own if find(name)[0].after or name in self.tied)
 
     def _own(self, name: str) -> int:
-        return self.sizes[name] // (self.mesh.tensor if name in self.in_rows else 1)
+        return self.gradients[name] // (self.mesh.tensor if name in self.in_rows else 1)
 
     def _parts(self, weight: HeldWeight) -> int:
         """The processes that divide a weight."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.model import Transformer
 from anyformer.model.divided import copy_in, extent_of, local
 from anyformer.quantising.format import Quantising
+from anyformer.quantising.plain import Plain
 from anyformer.quantising.tensor import Quantised, restored
 
 
@@ -29,7 +30,13 @@ class MatrixOfPlanes:
         """The names of the parameters by plane."""
         return {plane: f"{self.name}.{plane}" for plane in self.format.planes(self.shape)}
 
+    def computed_with(self, module: nn.Module) -> Tensor:
+        """What operations of the module read. Numbers of 16 bits are plain tensors then, which a compiled layer may make."""
+        codes = module._parameters[f"{self.name}.codes"] if isinstance(self.format, Plain) else None
+        return self(module) if codes is None else codes.to(self.dtype)
+
     def __call__(self, module: nn.Module) -> nn.Parameter:
+        """The weight."""
         held = {plane: module._parameters[name] for plane, name in self.planes.items()}
         planes = {plane: values for plane, values in held.items() if values is not None}
         return nn.Parameter(Quantised(planes, self.format, self.shape, self.dtype), requires_grad=False)
@@ -58,7 +65,7 @@ def _hold_planes(module: nn.Module, own: Mapping[str, Quantised]) -> None:
         del module._parameters[name]
         for plane, values in held.planes.items():
             module._parameters[f"{name}.{plane}"] = nn.Parameter(values, requires_grad=False)
-    reads = {name: property(matrix) for name, matrix in matrices.items()}
+    reads = {name: property(matrix.computed_with) for name, matrix in matrices.items()}
     kind = type(module)
     module.__class__ = type(kind.__name__, (HoldsPlanes, kind), {"matrices": matrices, **reads})
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from io import TextIOBase
+from pathlib import Path
+from typing import Any, TextIO
 
 from rich.console import Console
 
@@ -21,3 +23,26 @@ class Lines(Console):
 def unbroken(console: Console, line: str) -> None:
     """Print a line that ends in a command."""
     console.print(line, soft_wrap=True, markup=False, emoji=False, highlight=False)
+
+
+class LaterFile(TextIOBase):
+    """A text file, and its directory, that are made when the first line is added to it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: TextIO | None = None
+
+    def write(self, text: str) -> int:
+        if self._file is None:
+            self._path.parent.mkdir(exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8")
+        return self._file.write(text)
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        super().close()  # which flushes
+        if self._file is not None:
+            self._file.close()

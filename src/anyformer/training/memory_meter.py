@@ -22,6 +22,7 @@ from anyformer.costs.step import PricedStep
 from anyformer.mesh import started, started_here
 from anyformer.model.divided import local
 from anyformer.objectives import divides_logits
+from anyformer.operations import Shape
 from anyformer.planning.process_memory import members
 from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
@@ -83,7 +84,9 @@ def members_of(run: Run, step: PricedStep) -> tuple[Member, ...]:
     """What each process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
     architecture, plan, shape = run.architecture, run.plan, step.shape(1, run.length)
     saved = activations(architecture, shape, plan, signal=step.signal)
-    return members(architecture, plan.mesh, saved, shape, plan, vocabulary=divides_logits(run.objective))
+    tuned = None if run.tuning.everything else run.tuning.of(architecture.trained_cost(Shape(source=1)))
+    divides = divides_logits(run.objective)
+    return members(architecture, plan.mesh, saved, shape, plan, vocabulary=divides, tuned=tuned)
 
 
 def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:

@@ -20,12 +20,27 @@ def run_of(
 
     Raises `UserError` for a layout that no mesh is.
     """
-    mesh = mesh_of(layout)
-    own = plan.but(mesh=mesh, checkpointing=layout.checkpointing)
     run = default_run(architecture, paths)
-    return run.but(
-        minutes=None, steps=steps, length=length, batch=layout.sequences, accumulation=layout.micro_batches, plan=own
-    )
+    return laid_out(run.but(minutes=None, steps=steps, length=length, plan=plan), layout)
+
+
+def laid_out(run: Run, layout: Layout) -> Run:
+    """The run with the batch, pieces, mesh and recomputation of the layout, without smaller sizes, whose batch is another.
+
+    Raises `UserError` for a layout that no mesh is.
+    """
+    plan = run.plan.but(mesh=mesh_of(layout), checkpointing=layout.checkpointing)
+    return run.but(smaller=(), batch=layout.sequences, accumulation=layout.micro_batches, plan=plan)
+
+
+def replaced(before: Run, after: Run) -> tuple[str, ...]:
+    """What a layout changed of a run: numbers with those before, all else by path."""
+    numbers = [(name, getattr(before, name), getattr(after, name)) for name in ("length", "batch", "accumulation")]
+    told = [f"{name} = {now:,} (was {was:,})" for name, was, now in numbers if now != was]
+    told += [name for name in ("architecture", "smaller") if getattr(before, name) != getattr(after, name)]
+    plans = ("mesh", "checkpointing", "precision")
+    told += [f"plan.{name}" for name in plans if getattr(before.plan, name) != getattr(after.plan, name)]
+    return tuple(told)
 
 
 def mesh_of(layout: Layout) -> Mesh:

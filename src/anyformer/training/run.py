@@ -18,7 +18,7 @@ from anyformer.objectives import CausalObjective, Objective, asked_of, default_o
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, inside, path_beside, pop_changes
-from anyformer.stores import holds_secrets, is_url
+from anyformer.stores import check_no_secrets, is_url
 from anyformer.training.average import Average
 from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.loggers import LoggerList
@@ -46,11 +46,7 @@ class Evaluation(Value):
 def _url(place: str) -> str:
     if not is_url(place):
         raise ValueError(f"{place!r} is no URL of a store, as in 's3://bucket/runs' or 'file:///mnt/runs'")
-    if holds_secrets(place):
-        raise ValueError(
-            "a URL with user:password@ or a query (?...), which would stand in run.toml, checkpoints and logs; give "
-            "credentials in the store's environment variables (as AWS_ACCESS_KEY_ID) or fsspec's configuration (~/.config/fsspec)"
-        )
+    check_no_secrets(place)
     return place
 
 

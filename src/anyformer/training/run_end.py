@@ -31,7 +31,7 @@ def end_recorded(directory: Path, done: Callable[[], tuple[int, bool]], *, write
         state, reason = "stopped", WAS_ASKED
         raise
     except BaseException as error:
-        reason = " ".join((str(error) if isinstance(error, UserError) else repr(error)).split())
+        reason = _reason(error)
         raise
     finally:
         facts = {
@@ -42,3 +42,9 @@ def end_recorded(directory: Path, done: Callable[[], tuple[int, bool]], *, write
         }
         with suppress(OSError, UserError):  # a full disk is what it may be about
             write_text(directory / END, json.dumps(facts, ensure_ascii=False, indent=1) + "\n")
+
+
+def _reason(error: BaseException) -> str:
+    """Its first line, and the second where that only introduces what follows."""
+    lines = [" ".join(line.split()) for line in (str(error) if isinstance(error, UserError) else repr(error)).splitlines()]
+    return " ".join(lines[: 2 if lines and lines[0].endswith(":") else 1])

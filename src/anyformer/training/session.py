@@ -100,6 +100,9 @@ class Session:
                     return self._finish()
                 except Stopped as stopped:
                     return self._halt(stopped)
+        except Stopped as stopped:
+            stopped.kept = self.saver.written
+            raise
         except PlaceError as error:
             raise self.saver.unsaved(error, self.directory) from error
 
@@ -130,7 +133,7 @@ class Session:
     def _update(self) -> None:
         """One update and its line in the metrics: both or neither."""
         run, number = self.run, self.step + 1
-        self.stop.doing = f"step {number}; what is not saved yet is saved first"
+        self.stop.doing = f"computing step {number}; what is not saved yet is saved first"
         start = budgets.clock()
         with self.stop.window(f"finishing step {number} and saving it") as hold:
             trainer = self.trainer

@@ -11,16 +11,22 @@ from dataclasses import dataclass, field
 from threading import Timer
 from typing import Any
 
+from anyformer.mesh import rank
+
 _SOON = 0.05
 """Seconds within which Python has cleared something up."""
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C or SIGTERM ended the work. `exit_code` is what a shell expects: 130 or 143."""
+    """Ctrl-C or SIGTERM ended the work. `exit_code` is what a shell expects: 130 or 143. `kept`: the step of the newest whole
+    checkpoint, where updates were made and this could not save them."""
+
+    kept: int | None = None
 
     def __init__(self, number: int, doing: str = "") -> None:
         super().__init__(f"stopped while {doing}" if doing else "stopped")
         self.number, self.exit_code = number, 128 + number
+        self.where = doing.partition(";")[0]
 
 
 @dataclass
@@ -34,7 +40,7 @@ class Stop:
     def ask(self, number: int) -> None:
         """Stop now, or once the work that must be finished is done."""
         self._signal = number
-        _say(f"{self._held}, then stopping" if self._held else f"stopping ({self.doing})")
+        _say(f"{self._held}, then stopping" if self._held else f"stopping ({self.doing})", number)
         self.check()
 
     @property
@@ -137,6 +143,9 @@ def _raised_again(listen: Callable[[], object]) -> Iterator[None]:
             timer.cancel()
 
 
-def _say(text: str) -> None:
-    """One line on standard error, by the system call itself, since a signal may interrupt any other write."""
-    os.write(2, f"\n{text}; Ctrl-C again ends at once\n".encode())
+def _say(text: str, number: int) -> None:
+    """One line on standard error, of the first process of several, by the system call itself, since a signal may interrupt any
+    other write."""
+    if rank() == 0:
+        line = f"{text}; Ctrl-C again ends at once" if number == signal.SIGINT else f"{signal.Signals(number).name}: {text}"
+        os.write(2, f"\n{line}\n".encode())

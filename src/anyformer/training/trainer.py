@@ -191,8 +191,8 @@ class Trainer:
         planes = planes_of(self.model)
 
         def staged(file: str, name: str) -> bool:
-            first, _, path = name.partition("/")
-            weight = f"{path}.weight" if file == NUMBERS else first
+            before, _, after = name.partition("/")  # MODEL/PATH of scales, WEIGHT/MOMENT of moments
+            weight = before if file != NUMBERS else "" if before else f"{after}.weight"
             return file in _OWN and planes.get(weight, weight) in self.model.stage_of
 
         with all_evaluated(self._trainees) as states:

@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from anyformer.describe import UserError
 from anyformer.mesh import Mesh, started
 from anyformer.model.narrowed import divided_branches, undivided
 from anyformer.model.unlearnt import unlearnt
+from anyformer.objectives import beside
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sublayer import Sublayer
 from anyformer.planning.communication import bubble
@@ -86,6 +88,13 @@ def _check_numbers(run: Run) -> None:
         raise UserError(
             f"plan.precision = {precision.kind!r}: plan.mesh.tensor and plan.mesh.context divide rows and blocks that share a "
             "scale: divide by plan.mesh.shard or pipeline, or set plan.precision = 'fp8' with scaling = 'tensor' or 'running'"
+        )
+    everywhere = len(run.architecture.stacks) > 1 or beside(run.objective)
+    if mesh.pipeline > 1 and narrow is not None and narrow.shares == "running" and everywhere:
+        raise UserError(
+            f"plan.precision = {precision.kind!r} with scaling = 'running': every stage of plan.mesh.pipeline computes other "
+            "models and stacks, each with a part of their gradients, and would keep scales of its own: set scaling = 'tensor', "
+            "or leave pipeline out"
         )
     if isinstance(FORMATS[base], Quantising) and max(mesh.tensor, mesh.expert) > 1:
         raise UserError(
@@ -227,15 +236,25 @@ def losses_told(remedy: str = RESUMES) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        lost = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
-        if lost is None:
+        sign = next((each for each in _causes(error) if isinstance(each, dist.DistError) or "gloo/" in str(each)), None)
+        if sign is None:
             raise
-        from anyformer.training.parallel.lookout import asked_all
-        from anyformer.training.parallel.whereabouts import told
+        raise _lost(sign, remedy) from error
 
-        said = str(lost).splitlines()[0]
-        where = "".join(f"\n  {line}" for line in told(asked_all(lost)))
-        raise LostProcessError(f"another process of this run ended or does not answer ({said}); {remedy}{where}") from error
+
+def _lost(sign: BaseException, remedy: str) -> LostProcessError:
+    """The error of a run, of what torch raised: one sentence, and beneath it what else is known. The first process that answers
+    tells it."""
+    from anyformer.training.parallel.lookout import asked_all, machines
+    from anyformer.training.parallel.whereabouts import lost, told
+
+    found = asked_all(sign)
+    named = lost(found, machines())
+    more = [f"torch says: {str(sign).splitlines()[0]}", *(() if named else told(found))]
+    said = named or "another process of this run ended or does not answer"
+    error = LostProcessError("\n  ".join([f"{said}; {remedy}", *more]))
+    error.teller = min((rank for rank, where in found.items() if where is not None), default=None)
+    return error
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -271,9 +290,9 @@ def connect(device: torch.device, timeout: float) -> None:
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
     # A name of their meeting: a launcher counts restarts for each machine, not for all.
-    meeting = [uuid4().hex]
-    dist.broadcast_object_list(meeting, src=0)
-    look_out(meeting[0], belongs=TORCHRUN in os.environ)
+    met = [("", "")] * dist.get_world_size()
+    dist.all_gather_object(met, (uuid4().hex, socket.gethostname()))
+    look_out(met[0][0], [machine for _, machine in met], belongs=TORCHRUN in os.environ)
 
 
 def disconnect() -> None:

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from select import select
 from traceback import extract_stack, extract_tb
@@ -37,16 +38,19 @@ ASKED = "where"
 ADDRESS = "MASTER_ADDR"
 """The variable with the machine of the processes' store."""
 _meeting = ""
+_machines: list[str] = []
+_asked = threading.Event()
+"""Whether this process asked the others, and so tells why it ends."""
 
 
-def look_out(meeting: str, *, belongs: bool) -> None:
+def look_out(meeting: str, machines: Sequence[str] = (), *, belongs: bool) -> None:
     """Start the thread; it ends with the process.
 
-    `meeting`: a name that the processes which met now have in common, and no others; `belongs`: whether the process ends with
-    the one that started it.
+    `meeting`: a name that the processes which met now have in common, and no others; `machines`: that of each, by rank;
+    `belongs`: whether the process ends with the one that started it.
     """
     global _meeting
-    _meeting = meeting
+    _meeting, _machines[:] = meeting, machines
     parent, ended, main = os.getppid(), threading.Event(), threading.main_thread().ident
     heard, hears = socket.socketpair()
     for each in (heard, hears):
@@ -68,7 +72,7 @@ def look_out(meeting: str, *, belongs: bool) -> None:
                 store = None
             if heard in ready and signal.SIGTERM in heard.recv(64):
                 term = min(term, time.monotonic())
-            if time.monotonic() - term > LATE:
+            if time.monotonic() - term > LATE and not _asked.is_set():
                 term = float("inf")
                 _say("was told to end, and is here")
                 faulthandler.dump_traceback(sys.__stderr__ or 2)
@@ -111,6 +115,10 @@ def asked_all(error: BaseException) -> dict[int, Whereabouts | None]:
     with. Empty where nobody can be asked."""
     if ADDRESS not in os.environ:
         return {}
+    _asked.set()
+    if threading.current_thread() is threading.main_thread():
+        # The launcher ends those that are left, too: that is no reason beside this one, and must not interrupt its telling.
+        signal.signal(signal.SIGTERM, lambda number, frame: None)
     calls = extract_tb(error.__traceback__)
     size = dist.get_world_size()
     try:
@@ -124,6 +132,11 @@ def asked_all(error: BaseException) -> dict[int, Whereabouts | None]:
     except RuntimeError:
         return {}
     return {rank: None if text is None else Whereabouts.read(text.decode()) for rank, text in found.items()}
+
+
+def machines() -> list[str]:
+    """The machine of each process that met, by rank."""
+    return _machines
 
 
 def _store() -> Store:

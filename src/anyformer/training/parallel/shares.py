@@ -94,9 +94,11 @@ class SharedCheckpoints:
             own, made = error, (None, error if isinstance(error, UserError) else UserError(f"rank {self.rank}: {error!r}"))
         found = [made] * self.size
         dist.all_gather_object(found, made, group=self.group)
-        if own is not None:
-            raise own
-        for _, problem in found:
-            if problem is not None:
-                raise problem
+        telling = next((rank for rank, (_, problem) in enumerate(found) if problem is not None), None)
+        if telling is not None:
+            problem = own or found[telling][1]
+            if isinstance(problem, UserError):
+                problem.teller = telling
+            assert problem is not None, "it is the one that was found"
+            raise problem
         return [value for value, _ in found]  # type: ignore[misc]

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar, cast
 
 import torch
 import torch.distributed as dist
@@ -22,7 +22,7 @@ from anyformer.model import Transformer
 from anyformer.model.collectives import Group
 from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
-from anyformer.training.lines import Lines
+from anyformer.training.lines import LaterFile, Lines
 from anyformer.training.parallel.context import divide_logits, divide_positions
 from anyformer.training.parallel.exchange_clock import ExchangeClock, beside_training
 from anyformer.training.parallel.experts import divide_experts
@@ -125,6 +125,7 @@ class Together:
             try:
                 made = [(make(), None)]
             except UserError as error:
+                error.teller = 0
                 made = [(None, error)]
         dist.broadcast_object_list(made, src=0)
         value, problem = made[0]
@@ -156,10 +157,8 @@ class Together:
         if self.first:
             yield console or Lines()
             return
-        log = directory / LOGS / f"{self.rank}.log"
-        log.parent.mkdir(exist_ok=True)
-        with log.open("a", encoding="utf-8") as file:
-            yield Console(file=file)
+        with LaterFile(directory / LOGS / f"{self.rank}.log") as file:
+            yield Console(file=cast("TextIO", file))
 
     def meet(self, stop: Stop, told: T) -> list[T]:
         every = self.every((stop.asked or 0, told))

@@ -14,8 +14,10 @@ import torch
 
 OURS = str(Path(__file__).parents[2])
 LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-WAITING = tuple(f"{Path(torch.__file__).parent}/{name}" for name in ("distributed/", "autograd/graph.py", "_ops.py"))
-"""Code of torch that waits for other processes; the last two do when a backward pass or a compiled step does."""
+TIMER = f"{OURS}/training/parallel/exchange_clock.py"
+"""Code of ours around every call of torch that waits for other processes: no process is said to be in it."""
+WAITING = (TIMER, *(f"{Path(torch.__file__).parent}/{name}" for name in ("distributed/", "autograd/graph.py", "_ops.py")))
+"""Code that waits for other processes; the last two of torch do when a backward pass or a compiled step does."""
 FRAMES = 12
 """Calls of a stack that are shown, the innermost ones."""
 SHOWN = 3
@@ -51,23 +53,44 @@ class Whereabouts:
 
 
 def told(found: Mapping[int, Whereabouts | None]) -> list[str]:
-    """Lines about processes by rank: those that do not answer, those that are elsewhere, with their stacks, and those that
-    wait."""
-    silent = [rank for rank, where in found.items() if where is None]
+    """Lines about processes by rank, all of which answer: those that are elsewhere, with their stacks, and those that wait."""
     absent = {rank: where for rank, where in found.items() if where is not None and not where.waits}
-    lines = [f"{_ranks(silent)} ended, or cannot be reached"] if silent else []
+    lines = []
     for number, (rank, where) in enumerate(absent.items()):
         lines.append(f"rank {rank} on {where.machine} did not come: it is in {where.place}")
         if number < SHOWN:
             lines += [f"  {line}" for line in where.stack.splitlines()]
-    waiting: dict[str, list[int]] = {}
-    for rank, there in found.items():
-        if there is not None and there.waits:
-            waiting.setdefault(there.place, []).append(rank)
-    return lines + [f"{_ranks(ranks)} wait{'s' * (len(ranks) == 1)} in {place}" for place, ranks in waiting.items()]
+    waiting = _by_place(found, waits=True).items()
+    return lines + [f"{_ranks(ranks)} wait{'s' * (len(ranks) == 1)} in {place}" for place, ranks in waiting]
+
+
+def lost(found: Mapping[int, Whereabouts | None], machines: Sequence[str]) -> str:
+    """One sentence about processes by rank where some do not answer: these, with the machines of all ranks, and where the
+    others were. Empty where all answer."""
+    silent = [rank for rank, where in found.items() if where is None]
+    if not silent:
+        return ""
+    one, on = len(silent) == 1, ", ".join(dict.fromkeys(machines[rank] for rank in silent))
+    said = [f"{_ranks(silent)} on {on} {'is' if one else 'are'} lost ({'it' if one else 'they'} ended, or cannot be reached)"]
+    them = "it" if one else "them"
+    said += [f"{_ranks(ranks)} waited for {them} in {place}" for place, ranks in _by_place(found, waits=True).items()]
+    for place, ranks in _by_place(found, waits=False).items():
+        said.append(f"{_ranks(ranks)} {'was' if len(ranks) == 1 else 'were'} in {place}")
+    return "; ".join(said)
+
+
+def _by_place(found: Mapping[int, Whereabouts | None], *, waits: bool) -> dict[str, list[int]]:
+    """The ranks in each place, of those that wait for other processes or of those that do not."""
+    places: dict[str, list[int]] = {}
+    for rank, where in found.items():
+        if where is not None and where.waits == waits:
+            places.setdefault(where.place, []).append(rank)
+    return places
 
 
 def _own(call: FrameSummary) -> bool:
+    if call.filename == TIMER:
+        return False
     return call.filename.startswith(OURS) or not call.filename.startswith((*LIBRARIES, "<"))
 
 
