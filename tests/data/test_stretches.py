@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from anyformer.data import (
     BytePairs,
@@ -13,11 +15,13 @@ from anyformer.data import (
     Component,
     Corpus,
     Data,
+    Images,
     Mixture,
     Text,
     TextPairs,
     prepare,
     prepare_share,
+    reading,
     record_pipeline,
     stretches,
     text_pipeline,
@@ -26,6 +30,8 @@ from anyformer.data import (
 from anyformer.data.stretches import WorkShare
 from anyformer.text import DataError
 from data.texts import prose
+
+SIZE = stretches.Stretches.size
 
 
 @pytest.fixture(autouse=True)
@@ -160,6 +166,40 @@ def test_a_file_that_changed_leaves_no_stretch(library: Path, tmp_path: Path, mo
     with pytest.raises(DataError, match=r"03\.txt: the file changed while"):
         prepare_share(data, WorkShare(0, 1), tmp_path, 1, progress=False)
     assert {path.name for path in tmp_path.glob("*.work/stretches/*")} == {"00000.npz"}, "the file begins in the next one"
+
+
+def test_large_records_have_short_stretches_and_files_are_asked_for_once_a_pass(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(stretches.Stretches, "size", SIZE)
+    for number in range(40):
+        path = tmp_path / "images" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(path)
+    data = Images(paths=(str(tmp_path / "images"),), height=8, width=8, validation=0.2)
+    whole, asked, current = prepare(data, tmp_path / "whole", 1, progress=False), [], reading.current
+    monkeypatch.setattr(record_pipeline, "_MOST_BYTES", 5 * 3 * 8 * 8)
+    monkeypatch.setattr(reading, "current", lambda source: asked.append(source) or current(source))
+    assert prepare_share(data, WorkShare(), tmp_path / "short", 1, progress=False) == 0
+    assert len(asked) == 40 + 8, "each file once it was read, and the last one of each stretch"
+    made = [np.load(path) for path in (tmp_path / "short").glob("*.work/stretches/*")]
+    assert [sum(each[f"{name} size"][0] for name in ("train", "validation")) for each in made] == [5] * 8
+    assert files(prepare(data, tmp_path / "short", 1, progress=False)) == files(whole)
+
+
+@pytest.mark.parametrize("added", [0, 1, 3])
+def test_a_file_of_records_that_changed_leaves_no_stretch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: int) -> None:
+    row, original = json.dumps({"source": "a", "target": "b"}) + "\n", record_pipeline.learn_tokenizer
+    for name in ("first", "second", "held"):
+        (tmp_path / f"{name}.jsonl").write_text(row * 2)
+
+    def meanwhile(*arguments: object) -> object:
+        (tmp_path / "second.jsonl").write_text(row * (2 + added))
+        return original(*arguments)
+
+    monkeypatch.setattr(record_pipeline, "learn_tokenizer", meanwhile)
+    paths, held_out = (tuple(str(tmp_path / f"{name}.jsonl") for name in names) for names in (("first", "second"), ("held",)))
+    with pytest.raises(DataError, match=r"second\.jsonl: the file changed while"):
+        prepare(TextPairs(paths=paths, validation_paths=held_out, tokenizer=Bytes()), tmp_path / "cache", 1, progress=False)
+    assert not list(tmp_path.glob("cache/*.work/stretches/*"))
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/2"])

@@ -89,7 +89,7 @@ def test_the_bytes_of_a_pipeline_are_those_of_the_stream_and_of_what_every_stage
             r"a layer takes the stream as a constant, and would send",
         ),
         ({"architecture.decoder.shared_weights": ("layer",)}, r"layer 1 has the weights of layer 0, and both would be in"),
-        ({"plan.mesh.chunks": 2}, r"2 x 2 chunks need as many layers, and the model has 2: set plan.mesh.chunks to 1 or less"),
+        ({"plan.mesh.chunks": 2}, r"2 x 2 chunks need as many layers, and the model has 2: leave plan.mesh.chunks out"),
         (
             {"plan.mesh.chunks": 2, "architecture.decoder.order": "(layer)*4", "batch": 6, "accumulation": 3},
             r"chunks = 2 goes through the pieces of a batch 2 at a time, and accumulation = 3: set it to a multiple of .* = 2",

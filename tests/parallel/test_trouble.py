@@ -60,7 +60,9 @@ def test_a_loss_that_is_not_finite_in_one_is_skipped_by_all(run_of, start, tmp_p
 def test_a_mesh_is_that_of_the_processes():
     assert Mesh().over(4) == Mesh(data=4)
     assert Mesh(shard=2).over(8) == Mesh(data=4, shard=2)
-    with pytest.raises(UserError, match=r"plan.mesh is shard 4, and 6 processes were started: .*--nproc-per-node 4"):
+    with pytest.raises(
+        UserError, match=r"is shard 4, and 6 processes were started: .*--nproc-per-node 4 .*--set plan.mesh.shard=6"
+    ):
         mesh_of(Mesh(shard=4), 6)
     with pytest.raises(UserError, match=r"data 2 x shard 2, and 1 process was started: .*--nproc-per-node 4"):
         mesh_of(Mesh(data=2, shard=2), 1)
@@ -70,6 +72,7 @@ def test_a_mesh_is_that_of_the_processes():
     ("changes", "says"),
     [
         ({"batch": 6}, r"batch = 6 does not divide into 2 pieces for each of 4 processes: make it a multiple of 8"),
+        ({"batch": 6, "accumulation": 1}, r"batch = 6 does not divide among 4 processes: make it a multiple of 4"),
         ({"plan.precision": "pure_bf16"}, r"plan.precision = 'pure_bf16': its optimiser rounds weights"),
         (
             {"plan.precision": "mxfp8", "plan.mesh.tensor": 2},

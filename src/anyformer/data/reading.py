@@ -12,7 +12,7 @@ from anyformer.data.compressed import is_compressed, looks_like, opened, suffix_
 from anyformer.data.formats import READERS
 from anyformer.data.lines import NoTextError, text_after
 from anyformer.data.row import BadRecord
-from anyformer.data.sources import SourceFile
+from anyformer.data.sources import SourceFile, current
 from anyformer.text.errors import DataError
 
 PIECE = 256 * 1024
@@ -133,6 +133,12 @@ def _decoded(file: IO[bytes], size: int) -> Iterator[str]:
 def changed(source: SourceFile) -> DataError:
     """The error for a file that changed after it was checked."""
     return DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
+
+
+def check_same(source: SourceFile) -> None:
+    """Raise the error of `changed` if a file is not what it was when it was found."""
+    if current(source).identity() != source.identity():
+        raise changed(source)
 
 
 def _check_text(source: SourceFile, field: str, advance: Callable[[int], None]) -> SourceFacts:

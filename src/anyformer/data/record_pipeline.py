@@ -20,12 +20,12 @@ from anyformer.data.columns import TableRun, TableWriter
 from anyformer.data.corpus import PreparedFiles
 from anyformer.data.labels import ordered
 from anyformer.data.progress import meter
-from anyformer.data.reading import Skipped, changed
+from anyformer.data.reading import Skipped, check_same
 from anyformer.data.records import Records
 from anyformer.data.row import Bad, BadRecord
 from anyformer.data.rows import find_records, rows
 from anyformer.data.skips import Skips
-from anyformer.data.sources import SourceFile, current, without
+from anyformer.data.sources import SourceFile, without
 from anyformer.data.splitting import SPLITS, SplitName, SplitRule, limit_of
 from anyformer.data.stretches import WHOLE, Stretches, WorkShare
 from anyformer.data.surveys import kept_tokenizer, learn_tokenizer
@@ -34,14 +34,17 @@ from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
-_GROUP, _GROUP_CHARACTERS = 1024, 2**20
+_GROUP, _GROUP_BYTES = 1024, 2**22
 _FEWEST, _MOST = 16, 2**16
 """Records of a stretch."""
+_MOST_BYTES = 2**27
+"""Bytes of the numbers of a stretch at most, if its records have the average size."""
 _plain = json.JSONEncoder(sort_keys=True).encode
 Checked = Mapping[str, Any]
-Group = list[tuple[int, SplitName, Checked]]
-"""Records, each with its stretch and split."""
-Made = tuple[int, SplitName, Mapping[str, ArrayLike], int]
+Item = tuple[int, SourceFile, SplitName, Checked]
+"""A record with its stretch, its file and its split."""
+Group = list[Item]
+Made = tuple[int, SourceFile, SplitName, Mapping[str, ArrayLike], int]
 
 
 @dataclass
@@ -49,6 +52,8 @@ class _Facts:
     """Facts of the records of some sources, from one pass."""
 
     bytes: int = 0
+    held: int = 0
+    """Bytes of the records as numbers, about."""
     keys: array[int] = field(default_factory=lambda: array("Q"))
     """`_key` of every record that can be used, in order: eight bytes each, so that the second pass hashes nothing."""
     fingerprints: dict[str, str] = field(default_factory=dict)
@@ -101,21 +106,23 @@ class RecordSurvey:
             for column in self.data.classes
         }
 
-    def records(self) -> Iterator[tuple[SplitName, Checked]]:
-        """Every record that can be used, with its split."""
-        # A file that has changed since has other records than keys; `RecordWork` finds that out before it keeps them.
-        for key, (_, record) in zip(self.facts.keys, _checked(self.data, self.sources, _leave_out), strict=False):
-            yield "validation" if key < self.rule.limit else "train", record
-        for _, record in _checked(self.data, self.held_out, _leave_out):
-            yield "validation", record
+    def records(self) -> Iterator[tuple[SourceFile, SplitName, Checked]]:
+        """Every record that can be used, with its file and its split. `DataError`, once a file was read, if it has changed."""
+        read = _checked(self.data, self.sources, _leave_out, done=check_same)
+        for (source, record), key in zip(read, self.facts.keys, strict=False):
+            yield source, "validation" if key < self.rule.limit else "train", record
+        for _ in read:
+            """A file with more records than keys has changed, which is an error once it was read."""
+        for source, record in _checked(self.data, self.held_out, _leave_out, done=check_same):
+            yield source, "validation", record
 
     def training(self) -> Iterator[str]:
         """The texts that a tokenizer may learn from: none that is held out."""
-        return (text for split, record in self.records() if split == "train" for text in self.data.texts(record))
+        return (text for _, split, record in self.records() if split == "train" for text in self.data.texts(record))
 
     def everything(self) -> Iterator[str]:
         """All texts."""
-        return (text for _, record in self.records() for text in self.data.texts(record))
+        return (text for *_, record in self.records() for text in self.data.texts(record))
 
 
 @dataclass(frozen=True)
@@ -137,8 +144,10 @@ class RecordWork:
     @property
     def stretches(self) -> Stretches:
         """The stretches of all records."""
-        count = len(self.survey.facts.keys) + len(self.survey.apart.keys)
-        return Stretches(self.folder / "stretches", count, _FEWEST, _MOST)
+        facts = (self.survey.facts, self.survey.apart)
+        count = sum(len(each.keys) for each in facts)
+        fitting = _MOST_BYTES * count // max(1, sum(each.held for each in facts))
+        return Stretches(self.folder / "stretches", count, _FEWEST, min(max(1, fitting), _MOST))
 
     def tokenise(self, share: WorkShare, workers: int, progress: bool) -> None:
         """Make the stretches of a share that are missing; every record is read, and those of others are passed over."""
@@ -147,10 +156,10 @@ class RecordWork:
         size = (self.survey.facts.bytes + self.survey.apart.bytes) * len(missing) // stretches.count
 
         def texts(group: Group) -> list[str]:
-            return [text for _, _, record in group for text in data.pieces(record, tokenizer)]
+            return [text for *_, record in group for text in data.pieces(record, tokenizer)]
 
         numbered = ((stretches.number(place), *item) for place, item in enumerate(self.survey.records()))
-        groups = _groups((item for item in numbered if item[0] in missing), lambda record: sum(map(len, data.texts(record))))
+        groups = _groups((item for item in numbered if item[0] in missing), lambda record: _held(data, record))
         encoded = encoded_in_order(tokenizer, self.folder / "tokenizer", groups if missing else (), texts, size, workers)
         # Closed at once on any error, since it may own processes.
         with meter("tokenising", size, progress) as advance, closing(encoded):
@@ -174,24 +183,23 @@ class RecordWork:
         return self.survey.names(self.tokenizer.conventions.labels)
 
     def _numbers(self, encoded: Iterable[tuple[Group, list[TokenArray]]]) -> Iterator[Made]:
-        """The numbers of every record, with its stretch, its split and the bytes of its texts."""
+        """The numbers of every record, with its stretch, its file, its split and the bytes of its texts."""
         data, tokenizer = self.survey.data, self.tokenizer
         for group, found in encoded:
             arrays = iter(found)
-            for number, split, record in group:
+            for number, source, split, record in group:
                 tokens = [next(arrays) for _ in range(len(data.pieces(record, tokenizer)))]
-                yield number, split, data.numbers(record, tokens, tokenizer, self._names), _size(data, record)
+                yield number, source, split, data.numbers(record, tokens, tokenizer, self._names), _size(data, record)
 
     def _make(self, number: int, items: Iterable[Made]) -> int:
-        """Keep a stretch, unless a file has changed meanwhile; gives the bytes of its texts."""
+        """Keep a stretch, unless its last file has changed meanwhile, as the others had not; gives the bytes of its texts."""
         made: dict[SplitName, list[Mapping[str, ArrayLike]]] = {name: [] for name in SPLITS}
         sizes = dict.fromkeys(SPLITS, 0)
-        for _, split, record, size in items:
+        kept = list(items)
+        for _, _, split, record, size in kept:
             made[split].append(record)
             sizes[split] += size
-        for source in (*self.survey.sources, *self.survey.held_out):
-            if current(source).identity() != source.identity():
-                raise changed(source)
+        check_same(kept[-1][1])
         types = self.survey.data.types(self._names)
         runs = {name: TableRun.of(types, made[name], sizes[name]) for name in SPLITS}
         self.stretches.write(number, {key: array for name, run in runs.items() for key, array in run.arrays(name).items()})
@@ -202,10 +210,11 @@ def _surveyed(data: Records, sources: Sequence[SourceFile], advance: Callable[[i
     facts, skips = _Facts(classes={column: set() for column in data.classes}), Skips(data.skip_bad)
     counts: dict[str, int] = {}
     digests: dict[str, int] = {}
-    for path, record in _checked(data, sources, skips.add, advance):
-        key = _key(record)
+    for source, record in _checked(data, sources, skips.add, advance):
+        path, key = str(source.path), _key(record)
         facts.keys.append(key)
         facts.bytes += _size(data, record)
+        facts.held += _held(data, record)
         counts[path] = counts.get(path, 0) + 1
         digests[path] = digests.get(path, 0) ^ key
         for column, classes in data.named(record).items():
@@ -217,18 +226,22 @@ def _surveyed(data: Records, sources: Sequence[SourceFile], advance: Callable[[i
 
 
 def _checked(
-    data: Records, sources: Sequence[SourceFile], bad: Bad, advance: Callable[[int], None] = lambda count: None
-) -> Iterator[tuple[str, Checked]]:
-    """(path, record) of every record that can be used; the others are given to `bad`."""
+    data: Records,
+    sources: Sequence[SourceFile],
+    bad: Bad,
+    advance: Callable[[int], None] = lambda count: None,
+    done: Callable[[SourceFile], None] = lambda source: None,
+) -> Iterator[tuple[SourceFile, Checked]]:
+    """Every record that can be used, with its file; the others are given to `bad`, and to `done` each file that was read."""
     for source in sources:
-        path = str(source.path)
         for row in rows(source, advance, bad):
             try:
                 record = data.record(row)
             except BadRecord as error:
                 bad(error)
                 continue
-            yield path, record
+            yield source, record
+        done(source)
 
 
 def _reasons(skipped: Sequence[Skipped]) -> str:
@@ -244,6 +257,11 @@ def _size(data: Records, record: Checked) -> int:
     return sum(len(text.encode()) for text in data.texts(record))
 
 
+def _held(data: Records, record: Checked) -> int:
+    """Bytes of a record as numbers, about: a number of four bytes for each byte of its texts, and its arrays."""
+    return 4 * _size(data, record) + sum(value.nbytes for value in record.values() if isinstance(value, np.ndarray))
+
+
 def _key(record: Checked) -> int:
     """64 bits that decide the split of a record: a hash of its content, so that adding records moves none."""
     digest = hashlib.sha256()
@@ -254,14 +272,14 @@ def _key(record: Checked) -> int:
     return int.from_bytes(digest.digest()[:8], "big")
 
 
-def _groups(records: Iterable[tuple[int, SplitName, Checked]], characters: Callable[[Checked], int]) -> Iterator[Group]:
-    """Records in lists of about a million characters."""
+def _groups(records: Iterable[Item], size: Callable[[Checked], int]) -> Iterator[Group]:
+    """Records in lists of about four million bytes."""
     group: Group = []
     held = 0
     for item in records:
         group.append(item)
-        held += characters(item[2])
-        if held >= _GROUP_CHARACTERS or len(group) == _GROUP:
+        held += size(item[-1])
+        if held >= _GROUP_BYTES or len(group) == _GROUP:
             yield group
             group, held = [], 0
     if group:

@@ -12,9 +12,9 @@ from typing import Self
 from anyformer.data.corpus import PreparedFiles
 from anyformer.data.description import Text
 from anyformer.data.progress import meter
-from anyformer.data.reading import changed
+from anyformer.data.reading import check_same
 from anyformer.data.shards import RunWriter, SplitWriter, TokenRun, token_dtype
-from anyformer.data.sources import SourceFile, current
+from anyformer.data.sources import SourceFile
 from anyformer.data.splitting import SPLITS, AssignedPiece, SplitRule, assign
 from anyformer.data.stretches import WHOLE, Stretches, WorkShare
 from anyformer.data.surveys import kept_tokenizer, learn_tokenizer
@@ -92,8 +92,7 @@ class TextWork:
             writers[each.split].add(tokens, len(each.piece.text.encode()), each.begins, each.piece.ends)
             sources[each.source] = None
         for source in sources:
-            if current(source).identity() != source.identity():
-                raise changed(source)
+            check_same(source)
         dtype = token_dtype(self.tokenizer.vocab_size)
         runs = {name: writer.run() for name, writer in writers.items()}
         self.stretches.write(

@@ -91,10 +91,9 @@ def undivided_layers(staged: Staged) -> str:
     if staged.count > stack.depth:
         return f"divides layers, and the model has {stack.depth}: choose no more"
     if staged.count * staged.chunks > stack.depth:
-        return (
-            f"{staged.count} x {staged.chunks} chunks need as many layers, and the model has {stack.depth}: set "
-            f"plan.mesh.chunks to {stack.depth // staged.count} or less"
-        )
+        most = stack.depth // staged.count
+        remedy = f"set plan.mesh.chunks to {most} or less" if most > 1 else "leave plan.mesh.chunks out"
+        return f"{staged.count} x {staged.chunks} chunks need as many layers, and the model has {stack.depth}: {remedy}"
     stage = {i: chunk % staged.count for chunk, layers in enumerate(staged.layers) for i in layers}
     apart = [(i, owner) for i, owner in enumerate(stack.owners) if stage[i] != stage[owner]]
     if apart:

@@ -135,9 +135,9 @@ def send_files(directory: Path, url: str) -> None:
     """Copy what a run needs beside its checkpoints: its settings, metrics, and what it began with."""
     inside = [path for folder in _FOLDERS for path in sorted((directory / folder).rglob("*"))]
     for path in [*inside, *(directory / name for name in _FILES)]:
-        if not path.is_file() or path.name.startswith("."):
-            continue
         name = path.relative_to(directory).as_posix()
+        if not path.is_file() or any(part.startswith(".") for part in name.split("/")):  # some are being written
+            continue
         there = stores.joined(url, name)
         if path.stat().st_size < _LITTLE or not stores.exists(there) or stores.size_of(there) != path.stat().st_size:
             remote.send(directory, url, [name])

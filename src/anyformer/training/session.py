@@ -279,10 +279,9 @@ class Session:
         self.stop.clear()
         self._save()
         self.saver.then(self._costs)
+        where = "before the first update; nothing was trained yet"
         if self.step:
             where = f"after step {self.step} of {self.steps}; everything trained is saved"
-        else:
-            where = "before the first update; nothing was trained yet"
         more = command("train", "--resume", self.directory)
         unbroken(self.console, f"stopped {where}; continue with: {more}")
         return self.trained(stopped.exit_code)

@@ -49,8 +49,11 @@ def mesh_of(asked: Mesh, processes: int) -> Mesh:
         return asked.over(processes)
     except ValueError as error:
         needed = (asked.data or 1) * asked.divided
+        shard, left = divmod(processes, needed // asked.shard)
+        fits = left == 0 and shard * asked.context % asked.expert == 0
+        other = f"--set plan.mesh.shard={shard}" if fits else "another plan.mesh"
         raise UserError(
-            f"{error}: start as many with torchrun --nproc-per-node {needed} -m anyformer train ..., or set plan.mesh"
+            f"{error}: start as many with torchrun --nproc-per-node {needed} -m anyformer train ..., or with {other}"
         ) from None
 
 
@@ -60,10 +63,8 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
         return
     pieces = ranks.replicas * run.accumulation
     if run.batch % pieces:
-        raise UserError(
-            f"batch = {run.batch} does not divide into {run.accumulation} pieces for each of {_groups(ranks)}: make it a "
-            f"multiple of {pieces}"
-        )
+        among = f"into {run.accumulation} pieces for each of" if run.accumulation > 1 else "among"
+        raise UserError(f"batch = {run.batch} does not divide {among} {_groups(ranks)}: make it a multiple of {pieces}")
     try:
         # A process computes a piece of the batch, as one process does with accumulation.
         run.objective.sizes.check(run.length, run.batch, pieces)
