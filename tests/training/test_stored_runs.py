@@ -279,7 +279,7 @@ def test_a_store_that_cannot_be_used_is_refused_before_any_work(tiny, monkeypatc
     with pytest.raises(UserError, match="'bucket/runs' is no URL of a store"):
         stored(tiny, "bucket/runs")
     for url in ("sftp://me:hidden@host/runs", "https://host/runs?signature=hidden"):
-        with pytest.raises(UserError, match="password or a token.*environment variables") as refused:
+        with pytest.raises(UserError, match=r"password or a token.*environment variables") as refused:
             stored(tiny, url)
         assert "hidden" not in str(refused.value)
     assert stored(tiny, "abfs://runs@account.dfs.core.windows.net/a").checkpoints.store
