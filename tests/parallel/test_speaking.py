@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,9 @@ def test_two_processes_tokenise_together_train_as_one_does_and_the_first_speaks(
     assert {rank for rank, _ in told} == {"0"}
     assert {int(step) for _, step in told} == {row["step"] for row in read_metrics(tmp_path / "run")}
     assert not list((tmp_path / "run" / "ranks").glob("0.log"))
-    assert "step 8/8" in (tmp_path / "run" / "ranks" / "1.log").read_text()
+    said = (tmp_path / "run" / "ranks" / "1.log").read_text()
+    assert "step 8/8" in said
+    assert re.search(r"checkpoint of step 4: [1-9]\S* kB written", said), "its share"
 
 
 def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):

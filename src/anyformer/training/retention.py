@@ -57,8 +57,7 @@ class Retention:
         A store that fails loses nothing: the checkpoint is whole on the disk, and the next one is copied again.
         """
         began, place = budget.clock(), checkpoint.directory_of(self.directory, step)
-        self.ranks.write(given, place)
-        size = 0
+        size = self.ranks.write(given, place)
         if self.ranks.first:
             size = checkpoint.read_manifest(place).bytes
             checkpoint.prune(self.directory, self.asked.keep, self.asked.keep_every, also)

@@ -129,9 +129,10 @@ class Alone:
         with disk_errors(directory):
             return [act()]
 
-    def write(self, given: Contents, directory: Path) -> None:
-        """Write a checkpoint, whole or not at all; all processes call this."""
+    def write(self, given: Contents, directory: Path) -> int:
+        """Write a checkpoint, whole or not at all; all processes call this. Gives the bytes that this one wrote."""
         checkpoint.write(given, directory)
+        return checkpoint.read_manifest(directory).bytes
 
 
 Ranks: TypeAlias = "Alone | Together"

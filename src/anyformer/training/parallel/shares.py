@@ -61,8 +61,8 @@ class SharedCheckpoints:
         copies = [i for i, placement in enumerate(tensor.placements) if placement.is_replicate()]
         return first in mesh.mesh and all(place[i] == turn % mesh.size(i) for i in copies)
 
-    def write(self, given: Contents, directory: Path) -> None:
-        """Write a checkpoint with all processes, whole or not at all; the first one seals it.
+    def write(self, given: Contents, directory: Path) -> int:
+        """Write a checkpoint with all processes, whole or not at all; the first one seals it. Gives the bytes of this share.
 
         Raises, in all of them, what one of them raised.
         """
@@ -82,6 +82,7 @@ class SharedCheckpoints:
             shares = self.together(directory, lambda: (write_share(given, partial, self.rank, self.size), given.few_bits))
             files = {name: entry for share, _ in shares for name, entry in share.items()}
             self.together(directory, sealed)
+            return sum(entry.bytes for entry in shares[self.rank][0].values())
 
     def together(self, directory: Path, act: Callable[[], T]) -> list[T]:
         """Act in every process; gives what each of them made, or raises the error of one."""

@@ -222,8 +222,8 @@ class Together:
         with beside_training():
             return self.checkpoints.together(directory, act)
 
-    def write(self, given: Contents, directory: Path) -> None:
-        self.checkpoints.write(given, directory)
+    def write(self, given: Contents, directory: Path) -> int:
+        return self.checkpoints.write(given, directory)
 
     def _with_copies(self, mesh: DeviceMesh, dividing: str) -> DeviceMesh:
         """The processes that divide weights, and the copies where there are several: sums over copies, also over a single one,
