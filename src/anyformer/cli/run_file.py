@@ -77,11 +77,12 @@ def run_named(what: str, asked: TrainingOptions) -> Run | None:
     """The run that an argument names by its file, its directory or its URL; None for what names an architecture alone."""
     from anyformer.describe import UserError
     from anyformer.resolving import RUN, is_run
-    from anyformer.training import load_run
 
     path = fetched(what)
     if not is_run(path):
         return None
     if asked.data:
         raise UserError(f"--data: {what} is a run, which names its own data: leave --data out, or change data in its file")
+    from anyformer.training import load_run
+
     return load_run(path / RUN if path.is_dir() else path)
