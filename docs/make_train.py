@@ -120,12 +120,14 @@ def admitted(annotation: Any) -> str:
 
 
 def values(annotation: Any) -> list[type[Value]]:
-    """The descriptions that an annotation admits: of a family of parts, every kind."""
+    """The descriptions that an annotation admits: of a family of parts, every kind of this package, plug-ins aside."""
     if isinstance(annotation, type):
         if not issubclass(annotation, Value):
             return []
         registry = vars(annotation).get("kinds")
-        return [annotation] if registry is None else [kind for _, kind in sorted(registry.items())]
+        if registry is None:
+            return [annotation]
+        return [kind for _, kind in sorted(registry.items()) if kind.__module__.startswith("anyformer.")]
     return [found for item in get_args(annotation) for found in values(item)]
 
 

@@ -60,6 +60,8 @@ REFUSED = {
     "Its GPTQ refuses processors": "",
     "a weight that several layers of a chunk read is refused": "whose gradients torch cannot compute apart",
     'eager and says so, `"on"` is refused': "cuts backward passes in two, which torch does not compile yet",
+    "with a password or a token": "has a password or a token, and URLs are printed",
+    "another `index.json` is refused": "is the index of other data; name another place",
     "| refused before any work |": "exit_code = 2",
     "| refused, with the key or the value in the error |": "is not read here",
     "| refused by the class of transformers": "",

@@ -98,7 +98,7 @@ def test_a_manifest_is_yaml_that_kubernetes_reads(launch_on):
     [
         (Mesh(shard=8), 2, 2, r"shard 8, which takes 8 processes or a multiple.*2 nodes of 2 make 4: start with --nodes 4,"),
         (Mesh(shard=3, data=1), 1, 2, r"shard 3, which takes 3 processes, and 1 node of 2 make 2: .*other --nodes and --gpus"),
-        (Mesh(), 3, 1, r"3 nodes of 1: batch = 8 does not divide into 1 pieces for each of 3 processes"),
+        (Mesh(), 3, 1, r"3 nodes of 1: batch = 8 does not divide among 3 processes"),
         (Mesh(pipeline=2), 2, 1, r"2 nodes of 1: plan.mesh.pipeline = 2 .*accumulation"),
     ],
 )

@@ -132,13 +132,12 @@ def peak_of(
         logits=logits,
         others={**OTHERS_PER_SAVED, "attend_blocks": BLOCK_BYTES / size},
     )
-    every = [(base + holding + Holding(gradients=newest), inside) for inside, holding in backward]
-    nothing = base + Holding(gradients=newest)
+    operations, stays = list(backward), base + Holding(gradients=newest)
     return PeakMemory(
         persistent=base.total,
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=loss_bytes(logits, size)),
-        in_backward=_largest((holding for holding, _ in every), nothing),
-        in_layers=_largest((holding for holding, inside in every if inside), nothing),
+        in_backward=stays + _largest(holding for _, holding in operations),
+        in_layers=stays + _largest(holding for inside, holding in operations if inside),
         at_update=replace(
             base,
             gradients=gradients + max(newest, gradient_bytes * tied),
@@ -194,8 +193,8 @@ def _backward(
             left -= size
 
 
-def _largest(holdings: Iterable[Holding], nothing: Holding) -> Holding:
-    return max(holdings, key=lambda holding: holding.total, default=nothing)
+def _largest(holdings: Iterable[Holding]) -> Holding:
+    return max(holdings, key=lambda holding: holding.total, default=Holding())
 
 
 def _saved_up_to(saved: Activations, extra: Mapping[Address, int], find: Find) -> dict[Address, int]:

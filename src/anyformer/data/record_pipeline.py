@@ -25,7 +25,7 @@ from anyformer.data.records import Records
 from anyformer.data.row import Bad, BadRecord
 from anyformer.data.rows import find_records, rows
 from anyformer.data.skips import Skips
-from anyformer.data.sources import SourceFile, without
+from anyformer.data.sources import SourceFile, apart
 from anyformer.data.splitting import SPLITS, SplitName, SplitRule, limit_of
 from anyformer.data.stretches import WHOLE, Stretches, WorkShare
 from anyformer.data.surveys import kept_tokenizer, learn_tokenizer
@@ -63,11 +63,7 @@ class _Facts:
 
 def record_sources(data: Records) -> tuple[list[SourceFile], list[SourceFile]]:
     """The files to train on and the files of `validation_paths`."""
-    held_out = find_records(data.validation_paths, data.glob)
-    sources = without(find_records(data.paths, data.glob), held_out)
-    if not sources:
-        raise DataError(f"paths = {list(data.paths)}: every file is also in validation_paths; nothing is left to train on")
-    return sources, held_out
+    return apart(data, find_records)
 
 
 @dataclass(frozen=True)

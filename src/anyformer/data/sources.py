@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sysconfig
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from os.path import exists, isdir, isfile  # which no name is too long for
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from anyformer import stores
 from anyformer.data.compressed import suffix_of
-from anyformer.data.description import STDLIB, TEXT_GLOBS
+from anyformer.data.description import STDLIB, TEXT_GLOBS, Files
 from anyformer.data.file_places import FilePlace, StoredFile
 from anyformer.text.errors import DataError
 
@@ -68,6 +68,17 @@ def without(sources: Iterable[SourceFile], others: Iterable[SourceFile]) -> list
     """`sources` that are not among `others`, compared by real path."""
     taken = {real(other.path) for other in others}
     return [source for source in sources if real(source.path) not in taken]
+
+
+def apart(
+    data: Files, find: Callable[[Iterable[str], Sequence[str]], list[SourceFile]]
+) -> tuple[list[SourceFile], list[SourceFile]]:
+    """The files to train on and the files of `validation_paths`; `find`: the files of some paths."""
+    held_out = find(data.validation_paths, data.glob)
+    sources = without(find(data.paths, data.glob), held_out)
+    if not sources:
+        raise DataError(f"paths = {list(data.paths)}: every file is also in validation_paths; nothing is left to train on")
+    return sources, held_out
 
 
 def real(place: FilePlace) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from anyformer.data.description import Text
 from anyformer.data.progress import meter
 from anyformer.data.reading import Skipped, SourceFacts, check, documents
-from anyformer.data.sources import SourceFile, find_sources, without
+from anyformer.data.sources import SourceFile, apart, find_sources
 from anyformer.data.splitting import SplitRule, assign, decide
 from anyformer.data.stretches import WHOLE, WorkShare
 from anyformer.data.vocabulary import TRAINING_PIECE
@@ -70,11 +70,7 @@ class TextSurvey:
 
 def text_sources(data: Text) -> tuple[list[SourceFile], list[SourceFile]]:
     """The files to train on and the files of `validation_paths`."""
-    held_out = find_sources(data.validation_paths, data.glob)
-    sources = without(find_sources(data.paths, data.glob), held_out)
-    if not sources:
-        raise DataError(f"paths = {list(data.paths)}: every file is also in validation_paths; nothing is left to train on")
-    return sources, held_out
+    return apart(data, find_sources)
 
 
 def _surveyed(
