@@ -4,8 +4,8 @@
     python -m benchmarks.share_waits --tiny     # a rehearsal, which writes no result
 
 Four processes, one thread each, divide a Llama of 12 M parameters with AdamW (`plan.mesh.shard = 4`) and save in the
-background. Right before each save every process copies the tensors that it is about to save, one by one, into new memory, and
-all begin both together. Compared are, in each process, the medians over the saves of the seconds in `Saver.save`, which is all
+background. Right before each save every process copies the tensors that it is about to save, one by one, into new memory; all
+begin both together, and wait for the last after each. Compared are, in each process, the medians over the saves of the seconds in `Saver.save`, which is all
 that a step waits for where the write before is done, and of those of the plain copies; `late` counts the saves that found the
 write before unfinished.
 Writes benchmarks/results/share_waits.json.
@@ -75,11 +75,13 @@ class Waits:
 
 
 def _timed(act: Callable[[], Any]) -> float:
-    """Seconds of what all processes begin together."""
+    """Seconds of what all processes begin together, none of which goes on to compute beside the others' before all are done."""
     dist.barrier()
     began = time.perf_counter()
     act()
-    return time.perf_counter() - began
+    seconds = time.perf_counter() - began
+    dist.barrier()
+    return seconds
 
 
 def measure(sizes: Sizes, saves: int, directory: Path, paths: tuple[str, ...]) -> list[Waits]:

@@ -52,13 +52,13 @@ class Adapted(Value):
 
 @dataclass(frozen=True)
 class Contents:
-    """What a checkpoint is written from: tensors by file and name, texts by file, and what its manifest says.
+    """What a checkpoint is written from: tensors by file and name, descriptions by file, and what its manifest says.
 
     Of tensors that several processes write together, what this one writes.
     """
 
     tensors: Mapping[str, Mapping[str, Piece]]
-    texts: Mapping[str, str]
+    descriptions: Mapping[str, Value]
     beside: Beside
     facts: Mapping[str, Any]
     few_bits: InFewBits | None = None
@@ -87,15 +87,15 @@ def contents(
 
     own = {name: x.detach() for name, x in weights_of(model).items() if name not in model.added}
     files = {WEIGHTS: picked(WEIGHTS, planes(own))}
-    texts = {ARCHITECTURE: to_json(model.bare)}
+    descriptions: dict[str, Value] = {ARCHITECTURE: model.bare}
     if model.adapter is not None:
         files[ADAPTER_WEIGHTS] = picked(
             ADAPTER_WEIGHTS, {name: x for name, x in model.named_parameters() if name in model.added}
         )
-        texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
+        descriptions[ADAPTER] = Adapted(adapter=model.adapter)
     more = {file: picked(file, named) for name, named in (extra or {}).items() for file in (f"{name}.safetensors",)}
     kept = beside or (Beside() if tokenizer is None else tokenizer.beside)
-    return Contents(files | more, texts, kept, {"kind": "anyformer", **(facts or {})}, in_few_bits(own))
+    return Contents(files | more, descriptions, kept, {"kind": "anyformer", **(facts or {})}, in_few_bits(own))
 
 
 def write(given: Contents, directory: Path) -> None:
@@ -118,10 +118,9 @@ def write_share(given: Contents, partial: Path, number: int, of: int) -> dict[st
 
 def write_texts(given: Contents, partial: Path) -> None:
     """Write the files of a checkpoint that hold no tensors."""
-    for name, text in given.texts.items():
-        (partial / name).write_text(text, encoding="utf-8")
-    if given.few_bits is not None:
-        (partial / QUANTISED).write_text(to_json(given.few_bits), encoding="utf-8")
+    few_bits = {} if given.few_bits is None else {QUANTISED: given.few_bits}
+    for name, value in {**given.descriptions, **few_bits}.items():
+        (partial / name).write_text(to_json(value), encoding="utf-8")
     if given.beside.files:
         given.beside.keep(partial)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
@@ -16,7 +17,8 @@ from torch import Tensor
 from anyformer.operations import Extent
 
 if TYPE_CHECKING:
-    from torch.distributed.tensor import DTensor
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Placement
 
 
 def is_divided(tensor: Tensor) -> TypeGuard[DTensor]:
@@ -43,13 +45,17 @@ def copy_in(tensor: Tensor, values: Tensor) -> None:
 
 def extent_of(tensor: Tensor) -> Extent:
     """Where this process's part of a tensor stands in it; all of one that is not divided."""
-    if not is_divided(tensor):
-        return Extent.all_of(tuple(tensor.shape))
+    shape = tuple(tensor.shape)
+    return _extent(shape, tensor.device_mesh, tensor.placements) if is_divided(tensor) else Extent.all_of(shape)
+
+
+@lru_cache(maxsize=1024)
+def _extent(shape: tuple[int, ...], mesh: DeviceMesh, places: tuple[Placement, ...]) -> Extent:
     from torch.distributed.tensor._utils import compute_local_shape_and_global_offset
 
-    size, start = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
+    size, start = compute_local_shape_and_global_offset(shape, mesh, places)
     # A process without a part is said to begin at the end or beyond it.
-    return Extent(tuple(map(min, start, tensor.shape)), tuple(size))
+    return Extent(tuple(map(min, start, shape)), tuple(size))
 
 
 def from_part(own: Tensor, like: DTensor, device: torch.device | None = None) -> Tensor:

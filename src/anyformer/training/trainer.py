@@ -189,7 +189,7 @@ class Trainer:
         if self.ranks.size > 1 and any(one.averages is not none for one in self._trainees.values()):
             take = checkpoint.copied  # divided weights are averaged in place, and change back before they are written
 
-        planes = planes_of(self.model)
+        planes = planes_of(self.model) if self.model.stage_of else {}
 
         def staged(file: str, name: str) -> bool:
             before, _, after = name.partition("/")  # MODEL/PATH of scales, WEIGHT/MOMENT of moments
@@ -206,7 +206,6 @@ class Trainer:
                     "validation_loss": validation,
                     "data": self.corpus.digest,
                     "classes": {column: list(names) for column, names in self.corpus.names.items()},
-                    "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
                 pick=self.ranks.picking(take, staged),
@@ -214,7 +213,8 @@ class Trainer:
 
         def write() -> Written:
             first = self.ranks.first  # which alone writes what stands beside the tensors
-            kept = replace(taken, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
+            facts = {**taken.facts, "run": json.loads(to_json(self.run))}
+            kept = replace(taken, facts=facts, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
             return self.retention(directory).write(kept, step, self.regular(step + 1))
 
         return write

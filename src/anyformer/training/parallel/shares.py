@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from anyformer.checkpoint import Contents, Pick, Piece, Take, entries_of, of_all, seal, write_share, write_texts, writing
 from anyformer.describe import UserError
@@ -41,6 +44,7 @@ class SharedCheckpoints:
     def picking(self, take: Take, staged: Staged) -> Pick:
         """What this process writes of each tensor."""
 
+        @torch.no_grad()  # a part that could be differentiated takes torch four times as long to give
         def pick(file: str, name: str, tensor: Tensor) -> Piece | None:
             first = self.rank // self.stage * self.stage if staged(file, name) else 0
             extent = extent_of(tensor)
@@ -59,7 +63,7 @@ class SharedCheckpoints:
         place = mesh.get_coordinate()
         assert place is not None, "a process holds a part of its own meshes only"
         copies = [i for i, placement in enumerate(tensor.placements) if placement.is_replicate()]
-        return first in mesh.mesh and all(place[i] == turn % mesh.size(i) for i in copies)
+        return first in _members(mesh) and all(place[i] == turn % mesh.size(i) for i in copies)
 
     def write(self, given: Contents, directory: Path) -> int:
         """Write a checkpoint with all processes, whole or not at all; the first one seals it. Gives the bytes of this share.
@@ -103,3 +107,9 @@ class SharedCheckpoints:
             assert problem is not None, "it is the one that was found"
             raise problem
         return [value for value, _ in found]  # type: ignore[misc]
+
+
+@lru_cache
+def _members(mesh: DeviceMesh) -> frozenset[int]:
+    """The ranks of a mesh, which torch works out anew whenever it is asked."""
+    return frozenset(mesh.mesh.flatten().tolist())
