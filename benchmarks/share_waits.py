@@ -5,9 +5,9 @@
 
 Four processes, one thread each, divide a Llama of 12 M parameters with AdamW (`plan.mesh.shard = 4`) and save in the
 background. Right before each save every process copies the tensors that it is about to save, one by one, into new memory; all
-begin both together, and wait for the last after each. Compared are, in each process, the medians over the saves of the seconds in `Saver.save`, which is all
-that a step waits for where the write before is done, and of those of the plain copies; `late` counts the saves that found the
-write before unfinished.
+begin both together, and wait for the last after each. Compared are, in each process, the medians over the saves of the seconds
+in `Saver.save`, which is all that a step waits for where the write before is done, and of those of the plain copies; `late`
+counts the saves that found the write before unfinished.
 Writes benchmarks/results/share_waits.json.
 """
 
