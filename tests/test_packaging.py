@@ -128,7 +128,7 @@ def test_descriptions_and_prices_need_no_torch_to_be_installed(wheel, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", PYTHONS)
 def test_an_empty_environment_installs_and_trains(number, wheel, tmp_path):
-    found = shutil.which(f"python{number}") or next(Path.home().glob(f".pyenv/versions/{number}.*/bin/python"), None)
+    found = next(Path.home().glob(f".pyenv/versions/{number}.*/bin/python"), None) or shutil.which(f"python{number}")
     if found is None:
         pytest.skip(f"no Python {number} on this machine")
     python = installed(wheel, tmp_path / "empty", python=str(found))
