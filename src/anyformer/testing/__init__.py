@@ -1,4 +1,4 @@
-"""The contracts of parts, tasks, objectives and families, also for those kept outside the package (`anyformer check`)."""
+"""The contracts of parts, tasks, objectives, optimisers and families, also of those kept outside the package (`anyformer check`)."""
 
 from anyformer.testing.checks import Checks
 
