@@ -131,8 +131,8 @@ def parts_of_a_weight_change_like_the_whole(optimiser: Optimiser) -> None:
         if not rule.elementwise:
             continue  # its weights are whole while they change
         cut = weight.shape[0] // 2
-        whole = _changed(optimiser, name, lambda x: x)
-        parts = [_changed(optimiser, name, lambda x, at=at: x[at]) for at in (slice(None, cut), slice(cut, None))]
+        whole = _changed(optimiser, name)
+        parts = [_changed(optimiser, name, slice(cut)), _changed(optimiser, name, slice(cut, None))]
         apart = (torch.cat(parts) - whole).abs().max().item()
         assert apart < 1e-12, f"{name}: its parts are {apart:.2g} beside the whole, so its rule is not elementwise"
 
@@ -140,7 +140,7 @@ def parts_of_a_weight_change_like_the_whole(optimiser: Optimiser) -> None:
 def weights_in_bf16_change_like_their_copies(optimiser: Optimiser) -> None:
     """With a copy in fp32 that is kept, a weight in bf16 is that copy rounded; without one it stays near."""
     for name, weight in WEIGHTS.items():
-        wide = _changed(optimiser, name, lambda x: x, torch.float32)
+        wide = _changed(optimiser, name, dtype=torch.float32)
         first = numbers(weight, 0, torch.float32)
         for masters in (True, False):
             narrow = first.clone() if masters else first.to(torch.bfloat16)
@@ -165,17 +165,13 @@ CONTRACTS: tuple[Callable[[Optimiser], None], ...] = (
 )
 
 
-def _changed(optimiser: Optimiser, name: str, part: Callable[[Tensor], Tensor], dtype: torch.dtype = torch.float64) -> Tensor:
-    """A part of a weight after five updates by its rule."""
-    described = WEIGHTS[name]
-    weight, rule, decay = (
-        part(numbers(described, 0, dtype)).clone(),
-        optimiser.rule(described),
-        optimiser.paces(WEIGHTS)[name].decay,
-    )
+def _changed(optimiser: Optimiser, name: str, rows: slice = slice(None), dtype: torch.dtype = torch.float64) -> Tensor:
+    """Rows of a weight after five updates by its rule."""
+    rule, decay = optimiser.rule(WEIGHTS[name]), optimiser.paces(WEIGHTS)[name].decay
+    weight = numbers(WEIGHTS[name], 0, dtype)[rows].clone()
     state = rule.start(weight)
     for step, rate in enumerate(RATES):
-        rule.change(weight, part(gradients(step, dtype)[name]), state, rate, decay)
+        rule.change(weight, gradients(step, dtype)[name][rows], state, rate, decay)
     return weight
 
 
