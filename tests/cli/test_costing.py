@@ -232,28 +232,25 @@ def test_pricing_a_name_imports_no_training_and_no_pictures():
 
 
 def test_training_is_priced_with_any_optimiser():
-    asked = "cost gpt2 --tiny --length 64 --mode train --json".split()
-    (usual,), (adamw,), (lion,) = (
-        json.loads(call(*asked, *words).output)[0]["sheets"]
-        for words in ((), ("--optimiser", "adamw"), ("--optimiser", "lion"))
-    )
+    asked = "gpt2 --tiny --length 64 --mode train --json".split()
+    choices = ((), ("--optimiser", "adamw"), ("--optimiser", "lion"))
+    usual, adamw, lion = (json.loads(call(*asked, *words))[0]["sheets"][0] for words in choices)
     assert adamw.pop("optimiser")["kind"] == "adamw"
     assert adamw == usual
     assert lion["memory"]["optimiser"] == usual["memory"]["optimiser"] // 2
-    said = call("cost", "gpt2", "--tiny", "--optimiser", '{kind="sgd",momentum=0.0}', "--length", "64", "--explain", "head")
-    assert "trained with sgd" in said.output
+    sgd = call("gpt2", "--tiny", "--optimiser", '{kind="sgd",momentum=0.0}', "--length", "64", "--explain", "head")
+    assert "trained with sgd" in sgd
 
 
 @pytest.mark.parametrize(
     ("words", "refusal"),
     [
-        (["lyon"], "did you mean 'lion'?"),
+        (["lyon"], r"did you mean 'lion'\?"),
         (["lion", "--gpus", "8"], "--gpus lays training out with AdamW"),
         (["lion", "--measure"], "--measure trains with AdamW"),
         (['{kind="lion",momentum=1}'], "has no field 'momentum'"),
     ],
 )
 def test_an_optimiser_that_cannot_be_priced_is_refused(words, refusal):
-    said = call("cost", "gpt2", "--tiny", "--optimiser", *words)
-    assert said.exit_code != 0
-    assert refusal in " ".join(str(said.exception or said.output).split())
+    with pytest.raises(UserError, match=refusal):
+        call("gpt2", "--tiny", "--optimiser", *words)
