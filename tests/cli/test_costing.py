@@ -232,7 +232,7 @@ def test_pricing_a_name_imports_no_training_and_no_pictures():
 
 
 def test_training_is_priced_with_any_optimiser():
-    asked = "gpt2 --tiny --length 64 --mode train --json".split()
+    asked = ["gpt2", "--tiny", "--length", "64", "--mode", "train", "--json"]
     choices = ((), ("--optimiser", "adamw"), ("--optimiser", "lion"))
     usual, adamw, lion = (json.loads(call(*asked, *words))[0]["sheets"][0] for words in choices)
     assert adamw.pop("optimiser")["kind"] == "adamw"
