@@ -35,6 +35,7 @@ def test_a_page_is_short_and_its_example_real(page):
         if line.startswith("+++ "):
             source = (ROOT / line[4:]).read_text(encoding="utf-8")
         else:
-            assert line.startswith("+") and line[1:] in source, line
+            assert line.startswith("+"), line
+            assert line[1:] in source, line
             shown += 1
     assert shown or TABLE.search(text), "a page shows what it says"
