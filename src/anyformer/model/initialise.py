@@ -54,7 +54,7 @@ def materialise(module: M, device: torch.device | str, seed: int) -> M:
 
     Of a divided weight a process keeps its part, and draws no more than `Initialisation.version` makes it draw.
     """
-    module._apply(partial(_without_values, device=device))
+    module._apply(partial(_without_values, device=device))  # type: ignore[no-untyped-call]
     declared, rules = module.declared, module.initialisation
     for name, parameter in module.named_parameters():
         rule = module.own_rules.get(name, rules)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -60,6 +61,11 @@ def saved_and_exported_are_loaded_again(architecture: Architecture) -> None:
                 assert torch.equal(weight, weights[name]), f"{place.name}: {name} has other values than were written"
 
 
+def can_be_drawn(architecture: Architecture) -> bool:
+    """Whether pictures can be drawn here: matplotlib is an extra."""
+    return find_spec("matplotlib") is not None
+
+
 def learns_a_task(architecture: Architecture) -> bool:
     """Whether it is a decoder of tokens that can be trained on a generated task; others learn otherwise."""
     from anyformer.describe import DescriptionError
@@ -88,7 +94,7 @@ def killed_and_resumed_equals_never_interrupted(architecture: Architecture) -> N
 
 CONTRACTS = (
     Contract(training_is_priced, needs=(built.declared_weights_are_the_parameters, built.forward_pass_is_computed)),
-    Contract(diagram_is_drawn, needs=(built.declared_weights_are_the_parameters,)),
+    Contract(diagram_is_drawn, can_be_drawn, (built.declared_weights_are_the_parameters,)),
     Contract(saved_and_exported_are_loaded_again, needs=(built.materialised_equals_built, built.description_survives_text)),
     Contract(loss_falls_on_one_repeated_batch, learns_a_task, last=True),
     Contract(killed_and_resumed_equals_never_interrupted, learns_a_task, last=True),
