@@ -92,8 +92,8 @@ FAULTS = {
 FIRST = {
     "parameters": ("declared weights are the parameters", 26),
     "its twin": ("sublayer equals its twin (decayed sum)", 2),
-    "leaks the future": ("no token sees a later one", 12),
-    "bytes of state": ("state takes the declared bytes", 10),
+    "leaks the future": ("no token sees a later one", 11),
+    "bytes of state": ("state takes the declared bytes", 9),
     "padding": ("padded row equals the row alone", 5),
     "state": ("cached and chunked equal the whole", 7),
     "flops": ("declared flops are counted", 4),
