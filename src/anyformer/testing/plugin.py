@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +17,12 @@ from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.objectives import Objective
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import architectures, families, runs, tasks
+from anyformer.testing import architectures, families, optimisers, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
 from anyformer.training import Run
+from anyformer.tuning import Optimiser
 
 TRIED = ("llama-2-7b", "bert-base-uncased", "t5-small", "llada-8b")
 """Architectures of which, at tiny sizes, the first that an objective takes is trained on it."""
@@ -32,7 +33,7 @@ def promises(module: ModuleType) -> Iterator[Promise]:
     given = next((each for each in vars(module).values() if type(each) is Checks), Checks())
     folder = Path(str(vars(module).get("__file__", "."))).parent
     mine = classes_of(module)
-    parts = {each: _name(each) for each in mine if not issubclass(each, Objective | Task)}
+    parts = {each: _name(each) for each in mine if not issubclass(each, Objective | Optimiser | Task)}
     for defined in sorted(mine, key=lambda each: each not in parts):
         of = _name(defined)
         if issubclass(defined, Objective):
@@ -70,8 +71,13 @@ def _of_class(of: str, defined: type[Value], given: Checks) -> Iterator[Promise]
     if not examples:
         yield Promise(of, "an example", missing=f"{_required(defined)}: give one in Checks(examples=[...])")
     for number, example in enumerate(examples, 1):
-        owes = _of_task(of, example, given) if isinstance(example, Task) else _of_part(of, example, given)
-        yield from _numbered(owes, number, len(examples))
+        yield from _numbered(_of_example(of, example, given), number, len(examples))
+
+
+def _of_example(of: str, example: Value, given: Checks) -> Iterator[Promise]:
+    if isinstance(example, Task):
+        return _of_task(of, example, given)
+    return _of_optimiser(of, example, given) if isinstance(example, Optimiser) else _of_part(of, example, given)
 
 
 def _numbered(owes: Iterable[Promise], number: int, count: int) -> Iterator[Promise]:
@@ -138,15 +144,36 @@ def _of_task(of: str, task: Task, given: Checks) -> Iterator[Promise]:
     yield from _with_run(owes, of, runs.run_on_task(task))
 
 
-def _with_run(owes: Iterable[Promise], of: str, run: Run, inside: tuple[str, ...] = ()) -> Iterator[Promise]:
+FALLS, RESUMES = runs.loss_falls_on_one_repeated_batch, runs.killed_and_resumed_equals_never_interrupted
+
+
+def _with_run(
+    owes: Iterable[Promise],
+    of: str,
+    run: Run,
+    inside: tuple[str, ...] = (),
+    trained: tuple[Callable[[Run], object], ...] = (FALLS, RESUMES),
+) -> Iterator[Promise]:
     """Promises and those of a run, which takes seconds and is trained only where all others hold."""
     before = []
     for promise in owes:
         before.append(promise.what)
         yield replace(promise, inside=inside)
-    for holds in (runs.loss_falls_on_one_repeated_batch, runs.killed_and_resumed_equals_never_interrupted):
+    for holds in trained:
         yield Promise(of, holds.__name__, partial(holds, run), needs=tuple(before), inside=inside)
         before.append(holds.__name__)
+
+
+def _of_optimiser(of: str, optimiser: Optimiser, given: Checks) -> Iterator[Promise]:
+    owes = [Promise(of, "description_survives_text", partial(_survives_text, optimiser))]
+    owes += [Promise(of, holds.__name__, partial(holds, optimiser)) for holds in optimisers.CONTRACTS]
+    equal = optimisers.updates_equal_its_twin
+    if optimiser.kind in given.updates:
+        owes.append(Promise(of, equal.__name__, partial(equal, optimiser, given.updates[optimiser.kind])))
+    else:
+        missing = "give its update in plain operations in Checks(updates={...}) to compare with"
+        owes.append(Promise(of, equal.__name__, missing=missing, needed=False))
+    yield from _with_run(owes, of, runs.run_with(optimiser), trained=(runs.loss_falls_at_some_rate, RESUMES))
 
 
 def _of_objective(
