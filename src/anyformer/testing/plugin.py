@@ -187,7 +187,8 @@ def _of_objective(of: str, defined: type[Objective], given: Checks, folder: Path
         return
     for run in found:
         yield Promise(of, "description_survives_text", partial(_survives_text, run))
-        yield Promise(of, "loss_does_not_depend_on_the_cut", partial(runs.loss_does_not_depend_on_the_cut, run))
+        for holds in (runs.loss_does_not_depend_on_the_cut, runs.loss_of_divided_logits_is_that_of_whole_ones):
+            yield Promise(of, holds.__name__, partial(holds, run))
         yield from _of_run(of, run)
 
 
