@@ -162,7 +162,7 @@ def _alone() -> Iterator[DeviceMesh]:
     """A mesh of this process alone, in a group that is there within if none was."""
     began = not dist.is_initialized()
     if began:
-        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
     try:
         yield DeviceMesh("cpu", [dist.get_rank()])
     finally:

@@ -200,6 +200,22 @@ class ConstantInputs(FadingSum):
         return replace(found, own_work={**found.own_work, "value": replace(value, constant=True)})
 
 
+@MIXERS.breaks(
+    "declared_flops_are_counted",
+    "declared_flops_of_chunks_are_counted",
+    "declared_flops_of_a_decode_step_are_counted",
+    because="a product that no cost has is missing wherever products are counted",
+)
+class UndeclaredGate(FadingSum):
+    """Declares the weight of its gate, and not the product with it."""
+
+    kind: Literal["undeclared_gate"] = "undeclared_gate"
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        found = super().cost(width, shape, plan)
+        return replace(found, own_work={name: each for name, each in found.own_work.items() if name != "gate"})
+
+
 @MIXERS.breaks("saved_bytes_are_a_polynomial_of_the_length")
 class SavesLogarithm(FadingSum):
     """Keeps more for the backward pass with every doubling of the text."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from tests.testing.wrong.table import Promises, Table
 from torch import Tensor
 
 from anyformer.model import Architecture
+from anyformer.operations import Flops, Shape, Tally, Weight
 from anyformer.parts import Attention, FeedForward, RMSNorm, SequentialPrediction
 from anyformer.parts.call.context import Context
 from anyformer.parts.feedforward.feedforward_module import FeedForwardModule
@@ -113,6 +114,19 @@ WHOLE = Table(used)
 
 
 @WHOLE.breaks("training_is_priced")
+class AsLongAsTheText(FadingSum):
+    """Declares one more weight of any text that is longer than one token."""
+
+    kind: Literal["as_long_as_the_text"] = "as_long_as_the_text"
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        more = Tally({"table": Weight((shape.length,), "replicate", "ones")}) if shape.length > 1 else Tally()
+        return super().cost(width, shape, plan) + more
+
+
+@WHOLE.breaks(
+    "training_is_priced", "traced_bytes_are_those_that_autograd_keeps", because="what cannot be traced has no bytes either"
+)
 class LooksForNaN(FeedForward):
     """Reads a number of its output in training, which has none while it is traced."""
 
@@ -123,6 +137,40 @@ class LooksForNaN(FeedForward):
             y_BTD = super().forward(x_BTD, context, state)
             assert not self.training or not y_BTD.isnan().any(), "NaN"
             return y_BTD
+
+    def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
+        return self.Module(self, width, name)
+
+
+@dataclass(frozen=True)
+class OwnProduct:
+    """A product as somebody writes one who does not know that there is `Product`."""
+
+    flops: Flops
+
+
+@WHOLE.breaks("operations_add_up_to_the_sheet")
+class OwnOperation(FadingSum):
+    """Declares its FLOPs by an operation that no price knows: they are counted, and take no time."""
+
+    kind: Literal["own_operation"] = "own_operation"
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        found = super().cost(width, shape, plan)
+        product: Any = OwnProduct(found.own_work["gate"].flops)
+        return replace(found, own_work={**found.own_work, "gate": product})
+
+
+@WHOLE.breaks("traced_bytes_are_those_that_autograd_keeps")
+class TracedOtherwise(FeedForward):
+    """Takes another path where tensors have no numbers."""
+
+    kind: Literal["traced_otherwise"] = "traced_otherwise"
+
+    class Module(FeedForwardModule):
+        def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+            y_BTD = super().forward(x_BTD, context, state)
+            return y_BTD * torch.ones_like(y_BTD) if type(y_BTD) is Tensor and not y_BTD.is_meta else y_BTD
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return self.Module(self, width, name)
