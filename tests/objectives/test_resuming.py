@@ -157,3 +157,7 @@ def test_killed_and_resumed_equals_never_interrupted(run):
 
 def test_the_loss_falls_on_one_repeated_batch(run):
     runs.loss_falls_on_one_repeated_batch(run)
+
+
+def test_the_loss_of_divided_logits_is_that_of_whole_ones(run):
+    runs.loss_of_divided_logits_is_that_of_whole_ones(run)

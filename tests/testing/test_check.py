@@ -302,7 +302,7 @@ def test_an_objective_on_other_data_is_given_a_run(tmp_path, call):
     given = "CHECKS = Checks(runs=[{'objective': {'kind': 'mine'}, 'data': DATA, 'architecture': 'model.toml'}])\n"
     said = checked(call, tmp_path, OBJECTIVE + given)
     assert said.returncode == 0, said.stdout + said.stderr
-    assert said.stdout.count("  holds  ") == 4
+    assert said.stdout.count("  holds  ") == 5
 
 
 def test_a_module_that_defines_nothing(tmp_path, call):

@@ -77,6 +77,9 @@ class _InParts(nn.Module):
         part = whole.narrowed(width, WAYS)
         assert part is not None
         weights, cut = dict(branch.sublayer.named_parameters()), cuts(whole, part, width, WAYS)
+        assert any(each.dimension is not None for each in cut.values()), (
+            f"{branch.name}: `narrowed` says that {WAYS} processes divide it, and each computes all of it: give None, or a part"
+        )
         self.parts = nn.ModuleList(part.build(width, Plan(), branch.name).eval() for _ in range(WAYS))
         for number, made in enumerate(self.parts):
             for name, parameter in made.named_parameters():

@@ -25,18 +25,19 @@ def evaluated(architecture: Architecture, plan: Plan | None = None, dtype: torch
     return model
 
 
-KEPT = 2
+KEPT = 3
 """Models of the latest architectures that are kept, so that the contracts of one share its model."""
 
 
-def looked_at(architecture: Architecture) -> Transformer:
+def looked_at(architecture: Architecture, plan: Plan | None = None) -> Transformer:
     """The same model, for contracts that only call it: one for all of an architecture, and not to be changed."""
-    found = _models.pop(id(architecture), None)
+    key = id(architecture), plan or Plan()
+    found = _models.pop(key, None)
     # The architecture is kept too: no other gets its identity. An equal one is another, since its code may have changed.
-    _models[id(architecture)] = found or (architecture, evaluated(architecture))
+    _models[key] = found or (architecture, evaluated(architecture, plan))
     while len(_models) > KEPT:
         _models.popitem(last=False)
-    return _models[id(architecture)][1]
+    return _models[key][1]
 
 
-_models: OrderedDict[int, tuple[Architecture, Transformer]] = OrderedDict()
+_models: OrderedDict[tuple[int, Plan], tuple[Architecture, Transformer]] = OrderedDict()

@@ -186,11 +186,9 @@ def _of_objective(
         yield Promise(of, "a run", missing=f"{error}; give a tiny one in Checks(runs=[...])")
         return
     for number, run in enumerate(found, 1):
-        cut = runs.loss_does_not_depend_on_the_cut
-        owes = [
-            Promise(of, "description_survives_text", partial(_survives_text, run)),
-            Promise(of, cut.__name__, partial(cut, run)),
-        ]
+        owes = [Promise(of, "description_survives_text", partial(_survives_text, run))]
+        for holds in (runs.loss_does_not_depend_on_the_cut, runs.loss_of_divided_logits_is_that_of_whole_ones):
+            owes.append(Promise(of, holds.__name__, partial(holds, run)))
         yield from _numbered(_with_run(owes, of, run, _inside(run, parts)), number, len(found))
 
 

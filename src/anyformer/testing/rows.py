@@ -5,29 +5,39 @@ from __future__ import annotations
 import torch
 
 from anyformer.model import Architecture
+from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal, equal_unless, refusal
 from anyformer.testing.inputs import T, inputs, padded, tokens
 from anyformer.testing.models import looked_at
-from anyformer.testing.traits import limits
+from anyformer.testing.traits import limits, recurrent
 
 DOCUMENTS = ((4, 7), (1, 10))
 """The lengths of two documents in each of two rows."""
 SHORT = 5
 """Tokens of the shorter of two rows."""
+CHUNK = 2
+"""Positions of a chunk, of which some begin with a document and some have its begin inside."""
+
+
+def plans(architecture: Architecture) -> tuple[Plan, ...]:
+    """The plan of a row in one chunk; where a state goes from chunk to chunk, also one of several chunks."""
+    return (Plan(), Plan(chunk=CHUNK)) if recurrent(architecture) else (Plan(),)
 
 
 def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
     """A row with padding on the left, on the right, on both sides or beside a longer row equals the row alone."""
-    model, x = looked_at(architecture), tokens(architecture)
-    alone, pairs = model(x), {}
-    for left, right in ((4, 0), (0, 3), (2, 1)):
-        wide, padding = padded(x, left, right)
-        y = model(wide, padding=padding)
-        assert y.isfinite().all()
-        pairs[f"padded by {left} and {right}"] = y[:, left : left + T], alone
+    x, pairs = tokens(architecture), {}
     short = torch.zeros(x.shape, dtype=torch.bool)
     short[0, SHORT:] = True
-    pairs["beside a longer row"] = model(x, padding=short)[:1, :SHORT], model(x[:1, :SHORT])
+    for plan in plans(architecture):
+        model, said = looked_at(architecture, plan), f"in chunks of {plan.chunk}"
+        alone = model(x)
+        for left, right in ((4, 0), (0, 3), (2, 1)):
+            wide, padding = padded(x, left, right)
+            y = model(wide, padding=padding)
+            assert y.isfinite().all()
+            pairs[f"padded by {left} and {right}, {said}"] = y[:, left : left + T], alone
+        pairs[f"beside a longer row, {said}"] = model(x, padding=short)[:1, :SHORT], model(x[:1, :SHORT])
     equal_unless(limits(architecture, "padded"), pairs)
 
 
@@ -42,14 +52,18 @@ def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
 
 def packed_documents_equal_each_alone(architecture: Architecture) -> None:
     """Documents packed into one row equal each alone, or packing is refused with the declared reason."""
-    model, given = looked_at(architecture), inputs(architecture)
+    given = inputs(architecture)
     documents = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in DOCUMENTS])
     reasons = limits(architecture, "packed")
     if reasons:
+        model = looked_at(architecture)
         refused = refusal(lambda: model(*given, documents=documents[:, : given[0].shape[1]]))
         assert reasons[0] in refused, f"taken, or refused for another reason than declared: {refused!r}"
         return
-    packed = model(*given, documents=documents)
-    for row, lengths in enumerate(DOCUMENTS):
-        pieces = torch.split(given[0][row : row + 1], list(lengths), 1)
-        equal(packed[row], torch.cat([model(piece)[0] for piece in pieces]), f"documents of {lengths} tokens in one row")
+    for plan in plans(architecture):
+        model = looked_at(architecture, plan)
+        packed = model(*given, documents=documents)
+        for row, lengths in enumerate(DOCUMENTS):
+            pieces = torch.split(given[0][row : row + 1], list(lengths), 1)
+            said = f"documents of {lengths} tokens in one row, in chunks of {plan.chunk}"
+            equal(packed[row], torch.cat([model(piece)[0] for piece in pieces]), said)

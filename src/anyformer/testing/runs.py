@@ -6,20 +6,24 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from rich.console import Console
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
 
 from anyformer.checkpoint import directory_of
 from anyformer.describe import DescriptionError, change_all
 from anyformer.files import default_cache, write_text
 from anyformer.model import Architecture
-from anyformer.objectives import Objective
+from anyformer.objectives import Objective, divides_logits
 from anyformer.parts import Attention, Rotary
 from anyformer.resolving import architecture as architecture_of
 from anyformer.resolving import path_beside
@@ -163,6 +167,37 @@ def loss_does_not_depend_on_the_cut(run: Run) -> None:
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=partial("the loss in pieces and at once: {}".format))
     for name, gradient in once.items():
         torch.testing.assert_close(gradient, parts[name], rtol=1e-3, atol=1e-5, msg=partial("{}: {}".format, name))
+
+
+def loss_of_divided_logits_is_that_of_whole_ones(run: Run) -> None:
+    """An objective of which processes may divide the logits has the same loss and gradients of divided ones: here of those of a
+    group of one process, whose tensors go with no plain ones."""
+    if not divides_logits(run.objective):
+        return  # each process has all of them
+    loss, gradients = _first(run)
+    trainer = _trainer(run)
+    with _alone() as mesh:
+        trainer.model.register_forward_hook(lambda *call: DTensor.from_local(call[-1], mesh, [Shard(-1)], run_check=False))
+        divided, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
+        torch.testing.assert_close(torch.as_tensor(divided), loss, rtol=1e-5, atol=1e-6)
+        for name, parameter in trainer.model.named_parameters():
+            if name in gradients:
+                torch.testing.assert_close(
+                    parameter.grad, gradients[name], rtol=1e-3, atol=1e-5, msg=partial("{}: {}".format, name)
+                )
+
+
+@contextmanager
+def _alone() -> Iterator[DeviceMesh]:
+    """A mesh of this process alone, in a group that is there within if none was."""
+    began = not dist.is_initialized()
+    if began:
+        dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)  # type: ignore[attr-defined]
+    try:
+        yield DeviceMesh("cpu", [dist.get_rank()])
+    finally:
+        if began:
+            dist.destroy_process_group()
 
 
 def _first(run: Run) -> tuple[Tensor, dict[str, Tensor]]:

@@ -9,14 +9,21 @@ import json
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
-from anyformer.testing import built
+from anyformer.operations import Flops
+from anyformer.plan import Plan
+from anyformer.precision import Fp32
+from anyformer.testing import built, flops
 from anyformer.testing.contract import Contract
-from anyformer.testing.inputs import B, S, T
+from anyformer.testing.inputs import B, S, T, inputs, shape
+
+MODES: tuple[Literal["train", "prefill", "decode"], ...] = ("train", "prefill", "decode")
 
 
 def training_is_priced(architecture: Architecture) -> None:
@@ -28,6 +35,38 @@ def training_is_priced(architecture: Architecture) -> None:
     assert sheet.params.total == parameters, f"the sheet has {sheet.params.total} parameters, the module {parameters}"
     assert sheet.activations.saved > 0, "nothing is kept for the backward pass"
     assert sheet.memory.total > 0
+
+
+def operations_add_up_to_the_sheet(architecture: Architecture) -> None:
+    """The kernels of which a step's time is computed have the FLOPs of its sheet: they know every declared operation."""
+    from anyformer.costs import cost
+    from anyformer.costs.kernels import kernels
+
+    for mode in MODES:
+        source = S if architecture.two_inputs else None
+        sheet = cost(architecture, batch=B, length=T, source_length=source, mode=mode)
+        work = kernels(architecture, sheet.shape, Plan(), mode)
+        found = sum((kernel.flops * kernel.layers for kernel in work), Flops())
+        counted, declared = (found.dense, found.exact), (sheet.flops.total.dense, sheet.flops.total.exact)
+        assert counted == declared, f"{mode}: kernels have {counted} FLOPs, dense and exact, and the sheet {declared}"
+
+
+def traced_bytes_are_those_that_autograd_keeps(architecture: Architecture) -> None:
+    """What is traced without numbers is kept by a forward pass with numbers, to the byte: memory is foretold from the trace."""
+    from anyformer.costs.activations import activations
+    from anyformer.costs.saved.measured import saved_bytes
+
+    plan, given = Plan(precision=Fp32()), inputs(architecture)
+    model = build(architecture, plan).train()
+
+    def forward() -> Tensor:
+        return sum((y.sum() for y in model.predictions(*given)), torch.zeros(()))
+
+    traced = activations(architecture, shape(architecture), plan, loss=False)
+    kept = saved_bytes(model, forward)
+    assert traced.saved + traced.loss + traced.casts == kept, (
+        f"the trace has {traced.saved + traced.loss + traced.casts} bytes for the backward pass, and autograd keeps {kept}"
+    )
 
 
 def diagram_is_drawn(architecture: Architecture) -> None:
@@ -94,6 +133,8 @@ def killed_and_resumed_equals_never_interrupted(architecture: Architecture) -> N
 
 CONTRACTS = (
     Contract(training_is_priced, needs=(built.declared_weights_are_the_parameters, built.forward_pass_is_computed)),
+    Contract(operations_add_up_to_the_sheet, needs=(training_is_priced, flops.declared_flops_are_counted)),
+    Contract(traced_bytes_are_those_that_autograd_keeps, needs=(training_is_priced,)),
     Contract(diagram_is_drawn, can_be_drawn, (built.declared_weights_are_the_parameters,)),
     Contract(saved_and_exported_are_loaded_again, needs=(built.materialised_equals_built, built.description_survives_text)),
     Contract(loss_falls_on_one_repeated_batch, learns_a_task, last=True),

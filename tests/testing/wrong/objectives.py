@@ -1,0 +1,95 @@
+"""Objectives that are wrong, each in one respect: next-token prediction with another loss."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import BeforeValidator
+from tests.testing.wrong.table import Promises, Table
+from torch import Tensor
+
+from anyformer.catalogue import architecture
+from anyformer.data import IGNORED
+from anyformer.describe import from_toml, to_toml
+from anyformer.objectives import CausalObjective, Examples, of_divided_logits
+from anyformer.resizing.tiny import tiny
+from anyformer.testing import runs
+from anyformer.training import Run
+
+NOT_COUNTED = torch.Generator()
+
+
+def description_survives_text(run: Run) -> None:
+    """A run written as TOML and read again is equal."""
+    assert from_toml(Run, to_toml(run)) == run
+
+
+CONTRACTS = (
+    description_survives_text,
+    runs.loss_does_not_depend_on_the_cut,
+    runs.loss_of_divided_logits_is_that_of_whole_ones,
+    runs.loss_falls_on_one_repeated_batch,
+    runs.killed_and_resumed_equals_never_interrupted,
+)
+
+
+def owed(made: type[CausalObjective]) -> Promises:
+    run = runs.run_on_text(tiny(architecture("llama-2-7b")), made())
+    return {each.__name__: partial(each, run) for each in CONTRACTS}
+
+
+OBJECTIVES = Table(owed)
+
+
+@OBJECTIVES.breaks("description_survives_text")
+class HalvesItsField(CausalObjective):
+    """Halves a field whenever it is read."""
+
+    kind: Literal["halves_its_field"] = "halves_its_field"
+    unused: Annotated[float, BeforeValidator(lambda given: given / 2)] = 1.0
+
+
+@OBJECTIVES.breaks("loss_does_not_depend_on_the_cut")
+class MeanOfRows(CausalObjective):
+    """A mean over the rows that happen to be computed together."""
+
+    kind: Literal["mean_of_rows"] = "mean_of_rows"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        return super().token_loss(logits, examples) / len(examples.targets)
+
+
+@OBJECTIVES.breaks("loss_of_divided_logits_is_that_of_whole_ones")
+class FocalOfParts(CausalObjective):
+    """Focal loss by torch's own functions, which says that it knows of divided logits: alone it is right."""
+
+    kind: Literal["focal_of_parts"] = "focal_of_parts"
+
+    @of_divided_logits
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        nll = F.cross_entropy(logits.float().flatten(0, 1), examples.targets.flatten(), ignore_index=IGNORED, reduction="none")
+        return ((1 - (-nll).exp()).square() * nll).sum()
+
+
+@OBJECTIVES.breaks("loss_falls_on_one_repeated_batch")
+class WrongSign(CausalObjective):
+    """Its gradients lead to a larger loss."""
+
+    kind: Literal["wrong_sign"] = "wrong_sign"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        loss = super().token_loss(logits, examples)
+        return 2 * loss.detach() - loss
+
+
+@OBJECTIVES.breaks("killed_and_resumed_equals_never_interrupted")
+class OwnDraws(CausalObjective):
+    """Draws from a generator of the process, which no checkpoint holds: by so little that no other contract sees it."""
+
+    kind: Literal["own_draws"] = "own_draws"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        return super().token_loss(logits, examples) * (1 + 3e-6 * torch.rand((), generator=NOT_COUNTED))
