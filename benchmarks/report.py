@@ -1,6 +1,6 @@
-"""Writes the figures of `docs/performance.md` and of the README from the committed results: `python -m benchmarks.report`.
+"""Writes the figures of `docs/reference/performance.md` and of the README from the committed results.
 
-A test compares.
+`python -m benchmarks.report`; a test compares.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def parts() -> str:
     return f"""\
 ### Parts
 
-Parts, each against its plain form and public implementations, in fp32: [all ratios](../benchmarks/results/parts.png).
+Parts, each against its plain form and public implementations, in fp32: [all ratios](../../benchmarks/results/parts.png).
 Eight experts of which two are active cost {dense:.2f} times the dense network of equal active width. A token of latent
 attention decodes {latent:.1f} times faster than in transformers, which expands the latent. The time of linear attention grows
 as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softmax:.2f}.
@@ -190,7 +190,7 @@ def recurrent(scans: Any) -> str:
 
 Whole mixers of equal weights beside transformers' modules in plain torch ({scans["shape"]}). Those
 of Mamba-2 and mLSTM work in chunks too, the others token by token. Outputs and gradients are first held against each other.
-Delta rules, Lightning and linear attention are among [all ratios](../benchmarks/results/parts.png). By
+Delta rules, Lightning and linear attention are among [all ratios](../../benchmarks/results/parts.png). By
 `python -m benchmarks.parts --renew scans`.
 
 {table}
@@ -271,7 +271,7 @@ def pages() -> dict[Path, str]:
     return {path: FIGURES.sub(made().replace("\\", r"\\"), path.read_text(encoding="utf-8")) for path, made in PAGES.items()}
 
 
-PAGES = {ROOT / "docs" / "performance.md": report, ROOT / "README.md": short}
+PAGES = {ROOT / "docs" / "reference" / "performance.md": report, ROOT / "README.md": short}
 
 
 if __name__ == "__main__":

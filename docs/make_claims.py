@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ def verdict_of(claim: Claim) -> str:
 def row(claim: Claim) -> str:
     """A line of a table."""
     figures: Figures = claim.known()
-    how = f"[{claim.how}](../../{claim.file})" if claim.file else claim.how
+    how = f"[{claim.how}]({os.path.relpath(ROOT / claim.file, PAGE.parent)})" if claim.file else claim.how
     cells = (
         f"{claim.sentence} ({claim.source})", f"{how}: `{claim.typed}`", claim.told(figures), f"**{claim.verdict(figures)}**"
     )  # fmt: skip

@@ -40,8 +40,8 @@ COMPOSITES = """
 ## Composites
 
 {count} types of model hold a text model beside towers for images and sound, which are left aside when it is read, named, and carried
-when it is written again ([huggingface.md](../huggingface.md#composites)). The figures are those of the table above, of tiny
-composites with tiny towers, given text alone; {whole} are read with images too ([huggingface.md](../huggingface.md#images)).
+when it is written again ([images.md](../images.md#composites)). The figures are those of the table above, of tiny
+composites with tiny towers, given text alone; {whole} are read with images too ([images.md](../images.md#images)).
 
 """
 TYPES = """

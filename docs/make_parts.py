@@ -1,4 +1,4 @@
-"""Writes `docs/reference/parts.md`: the mechanisms that the project started from, each with its part. A test holds it to the code.
+"""Writes `docs/reference/parts.md`: the mechanisms that the project started from, with their parts. A test compares.
 
 python docs/make_parts.py
 """

@@ -1,4 +1,4 @@
-"""The columns computed from descriptions against the table of the lecture notes. Where they differ, docs/reference/notes.md says why."""
+"""The columns computed from descriptions against the table of the lecture notes; docs/reference/notes.md says why they differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lecture notes say of single systems in their text, against the columns. Where they err, docs/reference/notes.md says why."""
+"""Statements of the lecture notes on single systems, against the columns. docs/reference/notes.md explains their mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reference/claims.md is the page of today: every counted figure and every verdict is computed again, and every command runs."""
+"""docs/reference/claims.md is up to date: every counted figure and every verdict is computed again, and every command runs."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_formats_of_frozen_weights():
     """What trains is said by the description alone; no page and no line of `plan` says less."""
     formats = get_args(Base)
     assert all(Tuning(base=name).base == name for name in formats)
-    table = re.search(r"^\| `base` \| (.*?) \| `\"fp32\"`", (ROOT / "docs" / "train.md").read_text(), re.M)[1]
+    table = re.search(r"^\| `base` \| (.*?) \| `\"fp32\"`", (ROOT / "docs" / "reference" / "run.md").read_text(), re.M)[1]
     assert tuple(re.findall(r'"([^"]+)"', table)) == formats
     for text in (BASIS, *(path.read_text(encoding="utf-8") for path in PAGES)):
         assert not re.search(r"(?:frozen|all)\s+weights\s+(?:are\s+)?in\s+fp32\s+so\s+far|other formats it refuses", text, re.I)
@@ -120,7 +120,9 @@ def test_what_the_catalogue_leaves_out_is_not_in_it():
 
 def test_no_mechanism_is_missing_that_is_a_part():
     """Each phrase of what is missing, against the phrases by which docs/reference/parts.md names parts."""
-    rows = re.findall(r"^\| [^|]* \| ([^|]*) \| \[`", (ROOT / "docs" / "reference" / "parts.md").read_text(encoding="utf-8"), re.M)
+    rows = re.findall(
+        r"^\| [^|]* \| ([^|]*) \| \[`", (ROOT / "docs" / "reference" / "parts.md").read_text(encoding="utf-8"), re.M
+    )
     parts = [set(re.findall(r"[\w-]+", row.lower())) for row in rows]
     assert len(parts) > 50
     for needed in set(MISSING.values()):

@@ -172,4 +172,4 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _heads, _vocabulary)
-"""4, 8/3, 100, 1 and the two ranges of vocabulary are rules of the lecture notes (docs/reference/notes.md); the tolerance is ours."""
+"""4, 8/3, 100, 1 and the two ranges of vocabulary are rules of the notes (docs/reference/notes.md); the tolerance is ours."""
