@@ -1,4 +1,4 @@
-"""The columns computed from descriptions against the table of the lecture notes; docs/reference/notes.md says why they differ."""
+"""The columns computed from descriptions against the table of the notes; docs/reference/notes.md says why they differ."""
 
 from __future__ import annotations
 
