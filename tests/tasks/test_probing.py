@@ -220,7 +220,7 @@ def test_the_command_prints_tables_and_json_and_draws(directory, tmp_path, call)
     assert lines[1].split() == heads.split()
     assert [line.split()[0] for line in lines[2:4]] == ["12", "24"]
     assert "induction and previous-token scores" in shown.stdout
-    at = lines.index("logit lens: accuracy after each layer")
+    at = lines.index("logit lens: accuracy after every layer")
     assert lines[at + 2].split()[0] == "0", "layers are counted from 0"
     names = {"mqar.png", "mqar-attention.png", "mqar-lens.png", "probe.json"}
     assert {path.name for path in out.iterdir()} == names

@@ -48,7 +48,7 @@ def run(
     With --against it says whether the model is better, worse, or whether nobody can tell: the interval holds the difference in
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
 
-    `torchrun --nproc-per-node N -m anyformer eval ...` divides each model among N processes.
+    `torchrun --nproc-per-node N -m anyformer eval ...` divides the models among N processes.
     """
     with first_speaks():
         report, lines = _evaluated(model, data, questions, harness, draw, computing, several)

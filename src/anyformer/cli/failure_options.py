@@ -56,7 +56,7 @@ class FailureOptions:
     storage: Annotated[
         float | None,
         _option(
-            help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 for each accelerator.",
+            help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 per accelerator.",
             metavar="GB",
         ),
     ] = None
@@ -64,7 +64,7 @@ class FailureOptions:
         bool,
         _option(
             "--background",
-            help="Save in the background: training waits for the copy to the host alone, at 1 GB/s for each accelerator, and a "
+            help="Save in the background: training waits for the copy to the host alone, at 1 GB/s per accelerator, and a "
             "save counts from the moment that the storage has it.",
         ),
     ] = False

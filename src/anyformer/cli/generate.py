@@ -65,7 +65,7 @@ class TextOptions:
     logprobs: Annotated[
         int | None,
         text_option(
-            help="Print each token with its log-probability and those of this many likeliest tokens, as the model gives them "
+            help="Print tokens with their log-probabilities and those of this many likeliest tokens, as the model gives them "
             "before any choice.",
             min=0,
             metavar="COUNT",
@@ -157,10 +157,10 @@ def run(
     several: ProcessOptions,
     json: Annotated[
         bool,
-        output_option("--json", help="Print each text as an object of JSON on a line: prompt, text, tokens, why it ended."),
+        output_option("--json", help="Print one JSON object per text and line: prompt, text, tokens, why it ended."),
     ] = False,
 ) -> None:
-    """Continue text with a trained model, and print each word as it is generated.
+    """Continue text with a trained model, and print the words as they are generated.
 
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.

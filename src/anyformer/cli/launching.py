@@ -32,7 +32,7 @@ class LaunchOptions:
 
     nodes: Annotated[int, typer.Option(help="Start on this many machines.", min=1, metavar="COUNT")] = 1
     gpus: Annotated[
-        int, typer.Option(help="Start this many processes on each, one for each accelerator.", min=1, metavar="COUNT")
+        int, typer.Option(help="Start this many processes per machine, one per accelerator.", min=1, metavar="COUNT")
     ] = 8
     on: Annotated[
         str,
@@ -81,7 +81,7 @@ def run(
     The mesh of the run is checked against the processes first. Then the script is tried on this machine, with stand-ins for
     torchrun and the cluster's commands, and what every machine would start is printed. Nothing is submitted.
 
-    Each machine's processes are started by torchrun, which starts them again after a failure. Before the time is over they save
+    On every machine torchrun starts the processes, also again after a failure. Before the time is over they save
     and end; started again, they go on, in another number too.
     """
     from anyformer.describe import UserError
@@ -118,7 +118,7 @@ def _data(cluster: Cluster, launch: Launch, file: Path, started: list[Started], 
 
 
 def _page(cluster: Cluster, launch: Launch, file: Path, started: list[Started], notes: list[str], width: int) -> list[str]:
-    """What was checked, what each machine starts, and how to submit it."""
+    """What was checked, what the machines start, and how to submit it."""
     calls = ", ".join((*cluster.stand_ins, "torchrun"))
     first, *others = started
     also = f" (and {others[0].node}{f' to {others[-1].node}' if others[1:] else ''} the same)" if others else ""

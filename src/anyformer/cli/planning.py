@@ -139,7 +139,7 @@ def run(
     length: Annotated[
         int | None,
         workload_option(
-            help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default that "
+            help="Tokens of a sequence, as in 8k for 8,192; when serving, tokens in a user's cache. By default that "
             "of a run that is planned, else 8k, 2k to fine-tune, or fewer where a position table is shorter.",
             parser=tokens,
             metavar="TOKENS",

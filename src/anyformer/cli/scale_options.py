@@ -37,7 +37,7 @@ class ScaleOptions:
     between_pods: Annotated[
         float | None,
         _option(
-            help="GB/s of each accelerator between pods, in one direction. By default a seventh of its network, as Llama 3's.",
+            help="GB/s per accelerator between pods, in one direction. By default a seventh of its network, as Llama 3's.",
             metavar="GB",
         ),
     ] = None

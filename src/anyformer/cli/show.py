@@ -55,7 +55,7 @@ def run(
     masks: Annotated[
         Path | None,
         picture_option(
-            help="Draw each kind of attention mask, with the layers that use it. By default at a length that shows its shape."
+            help="Draw every kind of attention mask, with the layers that use it. By default at a length that shows its shape."
         ),
     ] = None,
     diagram: Annotated[Path | None, diagram_option(help="Draw its blocks, layers and streams; .tex is TikZ for LaTeX.")] = None,
