@@ -92,7 +92,7 @@ def opened(url: str, mode: Literal["rb", "wb"] = "rb") -> Iterator[BinaryIO]:
 
 
 def ranges(url: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-    """The bytes `start` to `stop`, exclusive, of an object, for each span; together where the store can."""
+    """The bytes `start` to `stop`, exclusive, of an object, per span; together where the store can."""
     with _told(url):
         system, path = _system(url)
         starts, stops = zip(*spans, strict=True) if spans else ((), ())

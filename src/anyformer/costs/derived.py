@@ -28,7 +28,7 @@ ELEMENTWISE: Mapping[str, str] = {
 
 
 def derived(sheet: CostSheet, modes: Sequence[Mode], only: Container[str] | None = None) -> Iterator[Section]:
-    """A section for each kind of cost in these modes; `only`: of these components."""
+    """A section per kind of cost in these modes; `only`: of these components."""
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     if only is None:
         work = next(iter(sheets.values())).elementwise.items()

@@ -106,7 +106,7 @@ class Remark:
 
 
 def remarks(architecture: Architecture) -> tuple[Remark, ...]:
-    """A remark for each size far from a rule of thumb: the architecture is unusual, not wrong."""
+    """A remark per size far from a rule of thumb: the architecture is unusual, not wrong."""
     return tuple(dict.fromkeys(remark for rule in RULES for remark in rule(architecture)))
 
 

@@ -1,4 +1,4 @@
-"""Records on disk: a file of numbers for each column, written once and read through memory maps."""
+"""Records on disk: a file of numbers per column, written once and read through memory maps."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class TableRun:
 
 
 class TableWriter:
-    """Writes the records of one split: `NAME-COLUMN.bin` for each column, and `NAME-COLUMN-starts.bin` where lengths differ."""
+    """Writes the records of one split: `NAME-COLUMN.bin` per column, and `NAME-COLUMN-starts.bin` where lengths differ."""
 
     def __init__(self, folder: Path, name: str, types: Mapping[str, ColumnType]) -> None:
         self._types = dict(types)

@@ -1,4 +1,4 @@
-"""Files of records, read one record at a time: JSON lines, JSON, CSV, TSV, Parquet. One function for each suffix."""
+"""Files of records, read one record at a time: JSON lines, JSON, CSV, TSV, Parquet. One function per suffix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One registry for each family of parts: its classes by their `kind`."""
+"""One registry per family of parts: its classes by their `kind`."""
 
 from __future__ import annotations
 

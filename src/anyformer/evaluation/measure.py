@@ -161,7 +161,7 @@ def against(
     """The difference of the losses of two models on the same rows or documents: the first one minus `other`.
 
     `other` is given the very examples of the first one. If it has another tokenizer, whole documents are compared, by the loss
-    of all of their text for each token of the first one.
+    of all of their text per token of the first one.
     """
     first, second = task, replace(task, subject=other)
     same = other.tokenizer is None or other.tokenizer == task.corpus.tokenizer

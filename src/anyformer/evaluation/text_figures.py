@@ -87,7 +87,7 @@ class TextFigures:
 
     @property
     def bits_per_byte(self) -> float | None:
-        """Loss in bits for each byte of the text's UTF-8."""
+        """Loss in bits per byte of the text's UTF-8."""
         return self.whole.loss / math.log(2) / self.bytes_each if self.bytes_each else None
 
     @property

@@ -15,7 +15,7 @@ from anyformer.parts.images.encoder_module import Images
 
 
 def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:
-    """The prompts with as many tokens for each image as it takes, where a prompt has one token for each.
+    """The prompts with as many tokens per image as it takes, where a prompt has one token for each.
 
     Prompts that already have them all are left as they are.
     """

@@ -1,4 +1,4 @@
-"""A class for each word: named entities, parts of speech."""
+"""A class per word: named entities, parts of speech."""
 
 from __future__ import annotations
 

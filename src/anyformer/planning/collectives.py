@@ -59,7 +59,7 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocab
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: GatheredUnit, mesh: Mesh, pieces: Workload) -> None:
-    """Weights are gathered before they are used, and their gradients summed: for each pass, or once for all of an update.
+    """Weights are gathered before they are used, and their gradients summed: per pass, or once for all of an update.
     Copies of the model sum them once."""
     updates = mesh.replicas * mesh.alike
     each = pieces.count * mesh.alike

@@ -29,7 +29,7 @@ class Coupling:
     exposed: float
     """Seconds of each step that outer steps take."""
     leaving: float
-    """Bytes that leave a unit of the outermost tier for each step, on average."""
+    """Bytes that leave a unit of the outermost tier per step, on average."""
     busy: float
     """Share of the time in which the links between these units are busy."""
 

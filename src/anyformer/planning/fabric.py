@@ -80,7 +80,7 @@ class Fabric:
 
 
 def default(hardware: Hardware, pod: int = POD, pods: int = PODS, between: float | None = None, out: float = REGION) -> Fabric:
-    """Pods of so many accelerators, so many pods in a region: `between` bytes/s for each accelerator, `out` for a region."""
+    """Pods of so many accelerators, so many pods in a region: `between` bytes/s per accelerator, `out` for a region."""
     near = hardware.network / OVERSUBSCRIBED if between is None else between
     if near > hardware.network:
         raise UserError(

@@ -87,7 +87,7 @@ class Layout:
     @property
     def runs(self) -> bool:
         """Whether a run's mesh can be this: with weights sharded wherever states are (whole in a step of `zero_bubble`),
-        experts among ranks that shard, and a micro-batch for each stage at least."""
+        experts among ranks that shard, and a micro-batch per stage at least."""
         apart = self.schedule == "zero_bubble"
         as_run = self.fsdp == 1 or self.sharded == ("optimiser" if apart else "weights")
         if apart and self.checkpointing != "none":

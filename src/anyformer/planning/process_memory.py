@@ -26,7 +26,7 @@ from anyformer.planning.staged import Staged
 from anyformer.tuning import Tuned
 
 _MANY = 2
-"""Micro-batches for each stage, with which a pipeline is as full as it gets."""
+"""Micro-batches per stage, with which a pipeline is as full as it gets."""
 
 
 def members(

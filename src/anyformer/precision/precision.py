@@ -33,7 +33,7 @@ class Precision(Value):
 
     @property
     def update_bytes(self) -> int:
-        """Bytes for each number of a weight while it is updated: of its gradient, or of itself too, in fp32."""
+        """Bytes per number of a weight while it is updated: of its gradient, or of itself too, in fp32."""
         return 0
 
     @property

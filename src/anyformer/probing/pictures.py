@@ -62,7 +62,7 @@ def _finish(axes: Axes, places: Sequence[int], what: str) -> None:
 
 
 def draw_maps(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, title: str) -> None:
-    """The attention weights of the first row, a square for each head: queries down, keys across; `words`: its tokens."""
+    """The attention weights of the first row, a square per head: queries down, keys across; `words`: its tokens."""
     heads = [(f"{layer} {head}", weights[0, head]) for layer, weights in maps.items() for head in range(weights.shape[1])]
     shown = heads[:MOST_MAPS]
     columns = min(4, len(shown))

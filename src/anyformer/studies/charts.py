@@ -74,7 +74,7 @@ def draw(findings: Findings, directory: Path, ending: str = ".svg") -> dict[str,
 
 
 def differences(figure: Figure, findings: Findings) -> None:
-    """A line for each arm: the mean difference, its interval, and a dot for each pair."""
+    """A line per arm: the mean difference, its interval, and a dot per pair."""
     axes = figure.add_subplot(title=f"{findings.metric}, arm minus {findings.base}: {findings.better} is better")
     shown = [each for each in findings.comparisons if each.interval is not None]
     for row, each in enumerate(reversed(shown)):
@@ -122,7 +122,7 @@ def dearer(findings: Findings) -> list[str]:
 
 
 def pareto(figure: Figure, findings: Findings) -> None:
-    """A panel for each cost in which arms differ, with the line of those that no other beats in both."""
+    """A panel per cost in which arms differ, with the line of those that no other beats in both."""
     from matplotlib.ticker import EngFormatter
 
     shown = dearer(findings)
@@ -205,7 +205,7 @@ def _number(findings: Findings, name: str) -> int:
 
 
 def ladder(figure: Figure, climb: Climb) -> None:
-    """A dot for each seed, the law through the means, dotted beyond the largest FLOPs; a line at a crossing."""
+    """A dot per seed, the law through the means, dotted beyond the largest FLOPs; a line at a crossing."""
     from matplotlib.ticker import EngFormatter
 
     axes = figure.add_subplot(title="loss = E + A / C^a", xlabel="C, FLOPs of training", ylabel="held-out loss", xscale="log")

@@ -169,7 +169,7 @@ class Study(Value):
     budget: Literal["tokens", "flops"] = "tokens"
     """What all arms are trained with as much of as the base: tokens, or training FLOPs."""
     tuning: ArmTuning | None = None
-    """What is chosen for each arm by itself before it is compared. Absent: every arm keeps its values."""
+    """What is chosen per arm by itself before it is compared. Absent: every arm keeps its values."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """The greatest probability of any verdict "better" or "worse" where there is no difference, over all arms together."""
     threads: Count = 1

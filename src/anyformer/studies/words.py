@@ -128,7 +128,7 @@ def machine(findings: Findings) -> str:
     facts = findings.environment
     versions = facts.get("versions", {})
     named = (f"{name} {versions[name]}" for name in ("torch", "anyformer") if name in versions)
-    said = (f"threads for each trial: {facts['threads']}", facts["precision"], *named)
+    said = (f"threads per trial: {facts['threads']}", facts["precision"], *named)
     return ", ".join(said)
 
 
@@ -217,7 +217,7 @@ def _shown(quality: Interval | None) -> str:
 
 
 def lengths_said(findings: Findings) -> Iterator[str]:
-    """A sentence for each length: which arms are better, which worse, and of which nobody can tell."""
+    """A sentence per length: which arms are better, which worse, and of which nobody can tell."""
     for each in findings.lengths:
         by_verdict: dict[str, list[str]] = {"better": [], "worse": [], "cannot tell": []}
         for found in each.comparisons:

@@ -32,7 +32,7 @@ def encodes_tokens(architecture: Architecture) -> bool:
 
 
 def pools(architecture: Architecture) -> bool:
-    """Whether it has one output for each row."""
+    """Whether it has one output per row."""
     return architecture.head is not None and architecture.head.pool is not None
 
 

@@ -42,7 +42,7 @@ class Average(Value):
 class EMA(Average):
     """Exponential moving average: e <- decay e + (1 - decay) w after each update, from the first weights on.
 
-    As in Tarvainen & Valpola 2017, arXiv 1703.01780. It takes 4 bytes for each parameter that learns. Weights that a rule
+    As in Tarvainen & Valpola 2017, arXiv 1703.01780. It takes 4 bytes per parameter that learns. Weights that a rule
     moves without a gradient, as running statistics, are not averaged.
     """
 

@@ -46,7 +46,7 @@ class MemoryMeter:
     """Whether a copy of a checkpoint's tensors fits beside the updates, on the CPU."""
     alone: bool = True
     """Whether one process trains. Of several none counts tensors on a CPU: notes of every operation would take memory in each
-    (measured: 2.4 MB for each layer of a micro-batch)."""
+    (measured: 2.4 MB per layer of a micro-batch)."""
     tensors: int | None = None
     resident: int | None = None
     _before: int | None = field(default=None, init=False)

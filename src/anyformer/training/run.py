@@ -205,7 +205,7 @@ class Run(Value):
 
     @property
     def batches(self) -> int:
-        """Training batches that are read at most: one for each update, and those that are left out for instabilities."""
+        """Training batches that are read at most: one per update, and those that are left out for instabilities."""
         assert self.steps is not None, "refused where examples must be known before the first update"
         back = 0 if self.spikes is None else self.spikes.rewinds * min(self.checkpoints.every, self.steps)
         return self.steps + self.non_finite.most + back

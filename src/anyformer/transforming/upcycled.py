@@ -66,7 +66,7 @@ class CopiedExperts:
 
     @property
     def words(self) -> str:
-        return f"{self.experts} copies, one for each expert"
+        return f"{self.experts} copies, one per expert"
 
     def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         x = given[0]

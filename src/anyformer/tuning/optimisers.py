@@ -96,7 +96,7 @@ class AdamW(_Adam):
 
 
 class AdamW8bit(_Adam):
-    """AdamW with moments in 8 bits and a scale for each block of numbers (Dettmers et al. 2021, arXiv 2110.02861).
+    """AdamW with moments in 8 bits and a scale per block of numbers (Dettmers et al. 2021, arXiv 2110.02861).
 
     A number m of a block is stored as the code of the map nearest to m / max |m|; the paper's dynamic map has codes evenly
     spread over each power of ten from 1e-6 to 1, so that small numbers keep their relative precision.
@@ -196,7 +196,7 @@ class Adafactor(_Optimiser):
         return float(wider.inputs**-0.5) if weight.fill != "head" and wider.outputs != 1 else 1.0
 
     def state_bytes(self, weight: Weight) -> int:
-        """4 (O + I) for each matrix (O, I), 4 n for a vector."""
+        """4 (O + I) per matrix (O, I), 4 n for a vector."""
         if not weight.decays:
             return 4 * weight.count
         *stacked, outputs, inputs = (1, *weight.shape)

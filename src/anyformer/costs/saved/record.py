@@ -62,7 +62,7 @@ class SavedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it;
+    """`tensors` in the order of the call; `like`: per layer, in order, the traced layer that stands for it;
     `live`: the most bytes at once in each traced layer, and outside of all."""
 
     tensors: tuple[SavedTensor, ...]

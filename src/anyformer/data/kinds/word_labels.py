@@ -19,7 +19,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class WordLabels(Classed):
-    """A text cut into words and a class for each word in each record.
+    """A text cut into words and a class per word in each record.
 
     Each word is tokenised alone; its first token bears the class, and the others none.
     """

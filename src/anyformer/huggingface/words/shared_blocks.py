@@ -37,7 +37,7 @@ SHARED = "shared"
 
 
 def hybrid_types(config: Config, depth: int, absent: Callable[[int], Sequence[str]]) -> list[str]:
-    """`linear_attention` or `hybrid` for each layer, also by the words of older files.
+    """`linear_attention` or `hybrid` per layer, also by the words of older files.
 
     `depth`: the default of L; `absent(L)`: the types where nothing lists them.
     """

@@ -1,4 +1,4 @@
-"""Blocks of keys chosen for each query by index scores: a block's score is the greatest of its keys that the query sees.
+"""Blocks of keys chosen per query by index scores: a block's score is the greatest of its keys that the query sees.
 
 No matrix of all queries and keys is kept: some queries at a time score every key, and of each block that is chosen the key of
 the greatest score is remembered, through which alone the score has a gradient. It is an operator of its own, so that a compiler

@@ -1,4 +1,4 @@
-"""Keys chosen for each query by index scores: the choice, by blocks of queries, and its gradient at the chosen keys alone.
+"""Keys chosen per query by index scores: the choice, by blocks of queries, and its gradient at the chosen keys alone.
 
 No matrix of all queries and keys is kept: a block of queries scores every key, keeps the indices and scores of its best, and
 the backward pass computes the scores of these again. It is an operator of its own, so that a compiler saves no more either.
@@ -20,7 +20,7 @@ from anyformer.parts.call.counted import counted
 AT_ONCE = 1 << 22
 """Scores, or numbers of chosen keys, of one block of queries."""
 NEAREST = 1e-30
-"""Scores of exactly 0, which are many after a ReLU, are told apart by this much for each key: later ones are preferred."""
+"""Scores of exactly 0, which are many after a ReLU, are told apart by this much per key: later ones are preferred."""
 
 
 @dataclass(frozen=True)

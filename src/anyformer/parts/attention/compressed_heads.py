@@ -48,7 +48,7 @@ class CompressedHeads(Sublayer):
     compressor: Compressor | None = None
     """What makes entries of blocks of positions; without it there is the window alone."""
     choice: EntryIndexer | None = None
-    """A choice of entries for each query; without it a query sees the entries of all blocks that it has passed."""
+    """A choice of entries per query; without it a query sees the entries of all blocks that it has passed."""
     output: GroupedOutput | None = None
     """An output projection in two steps; None: one matrix."""
 

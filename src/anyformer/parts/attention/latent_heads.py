@@ -65,9 +65,9 @@ class LatentHeads(Sublayer):
     gate_from: Literal["input", "queries"] = "input"
     """What the gate reads: the layer's input, or what queries are made of (A.X K2)."""
     sink: Literal["head"] | None = None
-    """One more score for each head, which takes part in its softmax and has no value (Hy4)."""
+    """One more score per head, which takes part in its softmax and has no value (Hy4)."""
     choice: KeyChoice | None = None
-    """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
+    """A choice of keys per query, by index scores that its latent gives (DeepSeek sparse attention)."""
 
     @model_validator(mode="after")
     def _keeps_what_it_chooses_from(self) -> LatentHeads:

@@ -1,4 +1,4 @@
-"""Relative logits: a number for each distance back that the content of the query alone decides."""
+"""Relative logits: a number per distance back that the content of the query alone decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slot of attention that scores each key for each query."""
+"""The slot of attention that scores keys, per query."""
 
 from __future__ import annotations
 

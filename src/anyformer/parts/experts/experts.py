@@ -52,7 +52,7 @@ class Experts(PositionwiseNetwork):
     """Whether the weights multiply an expert's output or its input."""
     shared: SharedExpert | None = None
     capacity: ExpertCapacity | None = None
-    """The most tokens for each expert; without it, every expert takes all tokens that chose it."""
+    """The most tokens per expert; without it, every expert takes all tokens that chose it."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AttentionResiduals(StepStreams):
-    """N values in place of one residual stream: the input, and for each block of `block` steps the sum of their outputs.
+    """N values in place of one residual stream: the input, and per block of `block` steps the sum of their outputs.
 
     AttnRes (Kimi Team 2026, arXiv 2603.15031). Step s, the first of which is 0, reads
 
@@ -38,7 +38,7 @@ class AttentionResiduals(StepStreams):
     block: Count = 1
     """Steps of a block."""
     norm: Norm = RMSNorm()
-    """Of the values that w reads (the keys), one for each step."""
+    """Of the values that w reads (the keys), one per step."""
     values: Literal["plain", "normed"] = "plain"
     """What is summed: v, or norm(v) (Inkling 2)."""
     scale: Positive = 1.0

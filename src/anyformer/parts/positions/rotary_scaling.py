@@ -170,7 +170,7 @@ class Llama3Scaling(Stretched):
 
 
 class LongRoPE(RotaryScaling):
-    """A divisor for each pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753).
+    """A divisor per pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753).
 
     A text that comes to be longer is read again from its start, as Phi-3 is in transformers.
     """

@@ -43,7 +43,7 @@ def contexts(sheet: CostSheet) -> tuple[int, ...]:
 
 
 def curves(sheets: Mapping[str, CostSheet]) -> tuple[Curve, ...]:
-    """A curve for each architecture; for a single one whose memories grow in several ways, also one for each way."""
+    """A curve per architecture; for a single one whose memories grow in several ways, also one per way."""
     decoding = {name: sheet for name, sheet in sheets.items() if "decode" in sheet.modes}
     made = []
     for name, sheet in decoding.items():

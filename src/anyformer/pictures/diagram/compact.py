@@ -24,7 +24,7 @@ TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "pos
 
 
 def panels(looks: Sequence[Look]) -> list[Drawing]:
-    """A panel for each architecture."""
+    """A panel per architecture."""
     return [_panel(look) for look in looks]
 
 

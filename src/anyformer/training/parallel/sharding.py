@@ -142,7 +142,7 @@ def kept_whole(root: Root) -> Iterator[None]:
 
 
 def _gather(root: Root, *, again: bool) -> None:
-    """Let weights be gathered for each pass of a layer and gradients be summed behind it, or not."""
+    """Let weights be gathered per pass of a layer and gradients be summed behind it, or not."""
     for module in root.modules():
         if isinstance(module, FSDPModule):
             module.set_reshard_after_forward(again and not isinstance(module, Root), recurse=False)
