@@ -16,9 +16,9 @@ from benchmarks.claims import CLAIMS, NOTES, TOPICS, Claim, Figures  # noqa: E40
 PAGE = Path(__file__).with_name("reference") / "claims.md"
 INTRODUCTION = """# The claims of the notes, executable
 
-Each claim of the lecture notes ([notes.md](notes.md)) that can be counted or measured: what it says in plain words, one command
-that asks about it, what comes of it, and a verdict. Verdicts are computed from the numbers by a rule beside each claim
-(`benchmarks/claims/`), never written by hand; this page is written by `python docs/make_claims.py`, and a test computes it
+Every claim of the lecture notes ([notes.md](notes.md)) that can be counted or measured: the claim in plain words, the command that
+tests it, the outcome, and a verdict. Verdicts are computed from the numbers by a rule beside the claim (`benchmarks/claims/`), never
+written by hand; this page is written by `python docs/make_claims.py`, and a test computes it
 again.
 
 - **counted**: from the description, as `anyformer cost` counts; the same on every machine.

@@ -84,8 +84,8 @@ def dispatching() -> str:
         lines.append(f"| {ranks} | {gathered / 1000:,.0f} | {sent / 1000:,.0f} | {gathered / sent:.2f} |")
     error = max(row["error"] for row in record["results"])
     said = (
-        f"{record['tokens']} tokens of {record['width']} features in each process, {record['chosen']} of {record['experts']} "
-        f"experts each; forward and backward, all processes together; outputs and gradients are those of one process to {error:.0e} "
+        f"{record['tokens']} tokens of {record['width']} features per process, {record['chosen']} of {record['experts']} "
+        f"experts per token; forward and backward, all processes together; outputs and gradients are those of one process to {error:.0e} "
         f"({record['date']}, torch {record['versions']['torch']}):"
     )
     return "\n".join([said, "", *lines, ""])

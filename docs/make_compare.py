@@ -57,8 +57,8 @@ def norms() -> str:
         f"{len(found['study']['tuning']['seeds'])} seeds that are not compared. Verdict on post-norm: **{compared['verdict']}**{told}:\n"
         f"{between['value']:+.3f} nats per byte ({between['low']:+.3f} to {between['high']:+.3f}), lower with {wins} of "
         f"{len(compared['differences'])} seeds. Its losses are {losses['post_norm']};\nthose of pre-norm {losses['pre_norm']}.\n\n"
-        "![The difference, with its interval and each pair of seeds](studies/norms/differences.svg)\n\n"
-        "![Loss at each learning rate](studies/norms/sensitivity.svg)\n"
+        "![The difference, with its interval and all pairs of seeds](studies/norms/differences.svg)\n\n"
+        "![Loss at every learning rate](studies/norms/sensitivity.svg)\n"
     )
 
 

@@ -119,7 +119,7 @@ def llama(record: Record) -> str:
     faulty = found["faulty_gpu"]
     said = prose(
         f"{run.failures} unexpected interruptions in {run.days} days on {run.devices:,} H100 are one in "
-        f"{found['job_hours']:.2f} hours, and {found['mtbf_hours']:,.0f} hours for each accelerator. With the defaults "
+        f"{found['job_hours']:.2f} hours, and {found['mtbf_hours']:,.0f} hours per accelerator. With the defaults "
         f"(noticed after 10 min, started in 5 min) and its storage of 2 TB/s:"
     )
     allowed = prose(

@@ -304,8 +304,8 @@ def page() -> str:
     lines = [
         "# Mechanisms, and the parts that they are",
         "",
-        "The mechanisms of [the notes that the project started from](notes.md), in their order: for each one the part, and",
-        "how to ask for it. The last column is the first paragraph of the part's own documentation. The last table has mechanisms that",
+        "The mechanisms of [the notes that the project started from](notes.md), in their order, with their parts and how to ask for",
+        "them. The last column is the first paragraph of the part's own documentation. The last table has mechanisms that",
         "are in no note.",
         "",
         "The table holds what an architecture is made of. What the notes say of tokenizers, number formats, objectives, fine-tuning,",

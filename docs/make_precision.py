@@ -92,7 +92,7 @@ def formats() -> Iterator[str]:
 
 def scaled() -> Iterator[str]:
     """Numbers that share a scale."""
-    yield "| name | numbers | one scale for each | scale | bits a number |\n|---|---|---|---|---|"
+    yield "| name | numbers | one scale per | scale | bits a number |\n|---|---|---|---|---|"
     for format in SCALED_FORMATS.values():
         shared = {"tensor": "tensor", "row": "row", "block": f"{format.block} neighbours of a row"}[format.per]
         more = f"{format.element.bits + format.scale.bits / format.block:g}" if format.block else f"{format.element.bits}"

@@ -44,7 +44,7 @@ def saves() -> str:
     return (
         f"A run of {record['parameters'] / 1e6:.1f} M parameters on one thread, which saved "
         f"{rows[0]['checkpoint_bytes'] / 1e6:.0f} MB about every {record['seconds_between_saves']:.0f} s, waited for\n"
-        f"{background} of its time, and for {waiting} where it waited for each write. The writer needs a processor too: an "
+        f"{background} of its time, and for {waiting} where it waited for every write. The writer needs a processor too: an "
         f"update\nbeside a write took {beside:.1f} s, others {alone:.1f} s, on {record['machine']['cores']} cores that other "
         f"work kept busy (load {min(loads):.1f} to {max(loads):.1f};\n[saves.json](../benchmarks/results/saves.json)).\n"
     )

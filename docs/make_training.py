@@ -78,7 +78,7 @@ def draw() -> None:
 def builtin() -> Iterator[str]:
     """The records that every machine has."""
     yield "| word | records |\n|---|---|"
-    yield "| `python-stdlib` | The text itself, a document for each file. |"
+    yield "| `python-stdlib` | The text itself, a document per file. |"
     yield from (f"| `{word}` | {source.sentence} |" for word, source in SOURCES.items())
 
 

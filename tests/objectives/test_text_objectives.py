@@ -159,7 +159,7 @@ def test_a_part_that_waits_for_later_tokens_in_training_alone_is_refused():
             return super().cost(width, vectors) + Tally(own_limits=limits)
 
     theirs = change(small("llama-12m"), "decoder.final_norm", Waiting())
-    with pytest.raises(ValueError, match="lets each token see: this norm waits for later tokens in training; the loss would"):
+    with pytest.raises(ValueError, match="lets every token see: this norm waits for later tokens in training; the loss would"):
         CausalObjective().check(theirs)
 
 

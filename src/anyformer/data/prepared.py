@@ -84,7 +84,7 @@ def check_storable(data: Data, place: str) -> None:
     match data:
         case Mixture():
             raise DataError(
-                "a mixture has no tokens of its own that could be copied; prepare each part by itself, with the tokenizer of "
+                "a mixture has no tokens of its own that could be copied; prepare the parts one by one, with the tokenizer of "
                 "all (kind 'file'), copy it to a place of its own, and name that in the paths of the part"
             )
         case Files() if stores.is_url(data.paths[0]) and is_prepared(data):

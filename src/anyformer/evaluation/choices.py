@@ -93,7 +93,7 @@ def _question(row: RecordRow) -> ChoiceQuestion:
         raise BadRecord(row.where, f"field 'choices' should be two or more texts, got {shown(choices)}", "write them as a list")
     if len(set(choices)) < len(choices):
         twice = next(one for one, two in pairwise(sorted(choices)) if one == two)
-        raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give each choice once")
+        raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give every choice once")
     return ChoiceQuestion(context, tuple(choices), _answer(row, choices))
 
 

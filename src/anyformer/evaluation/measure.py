@@ -49,7 +49,7 @@ class Reads:
     def words(self) -> str:
         """What a line about the figures adds, empty for windows side by side."""
         apart = "" if self.stride is None else f", windows {self.stride:,} apart"
-        return f", each document on its own{apart}" if self.by_document else ""
+        return f", every document on its own{apart}" if self.by_document else ""
 
     def of(self, feed: TextFeed, subject: Subject, tokenizer: Tokenizer) -> TextReading:
         """The text of a feed, so read."""

@@ -58,7 +58,7 @@ class MultiScaleModule(Described):
         """Refuse maps of the wrong number or shape, before any work."""
         channels = self.description.channels
         if len(maps) != len(channels):
-            raise InputError(f"maps should be {len(channels)}, one for each of channels = {list(channels)}, got {len(maps)}")
+            raise InputError(f"maps should be {len(channels)}, one per number of channels = {list(channels)}, got {len(maps)}")
         for i, (x, own) in enumerate(zip(maps, channels, strict=True)):
             if x.dim() != 4 or x.shape[1] != own:
                 raise InputError(f"map {i} should have shape (B, {own}, h, w), got {tuple(x.shape)}")

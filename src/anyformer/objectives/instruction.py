@@ -56,7 +56,7 @@ class InstructionObjective(RecordObjective, TokenObjective):
             if reads_prefix(architecture):
                 raise ValueError(
                     "the instruction objective packs several chats into a row, and a mask of this architecture reads the first "
-                    "tokens of a row as a prefix: set pack = false, so that each first question is one"
+                    "tokens of a row as a prefix: set pack = false, and every first question is one"
                 )
 
     @property

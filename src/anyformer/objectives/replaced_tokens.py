@@ -89,7 +89,7 @@ class ReplacedTokensObjective(TextObjective):
         head = architecture.head
         if head is None or head.outputs != 1 or head.pool is not None:
             raise ValueError(
-                "the replaced_tokens objective says of each token whether it was replaced: set head = {outputs = 1} without a "
+                "the replaced_tokens objective says of every token whether it was replaced: set head = {outputs = 1} without a "
                 "pool"
             )
         self._check_generator(self.generator or self.generator_of(architecture), architecture)

@@ -56,7 +56,7 @@ def needs_hidden_targets(objective: str, architecture: Architecture) -> None:
     reasons = architecture.cost(_FEW).breaks("stepwise", training=True)
     if reasons:
         raise ValueError(
-            f"the {objective} objective predicts the next token, which this architecture lets each token see: "
+            f"the {objective} objective predicts the next token, which this architecture lets every token see: "
             f"{'; '.join(reasons)}; the loss would say nothing. Give the decoder a mask of the past only, such as 'causal'"
         )
 
@@ -93,7 +93,7 @@ def needs_whole_rows(objective: str, data: Data) -> None:
     """Refuse text whose documents are kept apart within a row."""
     if isinstance(data, Text) and data.isolate:
         raise ValueError(
-            f"the {objective} objective makes a source and a target of each row, whatever documents it holds, and data.isolate "
+            f"the {objective} objective makes a source and a target of a row, whatever documents it holds, and data.isolate "
             "would keep these apart: leave it out"
         )
 
@@ -112,7 +112,7 @@ def needs_prefix(objective: str, architecture: Architecture) -> None:
     # Without a prefix, pairs of queries and keys are all that grows faster than the text.
     if architecture.cost(_TWICE).total_flops.exact == 2 * architecture.cost(_FEW).total_flops.exact:
         raise ValueError(
-            f"the {objective} objective predicts each token behind the prefix from all before it, and in this architecture it "
+            f"the {objective} objective predicts every token behind the prefix from all before it, and in this architecture it "
             f"sees the prefix alone: {remedy}"
         )
 

@@ -53,7 +53,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Strip:
-    """The layers of a stack: for each layer the name of its variant, the numbers of its patterns, and its mixers without a mask."""
+    """The layers of a stack: the names of their variants, the numbers of their patterns, and mixers without a mask."""
 
     stack: str
     variants: tuple[str, ...]

@@ -164,7 +164,7 @@ def problems(layout: Layout, bounds: DividedSizes, length: int) -> tuple[str, ..
     if layout.sp and length % tp:
         reasons.append(f"tp = {tp} with sp does not divide {length} positions")
     if bounds.experts and tp > 1 and not layout.sp:
-        reasons.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
+        reasons.append(f"tp = {tp} beside experts needs sp, or a token would pass them {tp} times")
     if ep > 1 and not bounds.experts:
         reasons.append(f"ep = {ep}, and there are no experts")
     if layout.behind and layout.micro_batches == 1:

@@ -11,7 +11,7 @@ from anyformer.precision.precision import Narrow, Scaling
 class Fp8(Narrow):
     """8-bit products (Micikevicius et al. 2022, arXiv 2209.05433): E4M3 for inputs and weights, E5M2 for gradients.
 
-    `scaling`: `tensor` takes S = largest number of the format / max |x| of each tensor as it is now; `channel` one S for each
+    `scaling`: `tensor` takes S = largest number of the format / max |x| of the tensor as it is now; `channel` one S per
     row of X and of W, and in the backward pass per row or column that is not summed over; `running` takes the maximum of
     the last `history` updates, so that a kernel may round x and find its maximum in one reading (delayed scaling of NVIDIA's
     Transformer Engine; the first update, which has none, takes its own).

@@ -41,24 +41,24 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
     found: dict[str, tuple[str, Callable[[Figure], None], tuple[float, float]]] = {}
     height = 1.3 + 0.42 * len(findings.comparisons)
     if any(each.interval is not None for each in findings.comparisons):
-        said = f"Difference of each arm from {findings.base} in {findings.metric}, with its interval and each pair of seeds"
+        said = f"Difference of every arm from {findings.base} in {findings.metric}, with its interval and all pairs of seeds"
         found["differences"] = said, lambda figure: differences(figure, findings), (7.5, height)
     if any(mean_curve(arm.curves) for arm in findings.arms):
         said = "Held-out loss against tokens: the mean over seeds, and the band between the lowest and the highest"
         found["curves"] = said, lambda figure: curves(figure, findings), (7.5, 4.2)
     costs = dearer(findings)
     if costs:
-        said = f"{findings.metric} against each cost in which arms differ; arms on the line are beaten by none in both"
+        said = f"{findings.metric} against every cost in which arms differ; arms on the line are beaten by none in both"
         found["pareto"] = said, lambda figure: pareto(figure, findings), (3.75 * min(2, len(costs)), 3.2 * -(-len(costs) // 2))
     if any(arm.tuned is not None for arm in findings.arms):
-        said = f"{findings.metric} of each arm at each value of {findings.tuned_path}"
+        said = f"{findings.metric} of every arm at every value of {findings.tuned_path}"
         found["sensitivity"] = said, lambda figure: sensitivity(figure, findings), (7.5, 3.8)
     if findings.lengths:
         said = f"{findings.metric} by length: means over seeds, bands between the lowest and the highest; dotted where trained"
         found["lengths"] = said, lambda figure: lengths(figure, findings), (7.5, 4.2)
     if findings.climb is not None:
         climb = findings.climb
-        said = "Loss against FLOPs of training at every size, with the law of each arm; dotted where nothing was measured"
+        said = "Loss against FLOPs of training at every size, with the laws of the arms; dotted where nothing was measured"
         found["ladder"] = said, lambda figure: ladder(figure, climb), (7.5, 4.4)
     return found
 

@@ -112,7 +112,10 @@ def how(findings: Findings) -> list[tuple[str, str]]:
         ("Matched", findings.matched),
         ("Budget", findings.budget),
         ("Tuned", findings.tuning),
-        ("Seeds", f"{', '.join(map(str, findings.seeds))}; with each, {pairs}, and the same initial values where shapes agree"),
+        (
+            "Seeds",
+            f"{', '.join(map(str, findings.seeds))}; with a seed, {pairs}, and the same initial values where shapes agree",
+        ),
         (
             "Verdicts",
             f"paired t test over seeds, all comparisons together wrong with a probability of at most {findings.alpha:g} where "
@@ -183,7 +186,7 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     for term, said in how(findings):
         yield f"- **{term}**: {said}."
     yield "\n## To repeat a trial\n"
-    yield "In this directory; the resolved run of each trial is the `run.toml` that the command reads:\n\n```"
+    yield "In this directory; the resolved run of a trial is the `run.toml` that the command reads:\n\n```"
     yield from findings.commands.values()
     yield "```"
 

@@ -36,7 +36,7 @@ class Evaluation(Value):
     every: Count = 100
     """Steps between evaluations; there is always one at the end."""
     batches: Count = 16
-    """Batches of each evaluation but the last, spread evenly over the split."""
+    """Batches of every evaluation but the last, spread evenly over the split."""
     final_tokens: Count = 131_072
     """Held-out tokens of the last evaluation, spread evenly over the split; all of them where there are no more."""
     baseline: bool = True

@@ -29,7 +29,7 @@ def upcycling(old: WeightLayout, new: WeightLayout, where: str, writes: frozense
         )
     if dense.width != mixture.width:
         raise TransformError(
-            f"{where}: each expert is a copy of the network, {dense.width} features wide, not {mixture.width}; "
+            f"{where}: an expert is a copy of the network, {dense.width} features wide, not {mixture.width}; "
             f"set width = {dense.width}"
         )
     if mixture.unequal:

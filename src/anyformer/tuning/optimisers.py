@@ -15,7 +15,7 @@ from anyformer.operations import Weight
 from anyformer.tuning.groups import WeightGroup, groups_of
 
 Rate = Annotated[float, Field(gt=0, description="Peak rate; the schedule scales it.")]
-Decay = Annotated[float, Field(ge=0, description="Share of a weight that goes at each step, times the learning rate.")]
+Decay = Annotated[float, Field(ge=0, description="Share of a weight that goes per step, times the learning rate.")]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -99,7 +99,7 @@ class AdamW8bit(_Adam):
     """AdamW with moments in 8 bits and a scale per block of numbers (Dettmers et al. 2021, arXiv 2110.02861).
 
     A number m of a block is stored as the code of the map nearest to m / max |m|; the paper's dynamic map has codes evenly
-    spread over each power of ten from 1e-6 to 1, so that small numbers keep their relative precision.
+    spread over every power of ten from 1e-6 to 1: small numbers keep their relative precision.
     """
 
     kind: Literal["adamw_8bit"] = "adamw_8bit"

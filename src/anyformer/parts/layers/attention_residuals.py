@@ -54,9 +54,9 @@ class AttentionResiduals(StepStreams):
 
     def problem_of_layers(self, steps: Sequence[int], *, own: bool) -> str | None:
         if len(set(steps)) > 1:
-            return f"attention_residuals count steps: give each layer as many, not {sorted(set(steps))}"
+            return f"attention_residuals count steps: give all layers as many, not {sorted(set(steps))}"
         if not own:
-            return "attention_residuals read by a weight of each place: leave shared_weights out"
+            return "attention_residuals read by a weight per place: leave shared_weights out"
         needed = 1 + -(-sum(steps) // self.block)
         if self.count != needed:
             made = f"the input and {sum(steps)} steps in blocks of {self.block} are {needed} values"

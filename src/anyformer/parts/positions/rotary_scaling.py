@@ -193,7 +193,7 @@ class LongRoPE(RotaryScaling):
     def check(self, pairs: int) -> None:
         for name, divisors in (("short", self.short), ("long", self.long)):
             if len(divisors) != pairs:
-                raise ValueError(f"longrope's {name} needs a divisor for each of the {pairs} pairs, got {len(divisors)}")
+                raise ValueError(f"longrope's {name} needs {pairs} divisors, one per pair, got {len(divisors)}")
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         import torch
