@@ -68,7 +68,7 @@ class ChoiceOptions:
         float | None, choice_option(help="Take this from the logit of every token that was written here.", metavar="NUMBER")
     ] = None
     no_repeat: Annotated[
-        int | None, choice_option("--no-repeat", help="Never write so many tokens in a row twice.", min=0, metavar="TOKENS")
+        int | None, choice_option("--no-repeat", help="Never write a run of this many tokens twice.", min=0, metavar="TOKENS")
     ] = None
     bias: Annotated[
         list[str] | None,

@@ -80,7 +80,7 @@ def run(
     json: Json = False,
     measurement: MeasurementOptions,
 ) -> Answer | None:
-    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
+    """Print the costs of architectures before they are built: parameters, FLOPs, memory, and time on given hardware.
 
     Figures in JSON are bytes, FLOPs and seconds.
     """

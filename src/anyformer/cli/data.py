@@ -110,10 +110,10 @@ def run(
     *,
     preparing: PreparingOptions,
     rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
-    step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
+    step: Annotated[int, typer.Option(help="Show the rows of this update, from 0.", min=0, metavar="STEP")] = 0,
     json: Json = False,
 ) -> None:
-    """Look at the data of a run before it is trained: what the model reads, what it has to predict, what it may look at.
+    """Look at the data of a run before training: inputs, targets and attention masks.
 
     `inspect` prints samples of a training batch token by token: special tokens, padding, documents and prefixes in colour, the
     targets and their weights, and the attention of every mask as a small picture. `train` uses the same rows.

@@ -26,7 +26,7 @@ class DataOptions:
     data: Annotated[
         list[str] | None,
         data_option(
-            help="Evaluate on all of this: a file, a directory, or a word for data that comes with Python. Repeat it for more. "
+            help="Evaluate on all of this: a file, a directory, or a word for data that comes with Python; may be repeated. "
             "By default on what the run held out.",
             metavar="PATH",
         ),

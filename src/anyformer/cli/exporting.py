@@ -39,7 +39,7 @@ class AdapterOptions:
     ] = False
     base: Annotated[
         Path | None,
-        typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
+        typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
     ] = None
 
 
@@ -76,8 +76,8 @@ def run(
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters become
-    one with the weights that they stand beside, unless --adapter asks for them alone.
+    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
+    merged into the weights, unless --adapter asks for them alone.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError

@@ -35,7 +35,7 @@ class FailureOptions:
         float | None,
         _option(
             help="Let accelerators fail: mean time between failures of one of them, not of a node, in hours; whatever stops "
-            "the job counts, in hosts, network and software too. 50,000 is what Llama 3 reports, so that 16,384 fail every 3 "
+            "the job counts, in hosts, network and software too. Llama 3 reports 50,000: of 16,384 one fails every 3 "
             "hours.",
             metavar="HOURS",
         ),

@@ -59,7 +59,7 @@ class TextOptions:
     ] = None
     stop: Annotated[
         list[str] | None,
-        text_option(help="Stop before this text, which may name special tokens. Repeat it for more texts.", metavar="TEXT"),
+        text_option(help="Stop before this text, which may name special tokens; may be repeated.", metavar="TEXT"),
     ] = None
     special: Annotated[bool, text_option("--special/--no-special", help="Show special tokens, or not.")] = False
     logprobs: Annotated[

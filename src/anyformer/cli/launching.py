@@ -39,7 +39,7 @@ class LaunchOptions:
         typer.Option(
             help="What starts them: a batch script for Slurm, a JobSet for Kubernetes, or a shell script that uses ssh. Or "
             "a TOML file that says so (its kind) and more: partition, account, minutes, image, environment, setup and "
-            "others, which docs/cluster.md lists.",
+            "others (docs/reference/clusters.md).",
             metavar="slurm|k8s|ssh|FILE.toml",
         ),
     ] = "slurm"
@@ -79,10 +79,10 @@ def run(
     """Write the script that starts a run in several processes on a cluster, and go on after failures and time limits.
 
     The mesh of the run is checked against the processes first. Then the script is tried on this machine, with stand-ins for
-    torchrun and the cluster's commands, and what every machine would start is printed. Nothing is submitted.
+    torchrun and the cluster's commands, and the command of every machine is printed. Nothing is submitted.
 
     On every machine torchrun starts the processes, also again after a failure. Before the time is over they save
-    and end; started again, they go on, in another number too.
+    and end; a later start goes on, also with another number of processes.
     """
     from anyformer.describe import UserError
     from anyformer.files import check_file, disk_errors
@@ -91,7 +91,9 @@ def run(
     from anyformer.training import load_run
 
     if not file.is_file() or not is_run(file):
-        raise UserError(f"{file}: is not the file of a run; anyformer plan --write writes one, and docs/train.md says its keys")
+        raise UserError(
+            f"{file}: is not the file of a run; write one with anyformer plan --write (keys: docs/reference/run.md)"
+        )
     cluster = cluster_of(asked.on, assigned(asked.changes))
     launch = Launch(str(file), str(out or Path("runs") / file.stem), asked.nodes, asked.gpus)
     target = write or Path(file.stem + cluster.suffix)

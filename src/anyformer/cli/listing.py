@@ -110,13 +110,13 @@ class Output:
 @grouped
 def run(
     contains: Annotated[
-        str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
+        str, typer.Argument(help="Show only those with this in name, organisation, summary or source.", metavar="TEXT")
     ] = "",
     *,
     filters: Filters,
     output: Output,
 ) -> None:
-    """List the architectures of the catalogue: what they are made of, and how many parameters they have.
+    """List the architectures of the catalogue with their mechanisms and numbers of parameters.
 
     Column active: the parameters that one token uses, empty if it uses all. Column experts, as in 8/128: a token uses 8 of the
     128 experts of a layer. Column window: how many positions back layers see, as in local 4096.

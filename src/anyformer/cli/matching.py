@@ -66,7 +66,7 @@ class BudgetOptions:
     ] = None
     like: Annotated[
         str | None,
-        budget_option(help="Take the budget from this architecture; --by says of which quantity.", metavar="NAME|PATH"),
+        budget_option(help="Take the budget from this architecture, in the quantity of --by.", metavar="NAME|PATH"),
     ] = None
     by: Annotated[
         str,

@@ -68,7 +68,7 @@ class Looks:
     ] = False
     lens: Annotated[
         bool,
-        picture_option("--lens", help="Print what the head would say after every layer; with --out draw it.", metavar=None),
+        picture_option("--lens", help="Print the head's predictions after every layer; with --out draw them.", metavar=None),
     ] = False
     out: Annotated[
         Path | None, output_option(help="Write pictures and probe.json into this directory.", metavar="DIRECTORY")
@@ -83,10 +83,10 @@ def run(
     looks: Looks,
     as_json: Json = False,
 ) -> None:
-    """Ask a trained model generated tasks: what it reaches by length, by position and by distance, beside the chance.
+    """Test a trained model on generated tasks: accuracy by length, by position and by distance, beside chance.
 
     The sequences are held out by construction: the run has read none of them, whatever its seed. Lengths beyond the trained
-    one tell whether what was learnt holds there. A task that the model was not trained on has any tokens of its
+    one test whether the learnt rule holds there. A task that the model was not trained on has any tokens of its
     vocabulary as symbols.
     """
     from anyformer.evaluation import open_subject

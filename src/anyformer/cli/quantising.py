@@ -39,7 +39,7 @@ def run(
     calibrate: Annotated[
         str | None,
         typer.Option(
-            help="Text like what the model will read: the numbers of a linear map are chosen so that its outputs on it "
+            help="Text like the model's later input: the numbers of a linear map are chosen so that its outputs on it "
             "change least (GPTQ). By default every number is rounded to the nearest.",
             metavar="PATH",
         ),
@@ -47,7 +47,7 @@ def run(
     data: HeldOutText = None,
     json: Json = False,
 ) -> None:
-    """Store a trained model's matrices in 8 or 4 bits, and say what it saves and costs.
+    """Store a trained model's matrices in 8 or 4 bits, and print the savings and the loss.
 
     `anyformer generate`, `eval`, `show` and `export` read the result. `generate` multiplies few rows by a matrix in int8 or
     int4 as it is stored, on a CPU; all else restores a matrix for every product, which saves memory and no time.

@@ -51,7 +51,7 @@ class ScaleOptions:
     inner_steps: Annotated[
         int | None,
         _option(
-            help="Inner steps between outer steps of DiLoCo. By default those of the papers, 500 and in Streaming DiLoCo 100.",
+            help="Inner steps between outer steps of DiLoCo. By default as in the papers: 500, in Streaming DiLoCo 100.",
             min=1,
             metavar="COUNT",
         ),

@@ -63,7 +63,7 @@ def run(
     length: Length = None,
     batch: Batch = 1,
 ) -> Answer:
-    """Show what an architecture is made of and what it costs, or the settings of a run.
+    """Show the parts and costs of an architecture, or the settings of a run.
 
     Parts are shown with the values that differ from their defaults; --toml and --json print every value.
     """

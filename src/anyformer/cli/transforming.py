@@ -62,7 +62,7 @@ class ChangeOptions:
     grow: Annotated[
         Literal["silent", "copied"],
         change_option(
-            help="Added layers are copies that write nothing at first, so that the model computes what it did, or plain "
+            help="Added layers are copies that write nothing at first, and the model computes the same as before, or plain "
             "copies.",
             metavar="silent|copied",
         ),
@@ -77,7 +77,7 @@ class ChangeOptions:
     noise: Annotated[
         float,
         change_option(
-            help="Add so many standard deviations of noise to new rows of the vocabulary.", min=0.0, metavar="NUMBER"
+            help="Add noise of this many standard deviations to new rows of the vocabulary.", min=0.0, metavar="NUMBER"
         ),
     ] = 0.0
     seed: Annotated[int, change_option(help="Seed of new weights and of noise.", min=0, metavar="NUMBER")] = 0
@@ -117,7 +117,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make the checkpoint of a changed architecture from the weights that are there, and say what became of all of them.
+    """Make the checkpoint of a changed architecture from the weights that are there, and print what became of all of them.
 
     Heads of keys and values are averaged in groups, or copied; or factored into a latent. A dense network becomes the copies of
     a mixture of experts. Layers are added or left out, the vocabulary and tables of positions resized, feed-forward networks

@@ -30,7 +30,7 @@ class Section:
     detail: bool = False
 
     def widths(self, least: int = 0) -> list[int]:
-        """Characters that each column takes, at `least` so many."""
+        """Characters that a column takes, at `least` so many."""
         cells = [[str(figure) for figure in row.figures] for row in self.rows]
         return [max([least, len(head), *(len(row[i]) for row in cells if i < len(row))]) for i, head in enumerate(self.columns)]
 

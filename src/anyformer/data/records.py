@@ -52,7 +52,7 @@ class Records(Files):
         return self.texts(record)
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        """What each column holds."""
+        """What a column holds."""
         raise NotImplementedError
 
     def numbers(

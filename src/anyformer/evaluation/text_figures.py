@@ -125,7 +125,7 @@ def text_figures(
     plan: Plan,
     progress: Callable[[int], None] = lambda done: None,
 ) -> TextFigures:
-    """The figures of the whole text, in one pass. `progress` is called after each batch with the tokens read so far."""
+    """The figures of the whole text, in one pass. `progress` is called after every batch with the tokens read so far."""
     lengths, seen = reading.lengths, 0
     positions = np.zeros((reading.length.bit_length() + 1, 4))
     documents, bins, rows = np.zeros((len(lengths), 4)), np.zeros((BINS, 3)), np.zeros((reading.rows, 2))

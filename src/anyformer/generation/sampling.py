@@ -106,7 +106,7 @@ class Sampling(Value):
         return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
-        """The token that a number from 0 to 1 stands for in each distribution, which need not add up to 1: (B,)."""
+        """The token that a number from 0 to 1 stands for in every distribution, which need not add up to 1: (B,)."""
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)

@@ -34,7 +34,7 @@ class Group:
 
 
 def entering(x: Tensor, group: Group) -> Tensor:
-    """x, which each process computes its part from; the gradient is the sum of all processes'."""
+    """x, which a process computes its part from; the gradient is the sum of all processes'."""
     return _conjugate(x, _same, partial(_sum, group=group))
 
 

@@ -42,7 +42,7 @@ class MultiScaleModule(Described):
     def forward(
         self, maps: Sequence[Tensor], *, noise: Noise | None = None, auxiliary: Auxiliary | None = None
     ) -> list[Tensor]:
-        """The maps after they have read each other; `noise`: for dropout; `auxiliary`: collects expert layers' reports."""
+        """The maps after they have read one another; `noise`: for dropout; `auxiliary`: collects expert layers' reports."""
         self._check(maps)
         batch, device = len(maps[0]), maps[0].device
         if self.training and self._draws and noise is None:

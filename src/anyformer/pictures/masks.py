@@ -70,7 +70,7 @@ def draw_masks(architecture: Architecture, path: Path, length: int | None = None
 
 
 def _panel(axes: Axes, pattern: Pattern, colour: str) -> None:
-    """The share of allowed pairs in each cell, on axes of positions."""
+    """The share of allowed pairs in every cell, on axes of positions."""
     from matplotlib.colors import LinearSegmentedColormap
 
     shares = coverage(pattern.mask, pattern.queries, pattern.keys, pattern.prefix, CELLS)

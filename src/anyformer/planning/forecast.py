@@ -40,7 +40,7 @@ class Forecast:
     spent: Spent
     """Shares of the wall time, expected."""
     simulated: tuple[Spent, ...]
-    """Seconds of each simulated run; empty where one would have too many failures."""
+    """Seconds per simulated run; empty where one would have too many failures."""
     best: Best | None
     """The best interval of the simulation."""
     enough: int

@@ -82,7 +82,7 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
 
 
 def weight_bytes(weights: Mapping[str, Weight], tuned: Tuned | None) -> dict[str, int]:
-    """Bytes of each weight, those of an adapter among them: in fp32 of one that learns, else in the format of the base."""
+    """Bytes per weight, those of an adapter among them: in fp32 of one that learns, else in the format of the base."""
     if tuned is None:
         return {name: FLOAT * weight.count for name, weight in weights.items()}
     frozen = FORMATS[tuned.base]

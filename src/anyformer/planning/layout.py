@@ -21,7 +21,7 @@ MOST_RANKS = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """dp * fsdp * tp * pp ranks; `tp` ranks stand next to each other, then `fsdp`, then `dp`, then `pp`.
+    """dp * fsdp * tp * pp ranks; `tp` ranks stand side by side, then `fsdp`, then `dp`, then `pp`.
 
     `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole, whatever the layout
     of the other weights (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches`

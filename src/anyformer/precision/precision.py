@@ -29,7 +29,7 @@ class Precision(Value):
     unit: ClassVar[str] = "fp32"
     """The format whose peak rate products reach, as `hardware.toml` names it."""
     weight_bytes: ClassVar[int] = 4
-    """Bytes of each weight that learns, and of its gradient."""
+    """Bytes per weight that learns, and of its gradient."""
 
     @property
     def update_bytes(self) -> int:

@@ -84,7 +84,7 @@ def draw_maps(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, t
 
 
 def draw_lens(found: Lens, path: Path, *, title: str) -> None:
-    """How likely each target of a row is after each layer, and the accuracy after each."""
+    """How likely each target of a row is after every layer, and the accuracy after each."""
     layers = list(range(len(found.accuracy)))
     with drawing(path, 8.0, 3.2) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)

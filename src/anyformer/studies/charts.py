@@ -30,7 +30,7 @@ COSTS: Mapping[str, Callable[[Costs], float | None]] = {
 }
 """Costs of an arm, of all of which less is better."""
 ALIKE = 0.005
-"""Costs this close to each other are the same: no picture is needed of them."""
+"""Costs this close to one another are the same: no picture is needed of them."""
 
 STEPS = 24
 """Points that stand for a stroke when names are placed."""
@@ -64,7 +64,7 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
 
 
 def draw(findings: Findings, directory: Path, ending: str = ".svg") -> dict[str, str]:
-    """Write the pictures; what each file shows."""
+    """Write the pictures; what the files show."""
     written = {}
     for name, (said, drawn, (width, height)) in pictures(findings).items():
         with drawing(directory / f"{name}{ending}", width, height) as figure:
@@ -181,7 +181,7 @@ def front(points: list[tuple[float, float]]) -> list[int]:
 
 
 def sensitivity(figure: Figure, findings: Findings) -> None:
-    """The metric of each arm at each value that was tried; a cross at the top where it diverged."""
+    """The metric of each arm at every value that was tried; a cross at the top where it diverged."""
     axes = figure.add_subplot(title="sensitivity", xlabel=findings.tuned_path, ylabel=findings.metric, xscale="log")
     for number, arm in enumerate(findings.arms):
         if arm.tuned is None:
@@ -237,7 +237,7 @@ def ladder(figure: Figure, climb: Climb) -> None:
 
 
 def lengths(figure: Figure, findings: Findings) -> None:
-    """The mean over seeds of each arm at each length, and the band between the lowest and the highest."""
+    """The mean over seeds of each arm at every length, and the band between the lowest and the highest."""
     trained = next(iter(findings.runs.values()))["length"]
     axes = figure.add_subplot(title=f"{findings.metric} by length", xlabel="length", ylabel=findings.metric, xscale="log")
     for number, arm in enumerate(findings.arms):

@@ -96,7 +96,7 @@ def _tried(number: float | None, best: bool) -> str:
 
 
 def differences_table(findings: Findings) -> Table:
-    """What each arm changes, and what matching moved."""
+    """What an arm changes, and what matching moved."""
     rows = []
     for arm in findings.arms:
         if arm.name != findings.base:

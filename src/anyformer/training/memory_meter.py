@@ -81,7 +81,7 @@ def processes_of(run: Run, directory: Path, device: torch.device) -> Processes:
 
 
 def members_of(run: Run, step: PricedStep) -> tuple[Member, ...]:
-    """What each process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
+    """What a process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
     architecture, plan, shape = run.architecture, run.plan, step.shape(1, run.length)
     saved = activations(architecture, shape, plan, signal=step.signal)
     tuned = None if run.tuning.everything else run.tuning.of(architecture.trained_cost(Shape(source=1)))

@@ -1,4 +1,4 @@
-"""MiniMax's block indexer: the blocks of keys that each query and each head of keys attends to."""
+"""MiniMax's block indexer: the blocks of keys that a query and a head of keys attend to."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Places:
     """Where the blocks of b positions are among S keys, counted from the first position of each row or document.
 
     `of_query` (B or 1, T), `of_key` (B, S): the number of each one's block, `count` for padding; None: key s is position s.
-    `slots` (B, count * b): the key at each position of a row, S for none; None where key s is position s, or rows have
+    `slots` (B, count * b): the key at every position of a row, S for none; None where key s is position s, or rows have
     documents.
     """
 

@@ -52,7 +52,7 @@ class Chosen:
 
 
 def choose(q_BTJE: Tensor, k_BSE: Tensor, weights_BTJ: Tensor, visible: Visible, keep: int) -> Chosen:
-    """The min(keep, S) keys of the greatest I = sum_j w_j relu(q_j . k) that each query sees; gradients come from `scores`."""
+    """The min(keep, S) keys of the greatest I = sum_j w_j relu(q_j . k) that a query sees; gradients come from `scores`."""
     allowed = None if visible.allowed is None else visible.allowed[:, 0]
     call = _counted if q_BTJE.is_meta else _choose
     scores, indices = call(q_BTJE, k_BSE, weights_BTJ, allowed, visible.causal, keep)

@@ -130,7 +130,7 @@ class CompressedHeads(Sublayer):
         return min(self.window, keys) + kept
 
     def sparse(self, keys: int, entries: int, plan: Plan) -> bool:
-        """Whether a call gathers what each query sees; attention written out masks the others."""
+        """Whether a call gathers what a query sees; attention written out masks the others."""
         return self.picked(keys, entries) < keys + entries and plan.attention != "plain"
 
     def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:

@@ -133,7 +133,7 @@ class LatentHeads(Sublayer):
 
     @property
     def remembered(self) -> int:
-        """Numbers of each position in the decode state."""
+        """Numbers per position in the decode state."""
         return self.kv_rank + self.rope_width + self.index_width
 
     @property
@@ -145,7 +145,7 @@ class LatentHeads(Sublayer):
         return {} if self.choice is None else self.choice.leaves
 
     def sparse(self, keys: int, plan: Plan) -> bool:
-        """Whether a call with so many keys gathers those that each query chooses; attention written out masks the others."""
+        """Whether a call with so many keys gathers those that a query chooses; attention written out masks the others."""
         return self.choice is not None and keys > self.choice.keep and plan.attention != "plain"
 
     def absorbed(self, shape: Shape, plan: Plan) -> bool:

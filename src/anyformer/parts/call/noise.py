@@ -51,7 +51,7 @@ class Noise:
         return Noise(mix(self.key ^ (number + 1)), self.rows, self.span)
 
     def of_each(self, count: int) -> Noise:
-        """Noise of samples that take `count` rows, which stand together; another in each row."""
+        """Noise of samples that take `count` rows, which stand together; another in every row."""
         if count == 1:
             return self
         numbers = self.rows[:, None] * count + torch.arange(count, device=self.rows.device)

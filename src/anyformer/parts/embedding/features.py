@@ -28,7 +28,7 @@ class Features(Input):
 
     kind: Literal["features"] = "features"
     features: Count
-    """I, numbers at each position."""
+    """I, numbers at every position."""
     bias: bool = True
     norm: Norm | None = None
 

@@ -60,7 +60,7 @@ class Placement:
         return _move(x_ZD, self.choice // self.chosen.shape[1], self.row, self.taken)
 
     def arrange(self, x_ZJI: Tensor) -> Tensor:
-        """(Z, J, I) -> (Q, I): what each choice has, in the row of the choice."""
+        """(Z, J, I) -> (Q, I): what a choice has, in the row of the choice."""
         taken = None if self.taken is None else self.taken.view(-1, 1)
         return _move(x_ZJI.flatten(0, 1), self.choice, self.row.view(-1, 1), taken)
 

@@ -1,4 +1,4 @@
-"""Mixture of experts: many feed-forward networks, a few of which each token passes."""
+"""Mixture of experts: many feed-forward networks, a few of which a token passes."""
 
 from __future__ import annotations
 

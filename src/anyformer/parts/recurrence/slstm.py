@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 GATES: dict[str, float] = {"cell_input": 0.0, "input_gate": 0.0, "forget_gate": 4.0, "output_gate": 0.0}
-"""What each token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
+"""What a token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
 
 
 class SLSTM(Sublayer):

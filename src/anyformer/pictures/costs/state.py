@@ -29,7 +29,7 @@ WAYS: Mapping[Growth, str] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Bytes at each context."""
+    """Bytes at every context."""
 
     name: str
     contexts: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What a template may take while it writes one chat: steps, memory and time, counted before each operation."""
+"""What a template may take while it writes one chat: steps, memory and time, counted before every operation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of which each process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
+"""Models of which a process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
 
 Each layer is gathered while it computes, and its gradients are summed when they are known (`fully_shard`, Zhao et al. 2023,
 arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole. Of frozen matrices in few bits
