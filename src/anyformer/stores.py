@@ -216,7 +216,7 @@ def _system(url: str, **options: Any) -> tuple[Any, str]:
     except ValueError as error:
         if "not known" not in str(error):
             raise
-        raise StoreError(f"{url}: fsspec knows no {protocol}:// ({_LIST} lists what it knows)") from None
+        raise StoreError(f"{url}: fsspec knows no {protocol}:// ({_LIST} lists those that it knows)") from None
     return system, str(path)
 
 

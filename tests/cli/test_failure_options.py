@@ -118,7 +118,7 @@ def test_without_failures_nothing_is_said_of_them():
         (["--mtbf", "9", "--save-every", "0"], "--save-every should be above 0, got 0"),
         (["--mtbf", "9", "--spares", "-1"], "--spares should be 0 or more, got -1"),
         (["--mtbf", "9", "--repair", "-5"], "--repair should be 0 or more, got -5"),
-        (["--spares", "2", "--background"], "--background, --spares is about failures, .* --mtbf HOURS"),
+        (["--spares", "2", "--background"], "--background, --spares is about failures: .* --mtbf HOURS"),
         (["--mtbf", "9", "--causes", "llama"], "no causes .* 'llama'"),
         (["--mtbf", "9", "--serve"], "--mtbf is about training"),
     ],

@@ -147,7 +147,7 @@ class TaskOptions:
 
         asking = Asking(self.num_fewshot, self.apply_chat_template, self.fewshot_as_multiturn, self.system_instruction)
         if asking != Asking() and not self.tasks:
-            raise UserError("answered questions, chat templates and what is said first are of tasks: give --tasks too")
+            raise UserError("answered questions, chat templates and system instructions apply to tasks: give --tasks too")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise UserError(
                 "--fewshot-as-multiturn gives answered questions as turns of a chat: give --apply-chat-template too"

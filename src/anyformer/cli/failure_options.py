@@ -115,7 +115,7 @@ class FailureOptions:
         mtbf = usual if self.mtbf is None else self.mtbf
         if mtbf is None:
             if given:
-                raise UserError(f"{', '.join(named.values())} is about failures, of which there are none without --mtbf HOURS")
+                raise UserError(f"{', '.join(named.values())} is about failures: give --mtbf HOURS too")
             return None
         for name in ("mtbf", "storage", "save_every"):
             if name in given and not (given[name] > 0 and math.isfinite(given[name])):

@@ -103,8 +103,8 @@ def store(corpus: Corpus, place: str) -> None:
         place = Path(place).expanduser().absolute().as_uri()
     if stores.begin_of(stores.joined(place, INDEX)) not in (None, (corpus.directory / INDEX).read_bytes()):
         raise DataError(
-            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete what is there (what was "
-            "made is kept, and is copied at once)"
+            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete its files (the tokens "
+            "made here are kept, and copied at once)"
         )
     for name in (*number_files(index), *(f"{FOLDER}/{name}" for name in index["beside"]), INDEX):
         with (corpus.directory / name).open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:

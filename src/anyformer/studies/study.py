@@ -227,7 +227,7 @@ class Study(Value):
     def _check_tuning(self, tuning: ArmTuning) -> None:
         if twice := [seed for seed in tuning.seeds if seed in self.seeds]:
             raise ValueError(
-                f"tuning.seeds: {twice[0]} is one of seeds: what was chosen with a seed is too good with it; take others"
+                f"tuning.seeds: {twice[0]} is one of seeds: a value chosen with a seed looks too good with it; take other seeds"
             )
         _check_once("tuning.seeds", tuning.seeds)
         try:
@@ -243,7 +243,7 @@ class Study(Value):
         smaller = self.gates or self.ladder or (self.tuning is not None and self.tuning.size is not None)
         if self.match is not None and self.match.timed and smaller:
             raise ValueError(
-                "match: seconds are measured at one size: leave gates, ladder and tuning.size out, or match what is counted"
+                "match: seconds are measured at one size: leave gates, ladder and tuning.size out, or match a count"
             )
         sizes = [gate.size for gate in self.gates]
         if sizes != sorted(set(sizes)):

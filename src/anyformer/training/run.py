@@ -144,7 +144,7 @@ class Run(Value):
     @model_validator(mode="after")
     def _adds_up(self) -> Run:
         if (self.steps is None) == (self.minutes is None):
-            raise ValueError("give either steps or minutes, so that the end of the run is known")
+            raise ValueError("give either steps or minutes: a run needs an end")
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         self.objective.check(self.architecture)

@@ -76,7 +76,7 @@ class Mixture(Data):
             raise ValueError(f"two parts are called {twice[0]!r}: give them different names, as in name = '{twice[0]}-2'")
         if all(part.repeats is not None for part in self.parts):
             raise ValueError(
-                "every part has a bound on its repeats, so that the rows may end before the run: leave out `repeats` of one"
+                "every part has a bound on its repeats, and the rows may end before the run: leave out `repeats` of one"
             )
         if len({part.data.isolate for part in self.parts if isinstance(part.data, Text)}) > 1:
             raise ValueError("isolate differs between the parts: rows of one batch are isolated alike; set it equal in all")

@@ -140,7 +140,7 @@ class GatedFrames(Frames):
     @classmethod
     def _odd(cls, kernels: tuple[int, ...]) -> tuple[int, ...]:
         if any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
-            raise ValueError(f"kernels must be odd, so that they have a middle, got {kernels}")
+            raise ValueError(f"kernels must be odd, to have a middle, got {kernels}")
         return kernels
 
     @property
