@@ -1,4 +1,6 @@
-"""Fills in the tables of `docs/precision.md`: formats from their bits, the notes' figures beside them, and what was measured.
+"""Fills in the tables of `docs/precision.md` and `docs/reference/formats.md`.
+
+Formats come from their bits, the notes' figures stand beside them, and the rest was measured.
 
 python docs/make_precision.py
 """

@@ -1,5 +1,6 @@
-"""Fills in the tables of `docs/training.md`: objectives from their classes, what the recipes reached, and which catalogue
-entry is trained with which; draws the recipes' curves.
+"""Fills in the tables of `docs/training.md` and `docs/reference/recipes.md`, and draws the recipes' curves.
+
+Objectives come from their classes, results of recipes from a result file, usual objectives from the catalogue.
 
 python docs/make_training.py
 """

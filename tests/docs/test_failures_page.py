@@ -1,4 +1,4 @@
-"""docs/failures.md is made of its result, and the result is what the formulas say today."""
+"""docs/failures.md and its reference are made of their result, and the result is what the formulas say today."""
 
 from __future__ import annotations
 

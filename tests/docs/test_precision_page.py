@@ -1,4 +1,4 @@
-"""`docs/precision.md` is what the formats and the committed measurements say, and marks exactly the notes' errors."""
+"""The pages of precision and of formats follow the bits and measurements, and mark exactly the notes' errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/scale.md is made of its result, and the result is what the planner says today."""
+"""docs/scale.md and docs/reference/scale.md are made of their result, and the result is what the planner says today."""
 
 from __future__ import annotations
 
