@@ -48,7 +48,7 @@ def test_the_page_says_goodput_interval_and_what_time_is_lost_to():
     words = " ".join(page.split())
     data = told("--spares", "3", "--causes", "llama-3.1-405b")
     assert "one per 3.12 h of the job" in words
-    assert "at 200 hours for each of 64 accelerators" in words
+    assert "at 200 hours per accelerator (64)" in words
     assert f"Goodput {data['goodput']:.1%}: " in words
     assert f"({data['interval']['steps']:,} steps)" in words
     assert "for 0.5 trillion tokens instead of" in words

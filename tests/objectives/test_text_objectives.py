@@ -136,7 +136,7 @@ def test_statistics_give_the_loss_and_metrics(case):
 def test_isolated_documents_are_refused_where_a_row_is_one_text():
     isolated = Text(paths=("x",), isolate=True)
     for objective in (SpanCorruptionObjective(), UL2Objective(), DenoisingObjective()):
-        with pytest.raises(ValueError, match="makes a source and a target of each row"):
+        with pytest.raises(ValueError, match="makes a source and a target of a row"):
             objective.check_data(isolated, small("t5-small"), 16)
     for objective in (MaskedObjective(), ReplacedTokensObjective()):
         objective.check_data(isolated, small("bert-base-uncased"), 16)
