@@ -31,7 +31,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Test the parts, objectives, tasks and families of a plug-in by the contracts of this package.
+    """Test the parts, objectives, optimisers, tasks and families of a plug-in by the contracts of this package.
 
     Parts are put into a tiny model: declared weights and FLOPs are those of the module, no token sees a later one, decoding is
     the whole forward pass, padding and packing change nothing, and so on; it is priced, drawn, trained, resumed and exported.
