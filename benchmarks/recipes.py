@@ -5,7 +5,7 @@
 
 A recipe's own budget is in minutes; here it is in updates, so that the result depends on neither the machine's speed nor its
 load. Models that others start from or learn from are trained first. Writes benchmarks/results/recipes.json, which
-`docs/make_training.py` turns into the table and the picture of docs/training.md.
+`docs/make_training.py` turns into the table and the picture of docs/reference/recipes.md.
 """
 
 from __future__ import annotations

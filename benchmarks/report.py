@@ -1,6 +1,6 @@
-"""Writes the figures of `docs/performance.md` and of the README from the committed results: `python -m benchmarks.report`.
+"""Writes the figures of `docs/reference/performance.md` and of the README from the committed results.
 
-A test compares.
+`python -m benchmarks.report`; a test compares.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def parts() -> str:
     return f"""\
 ### Parts
 
-Parts, each against its plain form and public implementations, in fp32: [all ratios](../benchmarks/results/parts.png).
+Parts against their plain forms and public implementations, in fp32: [all ratios](../../benchmarks/results/parts.png).
 Eight experts of which two are active cost {dense:.2f} times the dense network of equal active width. A token of latent
 attention decodes {latent:.1f} times faster than in transformers, which expands the latent. The time of linear attention grows
 as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softmax:.2f}.
@@ -167,8 +167,8 @@ def chosen_keys(keys: Any, blocks: Any) -> str:
     return f"""\
 ### Keys chosen per query
 
-Latent attention whose indexer chooses the keys of each query ({keys["shape"]}), and grouped-query attention whose indexer
-chooses blocks of keys ({blocks["shape"]}), each beside the same attention over all keys: the time over all keys, divided by
+Latent attention whose indexer chooses the keys of a query ({keys["shape"]}), and grouped-query attention whose indexer
+chooses blocks of keys ({blocks["shape"]}), beside the same attention over all keys: the time over all keys, divided by
 that over the chosen ones; above 1 the choice is faster. By `python -m benchmarks.parts --renew "chosen"`; the outputs are first
 held against the mask of the same choice.
 
@@ -189,8 +189,8 @@ def recurrent(scans: Any) -> str:
 ### Recurrences in chunks
 
 Whole mixers of equal weights beside transformers' modules in plain torch ({scans["shape"]}). Those
-of Mamba-2 and mLSTM work in chunks too, the others token by token. Outputs and gradients are first held against each other.
-Delta rules, Lightning and linear attention are among [all ratios](../benchmarks/results/parts.png). By
+of Mamba-2 and mLSTM work in chunks too, the others token by token. Outputs and gradients are compared first.
+Delta rules, Lightning and linear attention are among [all ratios](../../benchmarks/results/parts.png). By
 `python -m benchmarks.parts --renew scans`.
 
 {table}
@@ -271,7 +271,7 @@ def pages() -> dict[Path, str]:
     return {path: FIGURES.sub(made().replace("\\", r"\\"), path.read_text(encoding="utf-8")) for path, made in PAGES.items()}
 
 
-PAGES = {ROOT / "docs" / "performance.md": report, ROOT / "README.md": short}
+PAGES = {ROOT / "docs" / "reference" / "performance.md": report, ROOT / "README.md": short}
 
 
 if __name__ == "__main__":

@@ -24,10 +24,10 @@ APART = (
 """What the tools are asked to leave out."""
 BEGIN, END = "<!-- as_authors -->\n", "<!-- end of as_authors -->"
 WORDS = {
-    "greedy": "text, the likeliest token each time; four prompts, padded",
-    "beams": "text, four beams, length penalty 1.4, three answers of each prompt",
+    "greedy": "text, always the likeliest token; four prompts, padded",
+    "beams": "text, four beams, length penalty 1.4, three answers per prompt",
     "penalties": "text, repetition penalty 1.3, no 3-gram twice, at least six tokens",
-    "documents": "log-likelihood of documents, each on its own",
+    "documents": "log-likelihood of single documents",
     "choices": "log-likelihood of choices",
     "messages": "chats as TRL's `SFTTrainer` reads them (answers learnt): tokens, labels, losses of three updates",
     "completions": "prompts and completions, the same",

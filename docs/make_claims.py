@@ -1,7 +1,8 @@
-"""Writes docs/claims.md from `benchmarks/claims` and its result file: `python docs/make_claims.py`. A test holds the page to it."""
+"""Writes docs/reference/claims.md from `benchmarks/claims` and its results: `python docs/make_claims.py`. A test compares."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -12,18 +13,18 @@ sys.path.insert(0, str(ROOT))
 
 from benchmarks.claims import CLAIMS, NOTES, TOPICS, Claim, Figures  # noqa: E402
 
-PAGE = Path(__file__).with_name("claims.md")
+PAGE = Path(__file__).with_name("reference") / "claims.md"
 INTRODUCTION = """# The claims of the notes, executable
 
-Each claim of the lecture notes ([notes.md](notes.md)) that can be counted or measured: what it says in plain words, one command
-that asks about it, what comes of it, and a verdict. Verdicts are computed from the numbers by a rule beside each claim
-(`benchmarks/claims/`), never written by hand; this page is written by `python docs/make_claims.py`, and a test computes it
+Every claim of the lecture notes ([notes.md](notes.md)) that can be counted or measured: the claim in plain words, the command that
+tests it, the outcome, and a verdict. Verdicts are computed from the numbers by a rule beside the claim (`benchmarks/claims/`), never
+written by hand; this page is written by `python docs/make_claims.py`, and a test computes it
 again.
 
 - **counted**: from the description, as `anyformer cost` counts; the same on every machine.
 - **priced**: on an accelerator's published peaks, of which the cost sheet assumes shares; no CPU decides it.
 - **measured**: on tensors, one thread, fixed seeds, by `python -m benchmarks.claims --write` into
-  [claims.json](../benchmarks/results/claims.json).
+  [claims.json](../../benchmarks/results/claims.json).
 - **from results**: of another benchmark or study, which is linked.
 
 """
@@ -51,7 +52,7 @@ def verdict_of(claim: Claim) -> str:
 def row(claim: Claim) -> str:
     """A line of a table."""
     figures: Figures = claim.known()
-    how = f"[{claim.how}](../{claim.file})" if claim.file else claim.how
+    how = f"[{claim.how}]({os.path.relpath(ROOT / claim.file, PAGE.parent)})" if claim.file else claim.how
     cells = (
         f"{claim.sentence} ({claim.source})", f"{how}: `{claim.typed}`", claim.told(figures), f"**{claim.verdict(figures)}**"
     )  # fmt: skip

@@ -1,15 +1,18 @@
-"""Fills in the tables of docs/cluster.md from benchmarks/results and the kinds of clusters: `python docs/make_cluster.py`."""
+"""Fills in what is measured of several processes, and the values of clusters: `python docs/make_cluster.py`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from page_text import filled, write
+
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.launching import NAMES, Cluster
 
 ROOT = Path(__file__).parents[1]
-PAGE = Path(__file__).with_name("cluster.md")
+MEASURED = Path(__file__).parent / "reference" / "processes.md"
+CLUSTERS = Path(__file__).parent / "reference" / "clusters.md"
 RESULTS = ROOT / "benchmarks" / "results"
 SHOWN = "mixtral-8x7b"
 """The architecture whose bytes are shown."""
@@ -81,8 +84,8 @@ def dispatching() -> str:
         lines.append(f"| {ranks} | {gathered / 1000:,.0f} | {sent / 1000:,.0f} | {gathered / sent:.2f} |")
     error = max(row["error"] for row in record["results"])
     said = (
-        f"{record['tokens']} tokens of {record['width']} features in each process, {record['chosen']} of {record['experts']} "
-        f"experts each; forward and backward, all processes together; outputs and gradients are those of one process to {error:.0e} "
+        f"{record['tokens']} tokens of {record['width']} features per process, {record['chosen']} of {record['experts']} "
+        f"experts per token; forward and backward, all processes together; outputs and gradients are those of one process to {error:.0e} "
         f"({record['date']}, torch {record['versions']['torch']}):"
     )
     return "\n".join([said, "", *lines, ""])
@@ -115,10 +118,9 @@ def _shown(default: object) -> str:
     return "none" if default in (None, ()) else f"`{default}`"
 
 
-def page() -> str:
-    """The page with its tables."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, table in {
+def pages() -> dict[Path, str]:
+    """Both pages with their tables."""
+    made = {
         "equality": equality(other=False),
         "equality of other forms": equality(other=True),
         "exchanges": exchanges(),
@@ -127,12 +129,9 @@ def page() -> str:
         "process memory": process_memory(),
         "default run": default_run(),
         "clusters": clusters(),
-    }.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(begin)
-        text = before + begin + table + end + rest.split(end)[1]
-    return text
+    }
+    return filled((MEASURED, CLUSTERS), made)
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(pages())

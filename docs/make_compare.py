@@ -1,4 +1,4 @@
-"""Fills in `docs/compare.md`: every key of a study, from the descriptions themselves, and the committed study of norms.
+"""Fills in `docs/reference/study.md`, every key of a study, and the committed study of norms in `docs/compare.md`.
 
 python docs/make_compare.py
 """
@@ -6,29 +6,28 @@ python docs/make_compare.py
 from __future__ import annotations
 
 import json
-import re
 import runpy
 from pathlib import Path
+
+from page_text import filled, write
 
 from anyformer.studies import Study
 
 DOCS = Path(__file__).parent
-PAGE = DOCS / "compare.md"
+GUIDE = DOCS / "compare.md"
+KEYS = DOCS / "reference" / "study.md"
 NORMS = DOCS / "studies" / "norms"
 WORDS = {
-    "see [architectures](architectures.md) | `Named()`": "tables by name | none",
+    "see [architectures](../architectures.md) | `Named()`": "tables by name | none",
     "list of one of several kinds": "list of number",
 }
 """What the tables of a run say of kinds of values that it does not have."""
 MAKE_TRAIN = runpy.run_path(str(DOCS / "make_train.py"))
 
 
-def page() -> str:
-    """The page as of today."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, made in (("norms", norms()), ("keys", keys())):
-        text = re.sub(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", lambda _, made=made: made, text, flags=re.S)
-    return text
+def pages() -> dict[Path, str]:
+    """Both pages as of today."""
+    return filled((GUIDE, KEYS), {"norms": norms(), "keys": keys()})
 
 
 def keys() -> str:
@@ -58,10 +57,10 @@ def norms() -> str:
         f"{len(found['study']['tuning']['seeds'])} seeds that are not compared. Verdict on post-norm: **{compared['verdict']}**{told}:\n"
         f"{between['value']:+.3f} nats per byte ({between['low']:+.3f} to {between['high']:+.3f}), lower with {wins} of "
         f"{len(compared['differences'])} seeds. Its losses are {losses['post_norm']};\nthose of pre-norm {losses['pre_norm']}.\n\n"
-        "![The difference, with its interval and each pair of seeds](studies/norms/differences.svg)\n\n"
-        "![Loss at each learning rate](studies/norms/sensitivity.svg)\n"
+        "![The difference, with its interval and all pairs of seeds](studies/norms/differences.svg)\n\n"
+        "![Loss at every learning rate](studies/norms/sensitivity.svg)\n"
     )
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(pages())

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from page_text import prose, table
+from page_text import filled, prose, table, write
 
 from anyformer.cli.forecasts import lasting
 from anyformer.planning.failures import PUBLISHED
 
 ROOT = Path(__file__).parents[1]
-PAGE = Path(__file__).with_name("failures.md")
+DOCS = Path(__file__).parent
+PAGES = (DOCS / "failures.md", DOCS / "reference" / "failures.md")
 RESULT = ROOT / "benchmarks" / "results" / "failures.json"
 Record = Mapping[str, Any]
 
@@ -118,7 +119,7 @@ def llama(record: Record) -> str:
     faulty = found["faulty_gpu"]
     said = prose(
         f"{run.failures} unexpected interruptions in {run.days} days on {run.devices:,} H100 are one in "
-        f"{found['job_hours']:.2f} hours, and {found['mtbf_hours']:,.0f} hours for each accelerator. With the defaults "
+        f"{found['job_hours']:.2f} hours, and {found['mtbf_hours']:,.0f} hours per accelerator. With the defaults "
         f"(noticed after 10 min, started in 5 min) and its storage of 2 TB/s:"
     )
     allowed = prose(
@@ -181,15 +182,10 @@ SECTIONS: Mapping[str, Callable[[Record], str]] = {
 }
 
 
-def page(record: Record) -> str:
-    """The page with its tables."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, function in SECTIONS.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(begin)
-        text = before + begin + function(record) + end + rest.split(end, 1)[1]
-    return text
+def pages(record: Record) -> dict[Path, str]:
+    """Both pages with their tables."""
+    return filled(PAGES, {name: function(record) for name, function in SECTIONS.items()})
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(json.loads(RESULT.read_text(encoding="utf-8"))), encoding="utf-8")
+    write(pages(json.loads(RESULT.read_text(encoding="utf-8"))))

@@ -1,4 +1,4 @@
-"""Writes `docs/families.md`: every family of Hugging Face models, and how far ours is from transformers, measured.
+"""Writes `docs/reference/families.md`: every family of Hugging Face models, and how far ours is from transformers, measured.
 
 python docs/make_families.py [--types | MODEL_TYPE ...]
 
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from page_text import table
 
-PAGE = Path(__file__).with_name("families.md")
-ROOT = PAGE.parents[1]
+PAGE = Path(__file__).with_name("reference") / "families.md"
+ROOT = PAGE.parents[2]
 COUNTED = (ROOT / "README.md", ROOT / "docs" / "huggingface.md")
 """Pages that say how many model types there are."""
 INTRODUCTION = """# Hugging Face families
@@ -40,8 +40,8 @@ COMPOSITES = """
 ## Composites
 
 {count} types of model hold a text model beside towers for images and sound, which are left aside when it is read, named, and carried
-when it is written again ([huggingface.md](huggingface.md#composites)). The figures are those of the table above, of tiny
-composites with tiny towers, given text alone; {whole} are read with images too ([huggingface.md](huggingface.md#images)).
+when it is written again ([images.md](../images.md#composites)). The figures are those of the table above, of tiny
+composites with tiny towers, given text alone; {whole} are read with images too ([images.md](../images.md#images)).
 
 """
 TYPES = """
@@ -111,7 +111,7 @@ def row_of(model_type: str, file: str, measured: dict[str, float | None]) -> lis
     from huggingface.cases import CASES
 
     cases = [case for case in CASES if case.model_type == model_type]
-    link = f"[{file}](../src/anyformer/huggingface/families/{file}.py)"
+    link = f"[{file}](../../src/anyformer/huggingface/families/{file}.py)"
     notes = "; ".join(dict.fromkeys(why for case in cases for why in (case.why, case.unpadded) if why))
     figures = [_figure(measured[gap]) for gap in GAPS]
     return [f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, notes]

@@ -1,4 +1,4 @@
-"""Writes `docs/parts.md`: the mechanisms that the project started from, each with its part. A test holds it to the code.
+"""Writes `docs/reference/parts.md`: the mechanisms that the project started from, with their parts. A test compares.
 
 python docs/make_parts.py
 """
@@ -10,7 +10,7 @@ import inspect
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).with_name("parts.md")
+PAGE = Path(__file__).with_name("reference") / "parts.md"
 LLM, DEVELOPMENT, ITERATIONS, ATTENTION = (
     "LLM training notes",
     "Transformer development",
@@ -304,13 +304,13 @@ def page() -> str:
     lines = [
         "# Mechanisms, and the parts that they are",
         "",
-        "The mechanisms of [the notes that the project started from](notes.md), in their order: for each one the part, and",
-        "how to ask for it. The last column is the first paragraph of the part's own documentation. The last table has mechanisms that",
+        "The mechanisms of [the notes that the project started from](notes.md), in their order, with their parts and how to ask for",
+        "them. The last column is the first paragraph of the part's own documentation. The last table has mechanisms that",
         "are in no note.",
         "",
         "The table holds what an architecture is made of. What the notes say of tokenizers, number formats, objectives, fine-tuning,",
-        "distillation, processes that work together and the reckoning of costs is no part of one: [train.md](train.md) and",
-        "[costs.md](costs.md) say what of it there is.",
+        "distillation, processes that work together and the reckoning of costs is no part of one: [train.md](../train.md) and",
+        "[costs.md](../costs.md) say what of it there is.",
         "",
         "Written by `python docs/make_parts.py` from the code.",
         "",
@@ -327,7 +327,7 @@ def _row(mechanism: Mechanism) -> str:
     found = getattr(importlib.import_module(module or "anyformer.parts"), name)
     first = (inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
     file = Path(inspect.getsourcefile(inspect.unwrap(found)) or "")
-    link = f"[`{name}`](../{file.relative_to(PAGE.parents[1])})"
+    link = f"[`{name}`](../../{file.relative_to(PAGE.parents[2])})"
     return f"| {mechanism.section} | {mechanism.name} | {link} | {mechanism.how.replace('|', chr(92) + '|')} | {first} |"
 
 

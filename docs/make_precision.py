@@ -1,4 +1,6 @@
-"""Fills in the tables of `docs/precision.md`: formats from their bits, the notes' figures beside them, and what was measured.
+"""Fills in the tables of `docs/precision.md` and `docs/reference/formats.md`.
+
+Formats come from their bits, the notes' figures stand beside them, and the rest was measured.
 
 python docs/make_precision.py
 """
@@ -6,7 +8,6 @@ python docs/make_precision.py
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import expm1, log2
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from page_text import filled, write
 
 from anyformer.evaluation.intervals import Interval, paired
 from anyformer.precision import (
@@ -34,7 +36,8 @@ from anyformer.precision import (
 )
 from anyformer.transforming.held_out import LENGTH, WINDOWS
 
-PAGE = Path(__file__).with_name("precision.md")
+DOCS = Path(__file__).parent
+PAGES = (DOCS / "precision.md", DOCS / "reference" / "formats.md")
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 
 
@@ -66,19 +69,13 @@ NOTES = (
 )
 
 
-def page() -> str:
-    """The page with its tables as of today."""
-    text = PAGE.read_text(encoding="utf-8")
+def pages() -> dict[Path, str]:
+    """Both pages with their tables as of today."""
     tables = {
         "formats": formats(), "scaled": scaled(), "notes": notes(), "rounding": rounding(), "curves": curves(),
         "few bits": few_bits(),
     }  # fmt: skip
-    for name, lines in tables.items():
-        table = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
-        assert table.search(text), f"the page has no place for {name}"
-        made = "\n".join(lines) + "\n"
-        text = table.sub(lambda _, made=made: made, text)
-    return text
+    return filled(PAGES, {name: "\n".join(lines) + "\n" for name, lines in tables.items()})
 
 
 def formats() -> Iterator[str]:
@@ -97,7 +94,7 @@ def formats() -> Iterator[str]:
 
 def scaled() -> Iterator[str]:
     """Numbers that share a scale."""
-    yield "| name | numbers | one scale for each | scale | bits a number |\n|---|---|---|---|---|"
+    yield "| name | numbers | one scale per | scale | bits a number |\n|---|---|---|---|---|"
     for format in SCALED_FORMATS.values():
         shared = {"tensor": "tensor", "row": "row", "block": f"{format.block} neighbours of a row"}[format.per]
         more = f"{format.element.bits + format.scale.bits / format.block:g}" if format.block else f"{format.element.bits}"
@@ -281,4 +278,4 @@ def percent(share: float) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(pages())

@@ -1,4 +1,4 @@
-"""Writes `docs/published.md`: published training runs against the cost sheet and the planner.
+"""Writes `docs/published.md` and `docs/reference/published.md`: published training runs against the cost sheet and the planner.
 
 python docs/make_published.py
 """
@@ -23,6 +23,7 @@ from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, plan_training, price_layout
 
 PAGE = Path(__file__).with_name("published.md")
+REFERENCE = PAGE.parent / "reference" / "published.md"
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
 OUTLIER = 0.15
 
@@ -225,23 +226,33 @@ def shares(found: Sequence[Row]) -> str:
     return table(["generation", *names], lines)
 
 
-def page(found: Sequence[Row]) -> str:
-    """The whole page."""
+def guide(found: Sequence[Row]) -> str:
+    """The page that says how predictions are made and how good they are."""
     counts = {"experts": sum(row.run.mixture and not row.run.fitted for row in found)}
-    head = ["run", "tokens", "hardware", "FLOPs", "reported", "ratio", "implied MFU", "reported", "remark"]
     parts = [
         TEXT["introduction"],
-        table(head, map(flops_line, RUNS)),
-        TEXT["only_tokens"],
-        table(["run", "tokens", "FLOPs per token", "FLOPs", "source"], map(tokens_line, TEXT_TOKENS)),
         TEXT["predicted"].format(hours=f"{HOURS:.0%}", waits=step.WAITS * 1000, runs=len(found), **counts, **medians(found)),
         summary(found),
+        TEXT["unexplained"],
         TEXT["shares"],
         shares(found),
         TEXT["layouts"],
         side_by_side(),
         TEXT["memory"],
         memory_medians(),
+    ]
+    return _joined(parts)
+
+
+def reference(found: Sequence[Row]) -> str:
+    """The page of every run: FLOPs, predicted time, memory, source."""
+    head = ["run", "tokens", "hardware", "FLOPs", "reported", "ratio", "implied MFU", "reported", "remark"]
+    parts = [
+        TEXT["tables"],
+        table(head, map(flops_line, RUNS)),
+        TEXT["only_tokens"],
+        table(["run", "tokens", "FLOPs per token", "FLOPs", "source"], map(tokens_line, TEXT_TOKENS)),
+        TEXT["memories"],
         table(
             ["run", "accelerator", "layout", "reported", "predicted", "ratio", "source"],
             (memory_line(*each) for each in memories()),
@@ -263,11 +274,16 @@ def page(found: Sequence[Row]) -> str:
         parts.append(table(columns, (time_line(row) for row in found if row.run.source == source)))
     sources = "".join(f"{number}. {run['name']}: {run['source']}.\n" for number, run in enumerate(RUNS, 1))
     parts += ["## Sources of runs", sources]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[str]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
 
 
 TEXT_TOKENS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["tokens"]
 
 if __name__ == "__main__":
-    PAGE.write_text(page(rows()))
-    print(PAGE)
+    every = rows()
+    PAGE.write_text(guide(every), encoding="utf-8")
+    REFERENCE.write_text(reference(every), encoding="utf-8")

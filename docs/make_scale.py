@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from page_text import prose, table
+from page_text import filled, prose, table, write
 
 from anyformer.cli.forecasts import lasting
 from anyformer.planning.outer_steps import PUBLISHED_LOSSES
 
 ROOT = Path(__file__).parents[1]
-PAGE = Path(__file__).with_name("scale.md")
+DOCS = Path(__file__).parent
+PAGES = (DOCS / "scale.md", DOCS / "reference" / "scale.md")
 RESULT = ROOT / "benchmarks" / "results" / "scale.json"
 Record = Mapping[str, Any]
 
@@ -172,15 +173,10 @@ SECTIONS: Mapping[str, Callable[[Record], str]] = {
 }
 
 
-def page(record: Record) -> str:
-    """The page with its tables."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, function in SECTIONS.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
-        before, rest = text.split(begin)
-        text = before + begin + function(record) + end + rest.split(end, 1)[1]
-    return text
+def pages(record: Record) -> dict[Path, str]:
+    """Both pages with their tables."""
+    return filled(PAGES, {name: function(record) for name, function in SECTIONS.items()})
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(json.loads(RESULT.read_text(encoding="utf-8"))), encoding="utf-8")
+    write(pages(json.loads(RESULT.read_text(encoding="utf-8"))))

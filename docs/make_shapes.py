@@ -213,7 +213,7 @@ def page(study: Study) -> str:
             torch=record["versions"]["torch"],
         ),
         _claims(study),
-        "## Figures\n\nThe mean over seeds, the 95 % interval over texts, and in brackets each seed.\n",
+        "## Figures\n\nThe mean over seeds, the 95 % interval over texts, and in brackets the seeds.\n",
         _figures(study),
         MEASUREMENTS.format(
             more=sizes["more"], tuning=sizes["tuning"], texts=sizes["texts"], records=sizes["records"], held=sizes["held_out"]
@@ -324,7 +324,7 @@ def draw(study: Study, path: Path = PICTURE) -> None:
 
 INTRODUCTION = """# What each shape is good at
 
-BERT-, GPT-, T5- and prefix-shaped models of equal size were trained on equal text for equally many updates, each with its own
+BERT-, GPT-, T5- and prefix-shaped models of equal size were trained on equal text for equally many updates, with their own
 objective, and then asked to do the same four things. Train one yourself:
 
 ```
@@ -341,7 +341,7 @@ cross-attention. Each saw the same {tokens:,} tokens of Python's library in the 
 
 Parameters: {parameters}.
 
-![Five panels, one for each ability, with the four shapes side by side](pictures/shapes.svg)
+![Five panels, one per ability, with the four shapes side by side](pictures/shapes.svg)
 
 Large dots are means over seeds with 95 % intervals over the texts, small dots single seeds, dotted lines what the frequencies
 of tokens or classes alone reach. Made by `python -m benchmarks.shapes` on {date}, {cpu}, torch {torch}.
@@ -353,22 +353,22 @@ holds, or does not, only if the interval and every seed agree; and it does not o
 by all measures, and from as many targets as the other.
 """
 MEASUREMENTS = """
-## How each was measured
+## How they were measured
 
-- **Going on**: -log p(second half | first half) of {texts} held-out texts of 128 tokens, for each token. GPT and prefix give it
+- **Going on**: -log p(second half | first half) of {texts} held-out texts of 128 tokens, per token. GPT and prefix give it
   as they are (prefix reads the first half both ways). T5 reads the first half and its first sentinel, and its decoder writes
   the rest as the span that was left out; it was trained on spans of three tokens. BERT fills the rest in from left to right, a
-  mask token standing for each token that is not there yet, so it is told how many will come. "After more updates": {more} more
+  mask token standing for every token that is not there yet, so it is told how many will come. "After more updates": {more} more
   for each, on the objective nearest to the task: `causal`; `prefix` with half of the text; `ul2` with the second half as one
   span; `masked` with half of the tokens hidden.
-- **A hidden word**: three words of each text are hidden, one at a time, and ten words are offered, nine of them drawn from the
+- **A hidden word**: three words of a text are hidden, one at a time, and ten words are offered, nine of them drawn from the
   held-out texts by their frequency. BERT reads both sides and a mask token, T5 both sides and a sentinel. GPT and prefix weigh
   each word by the likelihood of the whole text with it, which is what Bayes' rule asks for, at ten passes for a word in place
   of one; and by what stands before it alone.
 - **Telling the class**: which of 20 packages of Python's library a piece of code is from (`python-modules`), {held} held-out
   pieces, after {tuning} updates on up to {records} others. BERT's class is read at `[CLS]`, that of GPT and prefix at the last
   token (prefix reads the whole text both ways); T5 writes the name, and the likeliest of the names counts.
-- **Summing up**: nats for each token of the first sentence of a docstring, given the function's code (`python-summaries`),
+- **Summing up**: nats per token of the first sentence of a docstring, given the function's code (`python-summaries`),
   {held} held-out pairs, after {tuning} updates. T5 reads the code in its encoder, GPT and prefix as a question before the
   answer. BERT writes nothing, and has no figure.
 

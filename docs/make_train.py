@@ -1,4 +1,4 @@
-"""Fills in the tables of keys in `docs/train.md`, from the descriptions themselves. A test keeps them up to date.
+"""Fills in `docs/reference/run.md`, every key of a run, and the time of saves in `docs/checkpoints.md`. A test compares.
 
 python docs/make_train.py
 """
@@ -13,23 +13,25 @@ from pathlib import Path
 from statistics import mean
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from page_text import filled, write
+
 from anyformer.describe import Value
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.model import Architecture
 from anyformer.training import Run
 
-PAGE = Path(__file__).with_name("train.md")
-SAVES = re.compile(r"(?<=<!-- saves -->\n).*?(?=<!-- end of saves -->)", re.S)
+DOCS = Path(__file__).parent
+KEYS = DOCS / "reference" / "run.md"
+SAVED = DOCS / "checkpoints.md"
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "saves.json"
-TABLES = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- end of keys -->)", re.S)
 ELSEWHERE = (Architecture,)
 """Descriptions with a guide of their own."""
 TYPES = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "NoneType": "absent"}
 
 
-def page() -> str:
-    """The page with its tables, and what was measured of saves, as of today."""
-    return SAVES.sub(lambda _: saves(), TABLES.sub(lambda _: tables(), PAGE.read_text(encoding="utf-8")))
+def pages() -> dict[Path, str]:
+    """Both pages as of today."""
+    return filled((KEYS, SAVED), {"keys": tables(), "saves": saves()})
 
 
 def saves() -> str:
@@ -42,7 +44,7 @@ def saves() -> str:
     return (
         f"A run of {record['parameters'] / 1e6:.1f} M parameters on one thread, which saved "
         f"{rows[0]['checkpoint_bytes'] / 1e6:.0f} MB about every {record['seconds_between_saves']:.0f} s, waited for\n"
-        f"{background} of its time, and for {waiting} where it waited for each write. The writer needs a processor too: an "
+        f"{background} of its time, and for {waiting} where it waited for every write. The writer needs a processor too: an "
         f"update\nbeside a write took {beside:.1f} s, others {alone:.1f} s, on {record['machine']['cores']} cores that other "
         f"work kept busy (load {min(loads):.1f} to {max(loads):.1f};\n[saves.json](../benchmarks/results/saves.json)).\n"
     )
@@ -116,7 +118,7 @@ def admitted(annotation: Any) -> str:
         return f"list of {admitted(inner[0])}"
     if isinstance(annotation, type) and issubclass(annotation, Value):
         return "one of several kinds" if annotation.__dict__.get("kinds") is not None else "a table"
-    return TYPES.get(getattr(annotation, "__name__", ""), "see [architectures](architectures.md)")
+    return TYPES.get(getattr(annotation, "__name__", ""), "see [architectures](../architectures.md)")
 
 
 def values(annotation: Any) -> list[type[Value]]:
@@ -132,4 +134,4 @@ def values(annotation: Any) -> list[type[Value]]:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(pages())

@@ -1,5 +1,6 @@
-"""Fills in the tables of `docs/training.md`: objectives from their classes, what the recipes reached, and which catalogue
-entry is trained with which; draws the recipes' curves.
+"""Fills in the tables of `docs/training.md` and `docs/reference/recipes.md`, and draws the recipes' curves.
+
+Objectives come from their classes, results of recipes from a result file, usual objectives from the catalogue.
 
 python docs/make_training.py
 """
@@ -7,13 +8,13 @@ python docs/make_training.py
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from matplotlib.figure import Figure
+from page_text import filled, write
 
 from anyformer import catalogue
 from anyformer.data import Data
@@ -22,7 +23,8 @@ from anyformer.describe import UserError, read_data
 from anyformer.describe.docstrings import first_sentence
 from anyformer.objectives import Objective, default_objective
 
-PAGE = Path(__file__).with_name("training.md")
+DOCS = Path(__file__).parent
+PAGES = (DOCS / "training.md", DOCS / "reference" / "recipes.md")
 RECIPES = Path(__file__).parents[1] / "recipes"
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "recipes.json"
 CURVES = Path(__file__).parent / "pictures" / "recipes.png"
@@ -30,15 +32,9 @@ COLUMNS = 6
 """Curves beside each other."""
 
 
-def page() -> str:
-    """The page with its tables as of today."""
-    text = PAGE.read_text(encoding="utf-8")
-    for name, lines in TABLES.items():
-        table = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
-        assert table.search(text), f"the page has no place for {name}"
-        made = "\n".join(lines()) + "\n"
-        text = table.sub(lambda _, made=made: made, text)
-    return text
+def pages() -> dict[Path, str]:
+    """Both pages with their tables as of today."""
+    return filled(PAGES, {name: "\n".join(lines()) + "\n" for name, lines in TABLES.items()})
 
 
 def objectives() -> Iterator[str]:
@@ -57,7 +53,7 @@ def reached() -> Iterator[str]:
     for one in _results():
         base = one["baseline"]
         metrics = ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in one["metrics"].items()) or "-"
-        named = f"[{one['recipe']}](../recipes/{one['recipe']}.toml)"
+        named = f"[{one['recipe']}](../../recipes/{one['recipe']}.toml)"
         yield f"| {named} | {one['updates']:,} | {one['loss']:.3f} | {base['loss']:.3f} | {base['model']} | {metrics} |"
 
 
@@ -83,7 +79,7 @@ def draw() -> None:
 def builtin() -> Iterator[str]:
     """The records that every machine has."""
     yield "| word | records |\n|---|---|"
-    yield "| `python-stdlib` | The text itself, a document for each file. |"
+    yield "| `python-stdlib` | The text itself, a document per file. |"
     yield from (f"| `{word}` | {source.sentence} |" for word, source in SOURCES.items())
 
 
@@ -139,5 +135,5 @@ TABLES = {each.__name__: each for each in (objectives, reached, builtin, entries
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write(pages())
     draw()

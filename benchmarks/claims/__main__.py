@@ -4,7 +4,7 @@
     python -m benchmarks.claims NAME ...   these claims; what is measured is measured now
     python -m benchmarks.claims --write    measure what is measured into benchmarks/results/claims.json
 
-`python docs/make_claims.py` then writes docs/claims.md.
+`python docs/make_claims.py` then writes docs/reference/claims.md.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def said(record: Mapping[str, Any]) -> str:
     types = len({base.partition(" ")[0] for name in pairs for base in record[name]})
     return "\n".join(
         [
-            f"`{record['command']}` moves keys from their defaults, in several ways each, beside transformers",
+            f"`{record['command']}` moves keys from their defaults, in several ways per key, beside transformers",
             f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
             f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
             "([every pair](../benchmarks/results/drift.json)).",

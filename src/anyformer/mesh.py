@@ -40,24 +40,24 @@ class Mesh(Value):
     """Copies of the model, whose gradients are summed (distributed data parallel). Absent: as many as the processes that were
     started make."""
     shard: Count = 1
-    """Processes that divide weights, gradients and the optimiser's state of a copy; each layer's weights are gathered while it
+    """Processes that divide weights, gradients and the optimiser's state of a copy; a layer's weights are gathered while it
     computes (FSDP; ZeRO's stage 3, Rajbhandari et al. 2020, arXiv 1910.02054)."""
     context: Count = 1
     """Processes that divide the positions of every row, and gather keys and values (context parallelism, Grattafiori et al.
     2024, arXiv 2407.21783, section 3.3.2). They divide the weights of a copy too, as those of `shard` do."""
     tensor: Count = 1
-    """Processes that divide each sublayer by heads and features, the vocabulary by tokens, and the stream between sublayers by
+    """Processes that divide sublayers by heads and features, the vocabulary by tokens, and the stream between sublayers by
     positions (tensor and sequence parallelism, Shoeybi et al. 2019, arXiv 1909.08053; Korthikanti et al. 2022, 2205.05198)."""
     expert: Count = 1
     """Processes, among those of `context` and `shard`, that divide experts: tokens travel to them and back (expert
-    parallelism, Lepikhin et al. 2020, arXiv 2006.16668). It divides shard * context; all of these divide each other weight."""
+    parallelism, Lepikhin et al. 2020, arXiv 2006.16668). It divides shard * context; all of these divide the other weights."""
 
     pipeline: Count = 1
-    """Processes that divide the layers of the stack that the head reads: each computes some of them, and the pieces of a batch
-    (`accumulation`) follow one another from process to process (Huang et al. 2019, arXiv 1811.06965). What stands beside the
-    layers, such as embeddings, each of them holds."""
+    """Processes that divide the layers of the stack that the head reads: a process computes some of them, and the pieces of a
+    batch (`accumulation`) follow one another from process to process (Huang et al. 2019, arXiv 1811.06965). All of them hold
+    everything beside the layers, such as embeddings."""
     chunks: Count = 1
-    """Runs of neighbouring layers in each process of `pipeline`, dealt in turn: with 2 processes of 2 chunks the first has
+    """Runs of neighbouring layers per process of `pipeline`, dealt in turn: with 2 processes of 2 chunks the first has
     chunks 0 and 2. More of them shorten the wait and send more (interleaved schedule, Narayanan et al. 2021, arXiv 2104.04473,
     section 2.2; Megatron's virtual pipeline)."""
     schedule: Schedule = "1f1b"

@@ -42,10 +42,10 @@ class Plan(Value):
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
 
     mesh: Mesh = Mesh()
-    """The processes that share each update, as in `mesh = { shard = 4 }` under `torchrun --nproc-per-node 8`."""
+    """The processes that share an update, as in `mesh = { shard = 4 }` under `torchrun --nproc-per-node 8`."""
 
     profile: Profile | None = None
-    """Updates of training whose operations are traced, in each process, as in `profile = { steps = [10, 11] }`: what they take
+    """Updates of training whose operations are traced, in every process, as in `profile = { steps = [10, 11] }`: what they take
     beside what was predicted."""
 
     @property

@@ -125,7 +125,7 @@ def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> A
     if not isinstance(data, Mapping):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=where)
     if len(chain) > _LONGEST_CHAIN:
-        raise DescriptionError(f"files name each other in a circle: {', '.join(chain[:4])}, ...", where=where)
+        raise DescriptionError(f"files name one another in a circle: {', '.join(chain[:4])}, ...", where=where)
     from anyformer.model import Architecture
 
     if "model_type" in data:

@@ -92,7 +92,7 @@ def opened(url: str, mode: Literal["rb", "wb"] = "rb") -> Iterator[BinaryIO]:
 
 
 def ranges(url: str, spans: Sequence[tuple[int, int]]) -> list[bytes]:
-    """The bytes `start` to `stop`, exclusive, of an object, for each span; together where the store can."""
+    """The bytes `start` to `stop`, exclusive, of an object, per span; together where the store can."""
     with _told(url):
         system, path = _system(url)
         starts, stops = zip(*spans, strict=True) if spans else ((), ())
@@ -216,7 +216,7 @@ def _system(url: str, **options: Any) -> tuple[Any, str]:
     except ValueError as error:
         if "not known" not in str(error):
             raise
-        raise StoreError(f"{url}: fsspec knows no {protocol}:// ({_LIST} lists what it knows)") from None
+        raise StoreError(f"{url}: fsspec knows no {protocol}:// ({_LIST} lists those that it knows)") from None
     return system, str(path)
 
 

@@ -1,4 +1,4 @@
-"""The columns computed from descriptions against the table of the lecture notes. Where they differ, docs/notes.md says why."""
+"""The columns computed from descriptions against the table of the notes; docs/reference/notes.md says why they differ."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DIFFER = {
     ("mixtral-8x7b", "pre_norm"),
     ("gemma-3-27b", "pre_norm"),
 }
-"""The cells that the notes have wrong, or that nobody can know; each is told in docs/notes.md."""
+"""The cells that the notes have wrong, or that nobody can know; each is told in docs/reference/notes.md."""
 POSITIONS = {
     "Sine": "sinusoidal",
     "Absolute": "learned",
@@ -73,6 +73,6 @@ def test_all_37_rows_are_there():
 
 
 def test_every_difference_is_told():
-    told = (HERE.parents[1] / "docs" / "notes.md").read_text(encoding="utf-8")
+    told = (HERE.parents[1] / "docs" / "reference" / "notes.md").read_text(encoding="utf-8")
     for name, _ in DIFFER:
         assert f"`{name}`" in told, name

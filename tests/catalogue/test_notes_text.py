@@ -1,4 +1,4 @@
-"""What the lecture notes say of single systems in their text, against the columns. Where they err, docs/notes.md says why."""
+"""Statements of the lecture notes on single systems, against the columns. docs/reference/notes.md explains their mistakes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ STATED = {
     ("gpt-jt-6b", "wiring"): "parallel",
 }
 WRONG = {("llama-7b", "attention"), ("llama-2-7b", "attention")}
-"""Statements that sources contradict; each is told in docs/notes.md."""
+"""Statements that sources contradict; each is told in docs/reference/notes.md."""
 
 
 @pytest.mark.parametrize(("name", "column"), STATED)
@@ -49,5 +49,5 @@ def test_what_the_notes_say_of_a_system_holds_but_where_they_err(name, column):
 
 
 def test_every_error_is_told():
-    told = (Path(__file__).parents[2] / "docs" / "notes.md").read_text(encoding="utf-8")
+    told = (Path(__file__).parents[2] / "docs" / "reference" / "notes.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in told for name, _ in WRONG)

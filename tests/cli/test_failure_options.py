@@ -48,7 +48,7 @@ def test_the_page_says_goodput_interval_and_what_time_is_lost_to():
     words = " ".join(page.split())
     data = told("--spares", "3", "--causes", "llama-3.1-405b")
     assert "one per 3.12 h of the job" in words
-    assert "at 200 hours for each of 64 accelerators" in words
+    assert "at 200 hours per accelerator (64)" in words
     assert f"Goodput {data['goodput']:.1%}: " in words
     assert f"({data['interval']['steps']:,} steps)" in words
     assert "for 0.5 trillion tokens instead of" in words
@@ -118,7 +118,7 @@ def test_without_failures_nothing_is_said_of_them():
         (["--mtbf", "9", "--save-every", "0"], "--save-every should be above 0, got 0"),
         (["--mtbf", "9", "--spares", "-1"], "--spares should be 0 or more, got -1"),
         (["--mtbf", "9", "--repair", "-5"], "--repair should be 0 or more, got -5"),
-        (["--spares", "2", "--background"], "--background, --spares is about failures, .* --mtbf HOURS"),
+        (["--spares", "2", "--background"], "--background, --spares is about failures: .* --mtbf HOURS"),
         (["--mtbf", "9", "--causes", "llama"], "no causes .* 'llama'"),
         (["--mtbf", "9", "--serve"], "--mtbf is about training"),
     ],

@@ -63,7 +63,7 @@ def test_the_page_says_where_they_stand_and_what_is_published():
     assert "not known here" in page
     assert "between regions" in page
     assert "Extrapolation" not in page
-    assert "at 50,000 hours for each accelerator" in page
+    assert "at 50,000 hours per accelerator" in page
     assert "(assumed: give yours with --rate)" in page
     assert max(map(len, said(columns="80").splitlines())) <= 80
 
@@ -71,12 +71,12 @@ def test_the_page_says_where_they_stand_and_what_is_published():
 def test_options_count():
     words = "--rate 3 --power 1000 --pue 1.3 --between-regions 8 --between-pods 1 --inner-steps 20 --mtbf 1000 --tokens 1B"
     page = " ".join(said(*words.split()).split())
-    assert "1,000 W each all the time, PUE 1.3" in page
+    assert "1,000 W per accelerator all the time, PUE 1.3" in page
     assert "$3.00 per accelerator-hour." in page
     assert "out of each 8 Gbit/s;" in page
     assert "8 pods of 8, out of each 64 Gbit/s" in page
     assert "DiLoCo, every 20 " in page
-    assert "at 1,000 hours for each accelerator" in page
+    assert "at 1,000 hours per accelerator" in page
     assert "simulated runs: goodput" in page, "with --mtbf the page of failures too"
 
 
@@ -89,7 +89,7 @@ def test_one_network_has_no_such_page():
 def test_fewer_accelerators_than_a_pod_are_one_network():
     scale = json.loads(said("--json", start=["plan", "gpt2", "--gpus", "8", "--pod", "16"]))["scale"]
     assert (scale["tiers"], scale["ways"]) == ([], [])
-    assert "Network: 400 Gbit/s of each accelerator" in said(start=["plan", "gpt2", "--gpus", "8", "--pod", "16"])
+    assert "Network: 400 Gbit/s per accelerator" in said(start=["plan", "gpt2", "--gpus", "8", "--pod", "16"])
 
 
 def test_a_hundred_thousand_accelerators_are_extrapolation():

@@ -54,7 +54,7 @@ def test_the_page_says_where_a_run_is_and_what_it_makes_of_the_machine(going):
     for words in (
         "one: running", "step        4 of 10 (40%), 12 s of updates left", "loss        3.6000",
         "validation  3.9000 at step 2, best 3.9000 at step 2", "rate        0.001, gradient norm 1.5",
-        "speed       640 tokens/s, 640 each device, MFU 41.2%, HFU 55.0%", "memory      3 GB",
+        "speed       640 tokens/s, 640 per device, MFU 41.2%, HFU 55.0%", "memory      3 GB",
         "time in     communication 25.0%, data 1.0%, saving 0.0%",
         "processes   slowest rank 3 on n7 1.31, fastest rank 0 on n1 0.97", "checkpoint  step 3, ", "happened    1 skipped",
         "loss of * updates, o evaluations",

@@ -222,5 +222,5 @@ def test_what_makes_no_sense_is_refused_with_the_reason(name):
 def test_what_only_the_width_reveals_is_refused_too():
     with pytest.raises(ValueError, match="must divide"):
         GroupedLayerNorm(groups=5).build(24)
-    with pytest.raises(ValueError, match="each of the 4 pairs, got 3"):
+    with pytest.raises(ValueError, match="needs 4 divisors, one per pair, got 3"):
         Rotary(scaling=LongRoPE(short=(1.0,) * 3, long=(2.0,) * 4, trained=8)).rotated(8)

@@ -93,7 +93,7 @@ MALFORMED = {
 HOPELESS = {
     "object.json": (
         '{"a": 1}',
-        r"object\.json: should be a list of objects, got '\{\"a\": 1\}' \(str\); .* one object in each line",
+        r"object\.json: should be a list of objects, got '\{\"a\": 1\}' \(str\); .* a \.jsonl file holds one object per line",
     ),
     "broken.json": ('[{"a": 1},\n  {]', r"broken\.json:2: not valid JSON"),
     "bytes.json": (b'["\xff"]', r"bytes\.json: not UTF-8 \(0xff at byte 2\)"),

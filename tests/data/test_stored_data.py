@@ -119,7 +119,7 @@ def test_what_has_no_tokens_of_its_own_is_not_copied(url: str, folder: Path, tmp
     one = Text(paths=(str(folder),), tokenizer=Bytes())
     part = Component(data=Text(paths=(str(folder),)), weight=1.0)
     mixture = Mixture(parts=(part, part.but(name="other")), tokenizer=Bytes())
-    with pytest.raises(DataError, match=r"a mixture has no tokens of its own .* prepare each part by itself"):
+    with pytest.raises(DataError, match=r"a mixture has no tokens of its own .* prepare the parts one by one"):
         check_storable(mixture, url)
     with pytest.raises(DataError, match="is made as it is read: there are no tokens to copy"):
         check_storable(TaskData(task=Regression(inputs=2, greatest=2)), url)

@@ -1,4 +1,4 @@
-"""docs/claims.md is the page of today: every counted figure and every verdict is computed again, and every command runs."""
+"""docs/reference/claims.md is up to date: every counted figure and every verdict is computed again, and every command runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def maker():
 
 def test_the_page_is_that_of_today(maker):
     assert maker["PAGE"].read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_claims.py"
-    assert "(docs/claims.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "(docs/reference/claims.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_claims_are_apart():

@@ -21,7 +21,12 @@ ENDS = re.compile(r"\s(?:[|>&]|&&)(?:\s|$).*", re.S)
 
 def lines() -> list[tuple[str, str]]:
     found: dict[tuple[str, str], None] = {}
-    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs" / "reference").glob("*.md")),
+    ]:
         text = path.read_text(encoding="utf-8").replace("\\\n", " ")
         blocks = BLOCK.findall(text)
         shown = [block for language, block in blocks if language in ("", "text", "bash", "console")]

@@ -1,4 +1,4 @@
-"""docs/costs.md: its outputs are those of today, its snippet runs, and what it points to exists."""
+"""Outputs on docs/costs.md and other pages are those of today, its snippet runs, and what it points to exists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 MAKER = runpy.run_path(str(ROOT / "docs" / "make_outputs.py"))
-TEXT = (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
+TEXT = "".join(path.read_text(encoding="utf-8") for path in MAKER["PAGES"] if path.parent != ROOT)
 OUTPUTS = {found[1]: found for found in MAKER["BLOCK"].finditer(TEXT)}
 
 

@@ -1,4 +1,4 @@
-"""docs/failures.md is made of its result, and the result is what the formulas say today."""
+"""docs/failures.md and its reference are made of their result, and the result is what the formulas say today."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from anyformer.planning.goodput import best_interval, daly, expected, waiting, y
 ROOT = Path(__file__).parents[2]
 MAKER = runpy.run_path(str(ROOT / "docs" / "make_failures.py"))
 RECORD = json.loads(MAKER["RESULT"].read_text(encoding="utf-8"))
-TEXT = MAKER["PAGE"].read_text(encoding="utf-8")
+TEXTS = {path: path.read_text(encoding="utf-8") for path in MAKER["PAGES"]}
 
 
 def test_the_page_is_that_of_its_result():
-    assert MAKER["page"](RECORD) == TEXT, "run: python docs/make_failures.py"
+    assert MAKER["pages"](RECORD) == TEXTS, "run: python docs/make_failures.py"
 
 
 def test_what_it_points_to_exists():
-    for place in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", TEXT):
-        assert (ROOT / "docs" / place).exists(), place
+    for path, text in TEXTS.items():
+        for place in re.findall(r"\]\(([\w./-]+)(?:#[\w-]+)?\)", text):
+            assert (path.parent / place).exists(), place
     assert "## Failures\n" in (ROOT / "docs" / "costs.md").read_text(encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from huggingface.cases import CASES
 from huggingface.composite_cases import case_of
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "families.md"
+PAGE = ROOT / "docs" / "reference" / "families.md"
 LINES = [line.removeprefix("|").removesuffix("|").split("|") for line in PAGE.read_text().splitlines() if line[:3] == "| `"]
 TABLES: dict[int, dict[str, list[str]]] = {}
 for cells in ([cell.strip() for cell in line] for line in LINES):
@@ -31,7 +31,7 @@ def test_every_family_has_its_row():
         assert f"/{known[model_type]}.py" in cells[2], HINT
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/huggingface.md", "docs/families.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/huggingface.md", "docs/reference/families.md"])
 def test_pages_count_the_model_types_right(page):
     said = re.findall(r"(\d+) model types", (ROOT / page).read_text())
     assert [int(count) for count in said] == [sum(map(len, FAMILIES.values()))], HINT

@@ -19,13 +19,13 @@ from anyformer.operations.work import distinct_experts
 from anyformer.parts import Attention, Embedding, FanIn, FeedForward, Head, Initialisation, Normal, RMSNorm, Rotary, Window
 from anyformer.parts.layers.wiring import pre_norm
 
-PAGE = (Path(__file__).parents[2] / "docs" / "notes.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "notes.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.split("## Mistakes of the notes")[1].splitlines() if re.match(r"\| [^s-]|\| step", line)]
 
 
 def told(*words: str) -> None:
     """Some row of the page has all of these words."""
-    assert any(all(word in row for word in words) for row in ROWS), f"no row of docs/notes.md has all of {words}"
+    assert any(all(word in row for word in words) for row in ROWS), f"no row of docs/reference/notes.md has all of {words}"
 
 
 def drawn(*shape: int, seed: int = 0) -> torch.Tensor:

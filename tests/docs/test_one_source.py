@@ -16,7 +16,7 @@ from anyformer.tuning import Tuning
 from anyformer.tuning.value import Base
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 SOURCE = re.sub(r'"\n\s*f?"', "", "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py")))
 """The code, with strings over several lines as one."""
 COUNTED = re.compile(r"(?:one of|what|each of the) (\d[\d,]*)\s+(?:published|learns)")
@@ -101,7 +101,7 @@ def test_formats_of_frozen_weights():
     """What trains is said by the description alone; no page and no line of `plan` says less."""
     formats = get_args(Base)
     assert all(Tuning(base=name).base == name for name in formats)
-    table = re.search(r"^\| `base` \| (.*?) \| `\"fp32\"`", (ROOT / "docs" / "train.md").read_text(), re.M)[1]
+    table = re.search(r"^\| `base` \| (.*?) \| `\"fp32\"`", (ROOT / "docs" / "reference" / "run.md").read_text(), re.M)[1]
     assert tuple(re.findall(r'"([^"]+)"', table)) == formats
     for text in (BASIS, *(path.read_text(encoding="utf-8") for path in PAGES)):
         assert not re.search(r"(?:frozen|all)\s+weights\s+(?:are\s+)?in\s+fp32\s+so\s+far|other formats it refuses", text, re.I)
@@ -119,13 +119,15 @@ def test_what_the_catalogue_leaves_out_is_not_in_it():
 
 
 def test_no_mechanism_is_missing_that_is_a_part():
-    """Each phrase of what is missing, against the phrases by which docs/parts.md names parts."""
-    rows = re.findall(r"^\| [^|]* \| ([^|]*) \| \[`", (ROOT / "docs" / "parts.md").read_text(encoding="utf-8"), re.M)
+    """Each phrase of what is missing, against the phrases by which docs/reference/parts.md names parts."""
+    rows = re.findall(
+        r"^\| [^|]* \| ([^|]*) \| \[`", (ROOT / "docs" / "reference" / "parts.md").read_text(encoding="utf-8"), re.M
+    )
     parts = [set(re.findall(r"[\w-]+", row.lower())) for row in rows]
     assert len(parts) > 50
     for needed in set(MISSING.values()):
         for phrase in re.split(r", (?:and )?| and ", needed):
             words = set(re.findall(r"[\w-]+", phrase.lower()))
-            assert len(words) < 3 or not any(words <= part for part in parts), f"{phrase}: docs/parts.md has it"
+            assert len(words) < 3 or not any(words <= part for part in parts), f"{phrase}: docs/reference/parts.md has it"
     for part in BY_PARTS:
         assert hasattr(anyformer.parts, part)

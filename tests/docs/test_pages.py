@@ -14,8 +14,11 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "python", "huggingface", "generation", "evaluation")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "watching", "checkpoints", "python")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("huggingface", "generation", "evaluation")),
 ]
+GUIDES = sorted((ROOT / "docs").glob("*.md"))
+EVERY_PAGE = [README, ROOT / "CONTRIBUTING.md", *GUIDES, *sorted((ROOT / "docs" / "reference").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.S | re.M)
 RUN, EXPORTED, OWN = "runs/2026-01-01-120000", "exported", "own"
 SMALL = [
@@ -64,6 +67,12 @@ def small(line: str) -> list[str]:
     return [*words, "--batch", "1", "--length", "16"] if "--measure" in words else words
 
 
+def headings(page: Path) -> set[str]:
+    """The anchors of a page's headings."""
+    titles = re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read_text(encoding="utf-8")), re.M)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def lines(text: str) -> list[str]:
     """The commands of a block: its lines that begin with `anyformer`, or with a prompt before it."""
     return [line.removeprefix("$ ") for line in text.splitlines() if line.removeprefix("$ ").startswith("anyformer ")]
@@ -91,17 +100,26 @@ def test_everything_on_a_page_runs_in_its_order(page, place, call, monkeypatch):
             assert result.stdout.strip(), line
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_what_a_page_points_to_exists(page):
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), f"{page.name}: {target}"
+    """Every file, and every heading of a page."""
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        pointed = page.parent / target if target else page
+        assert pointed.exists(), f"{page.name}: {target}"
+        assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), f"{page.name}: {target}#{anchor}"
 
 
-def test_every_key_of_a_run_stands_in_its_guide_with_its_meaning():
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_a_guide_is_read_in_a_quarter_of_an_hour(page):
+    """Code, commands and tables counted; what is looked up stands in docs/reference."""
+    assert len(page.read_text(encoding="utf-8").split()) <= 2500
+
+
+def test_every_key_of_a_run_stands_in_its_reference_with_its_meaning():
     maker = runpy.run_path(str(ROOT / "docs" / "make_train.py"))
-    text = maker["PAGE"].read_text(encoding="utf-8")
-    assert text == maker["page"](), "run: python docs/make_train.py"
-    assert not re.findall(r"^\| `\w+` .*\|  \|$", text, re.M), "keys without a docstring"
+    for path, text in maker["pages"]().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_train.py"
+        assert not re.findall(r"^\| `\w+` .*\|  \|$", text, re.M), "keys without a docstring"
 
 
 def test_the_readme_is_one_screen():

@@ -10,4 +10,4 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_page_of_parts_is_up_to_date():
     made = runpy.run_path(str(ROOT / "docs" / "make_parts.py"))["page"]()
-    assert (ROOT / "docs" / "parts.md").read_text() == made, "run: python docs/make_parts.py"
+    assert (ROOT / "docs" / "reference" / "parts.md").read_text() == made, "run: python docs/make_parts.py"

@@ -1,4 +1,4 @@
-"""`docs/precision.md` is what the formats and the committed measurements say, and marks exactly the notes' errors."""
+"""The pages of precision and of formats follow the bits and measurements, and mark exactly the notes' errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ MAKER = runpy.run_path(str(DOCS / "make_precision.py"))
 
 
 def test_the_page_of_precision_is_up_to_date():
-    assert (DOCS / "precision.md").read_text(encoding="utf-8") == MAKER["page"](), "run: python docs/make_precision.py"
+    for path, text in MAKER["pages"]().items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_precision.py"
 
 
 def test_three_figures_of_the_notes_are_wrong():

@@ -14,7 +14,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "published.md").read_text()
+PAGE = (DOCS / "published.md").read_text() + (DOCS / "reference" / "published.md").read_text()
 
 
 @pytest.fixture(scope="module")

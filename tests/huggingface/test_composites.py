@@ -253,7 +253,7 @@ GEMMA = {
 
 
 def test_a_published_configuration_and_what_the_guide_says_of_it():
-    guide = (Path(__file__).parents[2] / "docs" / "huggingface.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "images.md").read_text()
     config = transformers.Gemma3Config(**{key: value for key, value in GEMMA.items() if key != "model_type"})
     with torch.device("meta"):
         theirs = transformers.Gemma3ForConditionalGeneration(config).model

@@ -45,7 +45,7 @@ def test_older_keys_mean_what_transformers_takes_them_for():
         ({"norm_topk_prob": False}, "norm_topk_prob = false is not supported"),
         ({"num_key_value_heads": 4}, "num_key_value_heads = 4 is not supported"),
         ({"scoring_func": "softmax"}, "scoring_func = 'softmax' is not known here, only sqrtsoftplus, sigmoid"),
-        ({"compress_ratios": [0, 4]}, "for each of the 4 layers, .* got 2 numbers"),
+        ({"compress_ratios": [0, 4]}, "per layer, of 4 layers, .* got 2 numbers"),
         ({"compress_ratios": [0, 4, 8, 4]}, "got 4 numbers, among them 8"),
         ({"compress_rates": {"sliding_attention": 2}}, "compress_rates should hold .* got sliding_attention = 2"),
         ({"index_head_dim": 2}, "index_head_dim = 2 is less than the 4 features that rotate"),

@@ -9,7 +9,7 @@ import pytest
 from anyformer import huggingface
 from huggingface.every_type import DEFAULTS, READ, default_config, outcome, refusal, text_capable
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "families.md"
 TYPES = sorted(text_capable())
 
 

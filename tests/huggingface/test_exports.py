@@ -182,7 +182,9 @@ def test_what_a_family_lacks_is_said_once():
 
 
 def test_an_unknown_model_type_gets_suggestions_and_where_the_list_is():
-    with pytest.raises(huggingface.HuggingFaceError, match=r"did you mean 'llama'.*docs/families.md lists the \d{3};") as told:
+    with pytest.raises(
+        huggingface.HuggingFaceError, match=r"did you mean 'llama'.*docs/reference/families.md lists the \d{3};"
+    ) as told:
         huggingface.family("lama")
     assert len(str(told.value)) < 200
 

@@ -306,7 +306,7 @@ def test_a_file_in_pieces_is_read_from_any_of_them(tmp_path):
     with pytest.raises(HuggingFaceError, match=rf"is one of {len(pieces)} files with .* and {len(pieces) - 1} with"):
         huggingface.load(pieces[0])
     pieces[0].unlink()
-    with pytest.raises(HuggingFaceError, match="put all of them beside each other"):
+    with pytest.raises(HuggingFaceError, match="put all of them side by side"):
         huggingface.load(pieces[-1])
 
 

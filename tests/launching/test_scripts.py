@@ -130,7 +130,7 @@ def test_a_sublayer_over_the_network_is_told(file, launch_on):
         ("slrum", {}, r"--on: 'slrum' is no cluster: choose slurm, k8s, ssh.*did you mean 'slurm'"),
         ("slurm", {"partitoin": "x"}, r"nothing is called 'partitoin'.*'partition'"),
         ("slurm", {"environment": ["1A"]}, r"environment: should be NAME=VALUE"),
-        ("slurm", {"setup": ["a\nb"]}, r"is one line each"),
+        ("slurm", {"setup": ["a\nb"]}, r"is one line per item"),
         ("slurm", {"partition": "a b"}, r"one word"),
         ("slurm", {"options": ["qos=long"]}, r"options of sbatch"),
         ("ssh", {"hosts": ["-oProxyCommand=x"]}, r"names of machines"),

@@ -208,7 +208,7 @@ def test_bf16_stays_near_fp32():
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (maps()[:2], r"maps should be 3, one for each of channels = \[3, 9, 6\], got 2"),
+        (maps()[:2], r"maps should be 3, one per number of channels = \[3, 9, 6\], got 2"),
         (maps(channels=(3, 5, 6)), r"map 1 should have shape \(B, 9, h, w\), got \(2, 5, 5, 4\)"),
         ([x.flatten(2) for x in maps()], r"map 0 should have shape \(B, 3, h, w\), got \(2, 3, 63\)"),
         ([*maps()[:2], maps(rows=3)[2]], "batch of map 0, 2 rows, got 3 in map 2"),

@@ -37,7 +37,7 @@ def model() -> Transformer:
         (TOKENS, {"positions": TOKENS.float()}, "positions should be whole numbers"),
         (TOKENS, {"positions": TOKENS + 500}, "positions run from 501 to 506, and the table has rows 0 to 31"),
         (TOKENS, {"documents": TOKENS.float()}, "documents should be whole numbers"),
-        (TOKENS, {"prefix": torch.tensor([1])}, r"a length for each row, of shape \(2,\), got \(1,\)"),
+        (TOKENS, {"prefix": torch.tensor([1])}, r"a length per row, of shape \(2,\), got \(1,\)"),
         (
             torch.zeros(1, 40, dtype=torch.int64),
             {},

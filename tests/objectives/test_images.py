@@ -153,7 +153,7 @@ def test_latent_models_read_pixels(name):
     run = default_run(model, ("digits",))
     assert isinstance(run.data, Pixels)
     assert run.length == 64
-    with pytest.raises(DescriptionError, match=r"length = 32, and each record has 64 vectors"):
+    with pytest.raises(DescriptionError, match=r"length = 32, and a record has 64 vectors"):
         change_all(run, {"length": 32})
     with pytest.raises(DescriptionError, match=r"data.features = 9, and the embedding reads vectors of"):
         change_all(run, {"data.features": 9})

@@ -153,7 +153,7 @@ ROWS = Experts(experts=3, chosen=1, width=8, capacity=RowCapacity(tokens=3))
 @pytest.mark.parametrize(
     ("architecture", "said"),
     [
-        (architecture("bert-base-uncased", tiny=True), "lets each token see"),
+        (architecture("bert-base-uncased", tiny=True), "lets every token see"),
         (architecture("t5-small", tiny=True), "one sequence of text"),
         (PREFIX, "as a prefix: set pack = false"),
         (change_all(LLAMA, {"decoder.layer.feedforward.sublayer": ROWS}), "cannot keep apart.*set pack = false"),

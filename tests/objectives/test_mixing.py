@@ -187,7 +187,7 @@ def test_the_baseline_is_that_of_the_parts(parts, tmp_path):
     found = baseline_of(CausalObjective(), training, 500, held_out, 32, 288)
     assert found is not None
     words, loss = found
-    assert "one for each part" in words
+    assert "one per part" in words
     each = [
         baseline_of(CausalObjective(), training.parts[name].feed, updates, held_out.parts[name].feed, rows, 288)
         for name, updates, rows in (("small", 375, 24), ("large", 125, 8))

@@ -212,7 +212,9 @@ def test_two_answers_have_dropout_of_their_own():
         assert (chosen == pytest.approx(rejected, rel=1e-6)) == (not training)
 
 
-@pytest.mark.parametrize(("name", "said"), [("bert-base-uncased", "lets each token see"), ("t5-small", "one sequence of text")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("bert-base-uncased", "lets every token see"), ("t5-small", "one sequence of text")]
+)
 def test_architectures_that_cannot_are_refused(name, said):
     with pytest.raises(ValueError, match=f"the dpo objective.*{said}"):
         DPOObjective().check(architecture(name, tiny=True))

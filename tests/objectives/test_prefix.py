@@ -90,7 +90,7 @@ def test_the_prefix_is_read_both_ways_and_the_rest_is_not(model):
 def test_what_cannot_be_trained_so_is_refused():
     with pytest.raises(ValueError, match="needs attention that reads a prefix both ways"):
         PrefixObjective().check(small("gpt2"))
-    with pytest.raises(ValueError, match="which this architecture lets each token see"):
+    with pytest.raises(ValueError, match="which this architecture lets every token see"):
         PrefixObjective().check(small("bert-base-uncased"))
     with pytest.raises(ValueError, match="sees the prefix alone: give it the mask"):
         PrefixObjective().check(change(small("prefix"), "decoder.layer.attention.mask", Prefix()))

@@ -136,7 +136,7 @@ def test_statistics_give_the_loss_and_metrics(case):
 def test_isolated_documents_are_refused_where_a_row_is_one_text():
     isolated = Text(paths=("x",), isolate=True)
     for objective in (SpanCorruptionObjective(), UL2Objective(), DenoisingObjective()):
-        with pytest.raises(ValueError, match="makes a source and a target of each row"):
+        with pytest.raises(ValueError, match="makes a source and a target of a row"):
             objective.check_data(isolated, small("t5-small"), 16)
     for objective in (MaskedObjective(), ReplacedTokensObjective()):
         objective.check_data(isolated, small("bert-base-uncased"), 16)
@@ -159,7 +159,7 @@ def test_a_part_that_waits_for_later_tokens_in_training_alone_is_refused():
             return super().cost(width, vectors) + Tally(own_limits=limits)
 
     theirs = change(small("llama-12m"), "decoder.final_norm", Waiting())
-    with pytest.raises(ValueError, match="lets each token see: this norm waits for later tokens in training; the loss would"):
+    with pytest.raises(ValueError, match="lets every token see: this norm waits for later tokens in training; the loss would"):
         CausalObjective().check(theirs)
 
 

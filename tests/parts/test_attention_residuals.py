@@ -116,7 +116,7 @@ def test_layers_are_computed_again(how):
     ("change", "reason"),
     [
         ({"streams": AttentionResiduals(count=4)}, r"the input and 4 steps in blocks of 1 are 5 values: set streams.count = 5"),
-        ({"variants": Named(layer=LAYER, half=ONE_STEP), "order": "layer half"}, "give each layer as many"),
+        ({"variants": Named(layer=LAYER, half=ONE_STEP), "order": "layer half"}, "give all layers as many"),
         ({"shared_weights": ("layer",)}, "leave shared_weights out"),
     ],
 )

@@ -157,7 +157,7 @@ def test_a_model_without_training_is_near_chance():
             "11 symbols and 2 special tokens, and the embedding 9 rows: set architecture.embed",
         ),
         ("t5-small", {}, "the task objective gives the model one sequence of text"),
-        ("bert-base-uncased", {}, "which this architecture lets each token see"),
+        ("bert-base-uncased", {}, "which this architecture lets every token see"),
     ],
 )
 def test_an_architecture_that_cannot_is_refused_with_the_remedy(name, changes, message):

@@ -215,12 +215,12 @@ def test_the_command_prints_tables_and_json_and_draws(directory, tmp_path, call)
     shown = call(*asked, "--attention", "--lens", "--out", str(out))
     assert shown.returncode == 0, shown.stderr
     lines = shown.stdout.splitlines()
-    assert lines[0] == "mqar: trained up to length 16; the value, at each key that comes again"
+    assert lines[0] == "mqar: trained up to length 16; the value, at every key that comes again"
     heads = "length sequences accuracy 95 % interval chance whole answers 95 % interval chance"
     assert lines[1].split() == heads.split()
     assert [line.split()[0] for line in lines[2:4]] == ["12", "24"]
     assert "induction and previous-token scores" in shown.stdout
-    at = lines.index("logit lens: accuracy after each layer")
+    at = lines.index("logit lens: accuracy after every layer")
     assert lines[at + 2].split()[0] == "0", "layers are counted from 0"
     names = {"mqar.png", "mqar-attention.png", "mqar-lens.png", "probe.json"}
     assert {path.name for path in out.iterdir()} == names

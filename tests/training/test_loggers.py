@@ -460,7 +460,7 @@ def test_loggers_are_described_by_words_or_tables_and_come_back(tiny):
     several = change_all(tiny, {"loggers": ["tensorboard", {"kind": "wandb", "project": "p"}, "mlflow"]})
     assert several.loggers == (Tensorboard(), Wandb(project="p"), Mlflow())
     assert several.plain()["loggers"] == ["tensorboard", {"kind": "wandb", "project": "p", "tags": []}, "mlflow"]
-    with pytest.raises(DescriptionError, match=r"loggers: 'wandb' is named 2 times: name each logger once"):
+    with pytest.raises(DescriptionError, match=r"loggers: 'wandb' is named 2 times: name it once"):
         change_all(tiny, {"loggers": ["wandb", {"kind": "wandb", "project": "p"}]})
     with pytest.raises(DescriptionError, match=r"'tensorbord' is no kind; did you mean 'tensorboard'"):
         change_all(tiny, {"loggers": ["tensorbord"]})

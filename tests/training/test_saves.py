@@ -83,4 +83,4 @@ def test_the_committed_share_is_below_two_per_cent_and_stands_in_the_guide():
     assert record["shares"]["background"] < record["shares"]["waiting"]
     said = runpy.run_path(str(DOCS / "make_train.py"))["saves"]()
     assert f"{record['shares']['background']:.1%}".replace("%", " %") in " ".join(said.split())
-    assert said in (DOCS / "train.md").read_text(encoding="utf-8"), "run: python docs/make_train.py"
+    assert said in (DOCS / "checkpoints.md").read_text(encoding="utf-8"), "run: python docs/make_train.py"

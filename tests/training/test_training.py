@@ -277,8 +277,8 @@ def test_a_weight_that_is_not_finite_is_named(tiny):
         ("optimiser.betas", [0.9], "betas"),
         ("data.paths", [], "paths"),
         ("architecture.head", None, "head"),
-        ("decoder.layer.attention.mask", {"kind": "bidirectional"}, r"lets each token see.*'bidirectional'.*of the past only"),
-        ("decoder.layer.attention.mask", {"kind": "window", "size": 4, "after": 2}, "lets each token see"),
+        ("decoder.layer.attention.mask", {"kind": "bidirectional"}, r"lets every token see.*'bidirectional'.*of the past only"),
+        ("decoder.layer.attention.mask", {"kind": "window", "size": 4, "after": 2}, "lets every token see"),
         (
             "decoder.layer.attention.mask",
             {"kind": "any_of", "masks": [{"kind": "causal"}, {"kind": "prefix"}]},

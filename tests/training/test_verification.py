@@ -59,7 +59,7 @@ def here(monkeypatch):
     return finish
 
 
-@pytest.mark.slow  # docs/train.md runs the command in each run of the tests
+@pytest.mark.slow  # docs/checkpoints.md runs the command in each run of the tests
 def test_a_process_that_is_killed_goes_on_to_the_same_bits(tiny, here, monkeypatch):
     """A process, and a signal that nobody can catch: here nothing but the uninterrupted run is stood in for."""
     monkeypatch.setattr(verification, "killed_after", REAL_KILL)

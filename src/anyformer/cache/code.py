@@ -41,7 +41,7 @@ def files(*rooms: str, package: Path = PACKAGE) -> list[File]:
 
 
 def contents(package: Path = PACKAGE) -> str:
-    """A digest of every byte of the package, the same wherever it is installed; read once for each state of its files."""
+    """A digest of every byte of the package, the same wherever it is installed; read once per state of its files."""
     found = files(package=package)
     known = READ.read(state := digest([str(package), found]))
     if isinstance(known, str):

@@ -67,7 +67,7 @@ def beam(
 
 
 ENTRIES = (
-    Entry("beam-1.0-501b-a23b", 2026, "8 of 256 experts, windows, residuals scaled by depth, gates with a bias for each head",
+    Entry("beam-1.0-501b-a23b", 2026, "8 of 256 experts, windows, residuals scaled by depth, gates with a bias per head",
           "defaults of the configuration class of Beam-1.0-501B-A23B in transformers 5.23",
           partial(beam, width=5120, depth=52, dense=3, heads=48, kv_heads=8, ffn=20_480, experts=256, chosen=8, expert=2560,
                   window=512)),

@@ -35,7 +35,7 @@ def command_r(
     qk_norm: bool = False,
     vocab: int = 256_000,
 ) -> Architecture:
-    """Cohere 2024; Command R+ normalises queries and keys head by head, with a gain for each head."""
+    """Cohere 2024; Command R+ normalises queries and keys head by head, with a gain per head."""
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,

@@ -175,7 +175,7 @@ ENTRIES = (
     Entry("deepseek-v3", 2024, _WHAT_V3,
           "arXiv 2412.19437, sections 2.2 and 4.2; deepseek-ai/DeepSeek-V3, inference/configs/config_671B.json", _V3),
     Entry("deepseek-r1", 2025, "DeepSeek-V3, trained further", "arXiv 2501.12948; released configuration DeepSeek-R1", _V3),
-    Entry("deepseek-v3.2", 2025, "DeepSeek-V3 with 2048 keys for each query, chosen by an indexer in each layer",
+    Entry("deepseek-v3.2", 2025, "DeepSeek-V3 with 2048 keys per query, chosen by an indexer in each layer",
           "arXiv 2512.02556, section 2.1; deepseek-ai/DeepSeek-V3.2-Exp, inference/config_671B_v3.2.json",
           partial(_V3_SIZES, chosen_keys(_V3_LATENT, heads=64, pairing="halves"))),
 )  # fmt: skip

@@ -137,7 +137,7 @@ ENTRIES = (
     Entry("glm-4.7", 2025, "GLM-4.5, trained further", "released configuration GLM-4.7", _45),
     Entry("glm-4.7-flash", 2026, "latent attention, 4 of 64 experts by sigmoid and correction",
           "released configuration GLM-4.7-Flash", _47_FLASH),
-    Entry("glm-5", 2026, "latent attention over 2048 keys for each query, 8 of 256 experts by sigmoid and correction",
+    Entry("glm-5", 2026, "latent attention over 2048 keys per query, 8 of 256 experts by sigmoid and correction",
           "transformers 5.23, defaults of GlmMoeDsaConfig (zai-org/GLM-5)", _5,
           "theta 1,000,000 of GLM-4.7-Flash, as the defaults name none"),
 )  # fmt: skip

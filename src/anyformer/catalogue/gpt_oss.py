@@ -1,4 +1,4 @@
-"""OpenAI's gpt-oss: windows in every other layer, a sink for each head, experts with biases and a clamped gate; a filter."""
+"""OpenAI's gpt-oss: windows in every other layer, a sink per head, experts with biases and a clamped gate; a filter."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def gpt_oss(
 
 
 def privacy_filter() -> Architecture:
-    """OpenAI 2026: an encoder of gpt-oss's parts, rotated in pairs of neighbours; one of 33 tags for each token."""
+    """OpenAI 2026: an encoder of gpt-oss's parts, rotated in pairs of neighbours; one of 33 tags per token."""
     norm = RMSNorm(eps=1e-5, cast="after_gain")
     attention = Attention(
         heads=14,

@@ -74,7 +74,7 @@ def granite4(
 
 
 def swash() -> Architecture:
-    """IBM 2026: a global layer, then three that see 128 tokens, a sink for each head."""
+    """IBM 2026: a global layer, then three that see 128 tokens, a sink per head."""
     norm = RMSNorm(eps=1e-5)
     attention = Attention(
         heads=20, kv_heads=4, place=Rotary(theta=10_000.0), score=Score(scale=1 / 128), weigh=Softmax(sink="head")

@@ -28,7 +28,7 @@ from anyformer.parts.attention.projection import PROJECTIONS
 
 
 def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, features: int, classes: int) -> Architecture:
-    """Jaegle et al. 2021 (arXiv 2103.03206), section 3: latents read the input, then each other `layers` times, `reads` times.
+    """Jaegle et al. 2021 (arXiv 2103.03206), section 3: latents read the input, then one another `layers` times, `reads` times.
 
     All reads but the first share weights, and so do the latent layers of all of them; FFN D. A read normalises the latents and
     the input, as the released code does (`CrossAttention` of deepmind-research/perceiver/perceiver.py).

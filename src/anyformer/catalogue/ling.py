@@ -25,7 +25,7 @@ from anyformer.parts import (
 
 
 def ling3(*, width: int, depth: int, heads: int, ffn: int, experts: int, chosen: int, expert: int, group: int) -> Architecture:
-    """Ant 2026: Kimi Delta Attention with a bounded decay; the last layer of each `group` is latent, a gate for each head."""
+    """Ant 2026: Kimi Delta Attention with a bounded decay; the last layer of each `group` is latent, a gate per head."""
     norm = RMSNorm(eps=1e-6)
     delta = DeltaAttention(
         heads=heads,

@@ -48,7 +48,7 @@ def mellum2() -> Architecture:
 
 
 def laguna() -> Architecture:
-    """poolside 2026: a global layer, then three local ones with more heads; a softplus gate for each head.
+    """poolside 2026: a global layer, then three local ones with more heads; a softplus gate per head.
 
     Half of each head is rotated in global layers, stretched from 8,192 positions by 32.
     """

@@ -149,7 +149,7 @@ ENTRIES = (
     Entry("minimax-m2", 2025, "8 of 256 experts by sigmoid and correction", "released configuration MiniMax-M2",
           partial(minimax_m2, width=3072, depth=62, heads=48, kv_heads=8, head_width=128, experts=256, chosen=8, expert=1536,
                   vocab=200_064)),
-    Entry("minimax-m3", 2026, "16 blocks of 128 keys chosen for each group of queries, 4 of 128 experts and a shared one",
+    Entry("minimax-m3", 2026, "16 blocks of 128 keys chosen per group of queries, 4 of 128 experts and a shared one",
           "released configuration MiniMax-M3, its text model; transformers 5.23, defaults of MiniMaxM3VLTextConfig",
           partial(minimax_m3, width=6144, depth=60, dense=3, heads=64, kv_heads=4, ffn=12_288, experts=128, chosen=4,
                   expert=3072, vocab=200_064)),

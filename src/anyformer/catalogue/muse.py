@@ -26,7 +26,7 @@ from anyformer.parts import (
 
 
 def chameleon() -> Architecture:
-    """Chameleon Team 2024 (arXiv 2405.09818), section 2.3: Llama's block, a norm for each head of queries and keys."""
+    """Chameleon Team 2024 (arXiv 2405.09818), section 2.3: Llama's block, a norm per head of queries and keys."""
     norm = RMSNorm(eps=1e-5)
     attention = Attention(
         heads=32, project=Projection(adjust=QKNorm(norm=LayerNorm(eps=1e-5), over="each_head")), place=Rotary()
@@ -71,7 +71,7 @@ def muse_glimmer() -> Architecture:
 
 
 ENTRIES = (
-    Entry("chameleon-7b", 2024, "a Llama over tokens of text and of images, a norm for each head of queries and keys",
+    Entry("chameleon-7b", 2024, "a Llama over tokens of text and of images, a norm per head of queries and keys",
           "arXiv 2405.09818, table 1; transformers 5.23, defaults of ChameleonConfig (facebook/chameleon-7b)", chameleon),
     Entry("muse-glimmer-30b", 2026, "three local layers to a global one without positions, gated attention; the text model",
           "released configuration Muse-Glimmer-30B, which the defaults of MuseGlimmerTextConfig of transformers 5.23 are",

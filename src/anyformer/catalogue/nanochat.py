@@ -20,7 +20,7 @@ from anyformer.parts import (
 
 
 def nanochat(*, depth: int, vocab: int = 65_536) -> Architecture:
-    """Karpathy 2025: a depth sets all sizes: 64 features of width for each layer, heads of 128, FFN 4 D."""
+    """Karpathy 2025: a depth sets all sizes: 64 features of width per layer, heads of 128, FFN 4 D."""
     norm = RMSNorm(eps=1e-6, gain="none")
     width = 64 * depth
     block = pre_norm(

@@ -15,7 +15,7 @@ class ArchitectureRow:
     width: int
     norm: str
     placement: str
-    """`pre`, `post`, `sandwich` (before and after each sublayer), `output` (after it)."""
+    """`pre`, `post`, `sandwich` (before and after every sublayer), `output` (after it)."""
     wiring: str
     """`serial` or `parallel` attention and feed-forward."""
     position: str

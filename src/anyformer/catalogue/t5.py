@@ -1,4 +1,4 @@
-"""T5: an encoder-decoder with RMS pre-norm and one table of relative positions for each stack; v1.1 and mT5 with gated GELU."""
+"""T5: an encoder-decoder with RMS pre-norm and one table of relative positions per stack; v1.1 and mT5 with gated GELU."""
 
 from __future__ import annotations
 

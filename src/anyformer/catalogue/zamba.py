@@ -72,7 +72,7 @@ def _shared(attention: Attention, network: FeedForward) -> Block:
 
 
 def _around(width: int, mixes: Step, shared: Sequence[Block], order: str) -> Architecture:
-    """The stack of a mixer, the shared blocks, and for each the layer that reads it; tied embeddings."""
+    """The stack of a mixer, the shared blocks, and which layers read them; tied embeddings."""
     variants = {"mamba": Block(steps=(mixes,))}
     for i, block in enumerate(shared):
         number = f"_{i}" if len(shared) > 1 else ""

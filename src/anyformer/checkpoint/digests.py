@@ -100,7 +100,7 @@ def _listed(directory: Path, also: tuple[str, ...]) -> Manifest:
             raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
     for path in directory.glob("*.safetensors"):
         if path.name not in manifest.files and file_of(path.name) in listed:
-            raise CheckpointError(f"{path}: is not listed in {MANIFEST}, and would be read with what is: take it away")
+            raise CheckpointError(f"{path}: is not listed in {MANIFEST}, and would be read with the listed files: remove it")
     return manifest
 
 

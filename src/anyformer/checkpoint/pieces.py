@@ -93,7 +93,7 @@ def told_places(header: Mapping[str, str] | None) -> dict[str, tuple[tuple[int, 
     try:
         return {str(name): (_indices(each[_START]), _indices(each[_WHOLE])) for name, each in json.loads(told).items()}
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"its {_HEADER} does not say where each tensor begins ({error!r})") from None
+        raise ValueError(f"its {_HEADER} does not say where the tensors begin ({error!r})") from None
 
 
 def _indices(numbers: list[int]) -> tuple[int, ...]:

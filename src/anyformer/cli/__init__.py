@@ -1,4 +1,4 @@
-"""The command line: one module for each command. Nothing here imports torch until a command needs it."""
+"""The command line: one module per command. Nothing here imports torch until a command needs it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ COMMANDS = {
     "verify": (verifying, EXCHANGE),
     "check": (checking, EXTEND),
 }
-"""Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
+"""Every command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
 LOUD = ("torchao", "torch.utils._pytree")
 """Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
 CLASSES = {"cost": costing.CostCommand}

@@ -24,13 +24,13 @@ def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]
 
 
 def table(columns: Sequence[Column[T]], items: Sequence[T], numbers: Container[str]) -> list[str]:
-    """A line of heads, and one for each item; `numbers`: heads of the columns aligned to the right."""
+    """A line of heads, and one per item; `numbers`: heads of the columns aligned to the right."""
     heads = [head for head, _ in columns]
     return aligned([heads, *([cell(item) for _, cell in columns] for item in items)], [head in numbers for head in heads])
 
 
 def fitting(columns: Sequence[Column[T]], items: Sequence[T], width: int) -> list[Column[T]]:
-    """The columns that stand beside each other in `width`, taken in their order.
+    """The columns that stand side by side in `width`, taken in their order.
 
     An empty one, or one that does not fit, is left out; the first is always there.
     """
@@ -58,7 +58,7 @@ def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) 
 
 
 def folded(text: str, width: int) -> str:
-    """Text with each line folded under its own indentation: a terminal alone would break words."""
+    """Text with every line folded under its own indentation: a terminal alone would break words."""
     lines: list[str] = []
     for line in text.splitlines():
         words = line.lstrip()

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, so that they read and work alike in each."""
+"""Arguments that several commands share."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ Changes = Annotated[
 ]
 Tiny = Annotated[
     bool,
-    change_option("--tiny", help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept."),
+    change_option("--tiny", help="Shrink the architecture first: small sizes, one layer of every kind, every mechanism kept."),
 ]
 Length = Annotated[
     int | None,
     workload_option(
-        help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer where a "
+        help="Tokens of a sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer where a "
         "position table is shorter.",
         parser=tokens,
         metavar="TOKENS",

@@ -33,8 +33,8 @@ class ChatOptions:
         bool,
         typer.Option(
             "--chat",
-            help="Take each prompt as what a user says: write it by the tokenizer's chat template, and stop where the answer "
-            "ends. Without a prompt, chat in several turns: each line is answered, and /exit ends it.",
+            help="Take the prompt as a user's turn: write it with the tokenizer's chat template, and stop where the answer "
+            "ends. Without a prompt, chat in several turns: every line is answered, and /exit ends the chat.",
         ),
     ] = False
     system: Annotated[str | None, _option(help="Begin the chat with these words of the system.", metavar="TEXT")] = None
@@ -105,7 +105,7 @@ def tools_of(path: Path) -> list[Any]:
 
 
 def asked(chat: Chat | None, prompts: Sequence[str]) -> list[Chat]:
-    """The chats in which a user says each of some prompts."""
+    """The chats of some prompts, which a user says."""
     from anyformer.text.chat import Chat
 
     begun = chat or Chat([])
@@ -120,7 +120,7 @@ def talk(
     line: str,
     same: Callable[[Callable[[], str | None]], str | None] = lambda ask: ask(),
 ) -> None:
-    """Answer each line of standard input, until it ends or says `/exit`. `same`: asks, in the first of several processes."""
+    """Answer every line of standard input, until it ends or says `/exit`. `same`: asks, in the first of several processes."""
     from anyformer.describe import UserError
     from anyformer.generation import Conversation
     from anyformer.text.chat import Chat

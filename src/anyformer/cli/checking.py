@@ -40,16 +40,16 @@ def run(
         ),
     ],
     only: Annotated[
-        str | None, typer.Option(help="Test only what has this in its name or in that of its contract.", metavar="TEXT")
+        str | None, typer.Option(help="Test only parts and contracts with this in their name.", metavar="TEXT")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Hold the parts, objectives, optimisers, tasks and families of a plug-in to the contracts that those of this package keep.
+    """Test the parts, objectives, optimisers, tasks and families of a plug-in by the contracts of this package.
 
     Parts are put into a tiny model: declared weights and FLOPs are those of the module, no token sees a later one, decoding is
     the whole forward pass, padding and packing change nothing, and so on; it is priced, drawn, trained, resumed and exported.
-    What does not hold is printed with the reason, and the exit code is then 1. What follows from it is not asked: how much
-    that is, is said in one line. docs/extend.md says what a plug-in may give.
+    A broken contract is printed with the reason, and the exit code is then 1. What follows from it is not asked; a line tells how
+    much that is. docs/extend.md describes plug-ins.
     """
     from anyformer.describe import UserError
 

@@ -62,13 +62,13 @@ class ChoiceOptions:
     ] = None
     frequency_penalty: Annotated[
         float | None,
-        choice_option(help="Take this from a token's logit for each time that it was written here.", metavar="NUMBER"),
+        choice_option(help="Subtract this from a token's logit once per occurrence here.", metavar="NUMBER"),
     ] = None
     presence_penalty: Annotated[
         float | None, choice_option(help="Take this from the logit of every token that was written here.", metavar="NUMBER")
     ] = None
     no_repeat: Annotated[
-        int | None, choice_option("--no-repeat", help="Never write so many tokens in a row twice.", min=0, metavar="TOKENS")
+        int | None, choice_option("--no-repeat", help="Never write a run of this many tokens twice.", min=0, metavar="TOKENS")
     ] = None
     bias: Annotated[
         list[str] | None,
@@ -95,7 +95,7 @@ class ChoiceOptions:
     seed: Annotated[
         list[int] | None,
         choice_option(
-            help="The same seed gives the same text; by default 0. Repeat it to give each text one of its own.",
+            help="The same seed gives the same text; by default 0. Repeat the option to give every text a seed of its own.",
             min=0,
             metavar="SEED",
         ),
@@ -120,7 +120,7 @@ class ChoiceOptions:
             metavar="true|false|never",
         ),
     ] = None
-    answers: Annotated[int | None, search_option(help="Write this many texts for each prompt.", min=1, metavar="COUNT")] = None
+    answers: Annotated[int | None, search_option(help="Write this many texts per prompt.", min=1, metavar="COUNT")] = None
 
     def check(self) -> None:
         """Refuse what can be told before a model is loaded."""

@@ -47,7 +47,7 @@ class WorkloadOptions:
     prefix: Annotated[
         int,
         workload_option(
-            help="Positions at the start that all see each other, in a prefix language model.", min=0, metavar="TOKENS"
+            help="Positions at the start that all see one another, in a prefix language model.", min=0, metavar="TOKENS"
         ),
     ] = 0
 

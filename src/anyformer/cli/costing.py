@@ -68,7 +68,7 @@ def run(
     explain: Annotated[
         str | None,
         output_option(
-            help="Print each formula with its numbers filled in. With a COMPONENT, such as attention or feedforward, only "
+            help="Print every formula with its numbers filled in. With a COMPONENT, such as attention or feedforward, only "
             "the formulas of that component.",
             metavar="[COMPONENT]",
         ),
@@ -80,7 +80,7 @@ def run(
     json: Json = False,
     measurement: MeasurementOptions,
 ) -> Answer | None:
-    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
+    """Print the costs of architectures before they are built: parameters, FLOPs, memory, and time on given hardware.
 
     Figures in JSON are bytes, FLOPs and seconds.
     """
@@ -120,7 +120,7 @@ def run(
 
 
 def _sheets(made: dict[str, Architecture], workload: WorkloadOptions, machine: MachineOptions) -> dict[str, CostSheet]:
-    """The sheet of each architecture, all at one length."""
+    """The sheets of the architectures, all at one length."""
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.pricing import cost
@@ -183,7 +183,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 
 
 def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Item]:
-    """The formulas of each architecture, one after the other."""
+    """The formulas of the architectures, one after the other."""
     from anyformer.costs.derived import derived
     from anyformer.costs.explain import LEGEND, explained, named_components
     from anyformer.costs.page import reached, title
@@ -210,7 +210,7 @@ def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned 
 
 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
-    """One architecture as plain data, for JSON: a sheet of each mode that it has."""
+    """One architecture as plain data, for JSON: a sheet per mode."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": layout_section.data(plans[name])} if name in plans else {}
     form = storing.stored_form(name)

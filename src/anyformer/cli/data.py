@@ -47,13 +47,13 @@ class PreparingOptions:
     share: Annotated[
         str | None,
         _option(
-            help="Tokenise one of N equal parts, such as 3/8, each on a machine of its own with the same $ANYFORMER_CACHE; the "
+            help="Tokenise one of N equal parts, such as 3/8, on machines that share $ANYFORMER_CACHE; the "
             "one that ends last joins them.",
             metavar="I/N",
         ),
     ] = None
     workers: Annotated[
-        int | None, _option(help="Processes that tokenise. By default one for each core.", min=1, metavar="COUNT")
+        int | None, _option(help="Processes that tokenise. By default one per core.", min=1, metavar="COUNT")
     ] = None
     to: Annotated[
         str | None,
@@ -110,13 +110,13 @@ def run(
     *,
     preparing: PreparingOptions,
     rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
-    step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
+    step: Annotated[int, typer.Option(help="Show the rows of this update, from 0.", min=0, metavar="STEP")] = 0,
     json: Json = False,
 ) -> None:
-    """Look at the data of a run before it is trained: what the model reads, what it has to predict, what it may look at.
+    """Look at the data of a run before training: inputs, targets and attention masks.
 
     `inspect` prints samples of a training batch token by token: special tokens, padding, documents and prefixes in colour, the
-    targets and their weights, and the attention of each mask as a small picture. They are the very rows that `train` uses.
+    targets and their weights, and the attention of every mask as a small picture. `train` uses the same rows.
 
     `prepare` tokenises the data and keeps it, so that `train` starts at once; it prints what was kept and what was left out.
     Killed, it goes on where it was. `torchrun --nproc-per-node N -m anyformer data prepare ...` makes equal parts in N

@@ -66,7 +66,7 @@ def run(
     batch: Batch = 1,
     json: Json = False,
 ) -> Answer:
-    """Say what differs between architectures, and how that changes parameters, FLOPs and decode state."""
+    """Print the differences between architectures, and their effect on parameters, FLOPs and decode state."""
     check_form(diagram, compact=compact)
     *between, right = others
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])

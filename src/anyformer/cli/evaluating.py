@@ -39,16 +39,16 @@ def run(
     several: ProcessOptions,
     as_json: Json = False,
 ) -> None:
-    """Tell what a trained model reaches: on data, on questions, on hidden words, on tasks.
+    """Evaluate a trained model: on data, on questions, on hidden words, on tasks.
 
     A model of a run is evaluated by its own objective, length and tokenizer, on the data given or on what the run held out;
-    another one by the usual objective of its architecture. Of running text under next-token prediction there are loss,
+    another one by the usual objective of its architecture. Running text under next-token prediction gives loss,
     perplexity, bits per byte, accuracy and calibration, by the tokens read before and by the length of the document.
 
-    With --against it says whether the model is better, worse, or whether nobody can tell: the interval holds the difference in
+    With --against the answer is better, worse, or cannot tell: the interval holds the difference in
     95 of 100 cases, found by drawing the rows (or documents, or questions) again.
 
-    `torchrun --nproc-per-node N -m anyformer eval ...` divides each model among N processes.
+    `torchrun --nproc-per-node N -m anyformer eval ...` divides the models among N processes.
     """
     with first_speaks():
         report, lines = _evaluated(model, data, questions, harness, draw, computing, several)

@@ -26,7 +26,7 @@ class DataOptions:
     data: Annotated[
         list[str] | None,
         data_option(
-            help="Evaluate on all of this: a file, a directory, or a word for data that comes with Python. Repeat it for more. "
+            help="Evaluate on all of this: a file, a directory, or a word for data that comes with Python; may be repeated. "
             "By default on what the run held out.",
             metavar="PATH",
         ),
@@ -44,7 +44,7 @@ class DataOptions:
         bool | None,
         data_option(
             "--by-document/--side-by-side",
-            help="Read each document on its own, as lm-evaluation-harness does, or windows side by side over all text. By "
+            help="Read every document on its own, as lm-evaluation-harness does, or windows side by side over all text. By "
             "default documents of a model from elsewhere whose tokenizer puts something before a text, as <s>, else windows.",
             show_default=False,
         ),
@@ -52,7 +52,7 @@ class DataOptions:
     stride: Annotated[
         int | None,
         data_option(
-            help="Read each document in windows that begin so many tokens apart, so that every token has what the window "
+            help="Read documents in windows that begin this many tokens apart: every token then has what the window "
             "before it held as context: transformers' perplexity of texts longer than a window.",
             min=1,
             metavar="TOKENS",
@@ -82,12 +82,12 @@ class Questions:
     ] = None
     fill: Annotated[
         list[str] | None,
-        other_option(help="Fill in each [MASK] of this text, with a masked model. Repeat it for more texts.", metavar="TEXT"),
+        other_option(help="Fill in every [MASK] of this text with a masked model; may be repeated.", metavar="TEXT"),
     ] = None
     retrieval: Annotated[
         Path | None,
         other_option(
-            help="Find the positive of each text among those of all, by the similarity of embeddings: records with text and "
+            help="Find the positive of every text among those of all, by the similarity of embeddings: records with text and "
             "positive.",
             metavar="FILE.jsonl",
         ),
@@ -127,7 +127,7 @@ class TaskOptions:
     ] = None
     num_fewshot: Annotated[
         int | None,
-        other_option(help="Put this many answered questions before each of a task's.", min=0, metavar="COUNT"),
+        other_option(help="Put this many answered questions before a question of a task.", min=0, metavar="COUNT"),
     ] = None
     apply_chat_template: Annotated[
         bool, other_option("--apply-chat-template", help="Write a task's questions by the model's chat template.")
@@ -138,7 +138,7 @@ class TaskOptions:
     system_instruction: Annotated[
         str | None, other_option(help="Say this first, before a task's questions.", metavar="TEXT")
     ] = None
-    limit: Annotated[int | None, other_option(help="Ask only this many questions of each task.", min=1, metavar="COUNT")] = None
+    limit: Annotated[int | None, other_option(help="Ask only this many questions per task.", min=1, metavar="COUNT")] = None
 
     def asking(self) -> Asking:
         """How questions are put; refused where no task puts any."""
@@ -147,7 +147,7 @@ class TaskOptions:
 
         asking = Asking(self.num_fewshot, self.apply_chat_template, self.fewshot_as_multiturn, self.system_instruction)
         if asking != Asking() and not self.tasks:
-            raise UserError("answered questions, chat templates and what is said first are of tasks: give --tasks too")
+            raise UserError("answered questions, chat templates and system instructions apply to tasks: give --tasks too")
         if self.fewshot_as_multiturn and not self.apply_chat_template:
             raise UserError(
                 "--fewshot-as-multiturn gives answered questions as turns of a chat: give --apply-chat-template too"

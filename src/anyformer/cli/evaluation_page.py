@@ -97,7 +97,7 @@ def add_choices(mine: ChoiceResults, theirs: ChoiceResults | None, report: Repor
 
 
 def add_filled(text: str, found: Sequence[Filled], report: Report, lines: list[str]) -> None:
-    """The likeliest tokens at each hidden place."""
+    """The likeliest tokens at hidden places."""
     places = [
         [{"token": number, "text": word, "probability": chance} for number, word, chance in each.tokens] for each in found
     ]
@@ -110,7 +110,7 @@ def add_filled(text: str, found: Sequence[Filled], report: Report, lines: list[s
 
 
 def add_retrieval(found: Retrieval, report: Report, lines: list[str]) -> None:
-    """How often each text's counterpart is found."""
+    """How often the counterpart of a text is found."""
     from anyformer.evaluation.retrieval import AT
 
     recalls = {most: found.recall(most) for most in AT}

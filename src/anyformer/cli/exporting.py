@@ -39,7 +39,7 @@ class AdapterOptions:
     ] = False
     base: Annotated[
         Path | None,
-        typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
+        typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
     ] = None
 
 
@@ -73,11 +73,11 @@ def run(
     alone: AdapterOptions,
     json: Json = False,
 ) -> None:
-    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and a digest of each file.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters become
-    one with the weights that they stand beside, unless --adapter asks for them alone.
+    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
+    merged into the weights, unless --adapter asks for them alone.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
@@ -143,7 +143,7 @@ def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | 
 
 
 def _type(asked: str, beside: Beside, model: Transformer) -> torch.dtype | None:
-    """The type that the weights are written in; None for as they are, each in its own."""
+    """The type that the weights are written in; None: the type of every weight stays."""
     from anyformer.huggingface.number_types import TYPES, came_in
 
     if asked != "stored":

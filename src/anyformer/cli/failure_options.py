@@ -35,7 +35,7 @@ class FailureOptions:
         float | None,
         _option(
             help="Let accelerators fail: mean time between failures of one of them, not of a node, in hours; whatever stops "
-            "the job counts, in hosts, network and software too. 50,000 is what Llama 3 reports, so that 16,384 fail every 3 "
+            "the job counts, in hosts, network and software too. Llama 3 reports 50,000: of 16,384 one fails every 3 "
             "hours.",
             metavar="HOURS",
         ),
@@ -56,7 +56,7 @@ class FailureOptions:
     storage: Annotated[
         float | None,
         _option(
-            help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 for each accelerator.",
+            help="Bandwidth of the storage of checkpoints for the whole job, in GB/s. By default 0.1 per accelerator.",
             metavar="GB",
         ),
     ] = None
@@ -64,7 +64,7 @@ class FailureOptions:
         bool,
         _option(
             "--background",
-            help="Save in the background: training waits for the copy to the host alone, at 1 GB/s for each accelerator, and a "
+            help="Save in the background: training waits for the copy to the host alone, at 1 GB/s per accelerator, and a "
             "save counts from the moment that the storage has it.",
         ),
     ] = False
@@ -115,7 +115,7 @@ class FailureOptions:
         mtbf = usual if self.mtbf is None else self.mtbf
         if mtbf is None:
             if given:
-                raise UserError(f"{', '.join(named.values())} is about failures, of which there are none without --mtbf HOURS")
+                raise UserError(f"{', '.join(named.values())} is about failures: give --mtbf HOURS too")
             return None
         for name in ("mtbf", "storage", "save_every"):
             if name in given and not (given[name] > 0 and math.isfinite(given[name])):

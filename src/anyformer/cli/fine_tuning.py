@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from anyformer.planning.tuned import PricedMethod
 
 BASIS = (
-    "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
+    "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Every way with the "
     "least recomputation that fits. Every matrix of the layers has an adapter. Bytes that norms, matrices and adapters save "
     "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. "
     "`anyformer train` holds frozen weights in the format of `tuning.base`, and those that learn in fp32."
@@ -30,7 +30,7 @@ PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logit
 def answered(
     made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
 ) -> Answer:
-    """Which ways of fine-tuning fit; yes if each architecture has one."""
+    """Which ways of fine-tuning fit; yes if every architecture has one."""
     from anyformer.planning.tuned import choices
 
     priced = {
@@ -58,7 +58,7 @@ def _method_of_run(name: str) -> Iterator[Method]:
 
 
 def page(name: str, choices: Sequence[PricedMethod], on: Hardware, number: str, batch: int, length: int) -> Iterator[Item]:
-    """Yes or no for each way, then memory by purpose and speed."""
+    """Yes or no for every way, then memory by purpose and speed."""
     yield PageLine(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
         f"({scaled(on.usable_memory)}B of its memory are free for tensors)",

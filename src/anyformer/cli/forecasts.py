@@ -47,7 +47,7 @@ def _answer(found: Forecast, tokens: int) -> str:
     job = found.job
     return (
         f"With failures: one per {lasting(job.mtbf)} of the job, {found.spent.failures * DAY:,.3g} a day, "
-        f"{found.failures:,.3g} in all, at {job.failures.mtbf / 3600:,.6g} hours for each of {job.devices:,} accelerators. "
+        f"{found.failures:,.3g} in all, at {job.failures.mtbf / 3600:,.6g} hours per accelerator ({job.devices:,}). "
         f"Goodput {found.spent.goodput:.1%}: {lasting(found.wall)} for {tokens / 1e12:,.6g} trillion tokens instead of "
         f"{lasting(found.work)}."
     )

@@ -59,13 +59,13 @@ class TextOptions:
     ] = None
     stop: Annotated[
         list[str] | None,
-        text_option(help="Stop before this text, which may name special tokens. Repeat it for more texts.", metavar="TEXT"),
+        text_option(help="Stop before this text, which may name special tokens; may be repeated.", metavar="TEXT"),
     ] = None
     special: Annotated[bool, text_option("--special/--no-special", help="Show special tokens, or not.")] = False
     logprobs: Annotated[
         int | None,
         text_option(
-            help="Print each token with its log-probability and those of this many likeliest tokens, as the model gives them "
+            help="Print tokens with their log-probabilities and those of this many likeliest tokens, as the model gives them "
             "before any choice.",
             min=0,
             metavar="COUNT",
@@ -157,10 +157,10 @@ def run(
     several: ProcessOptions,
     json: Annotated[
         bool,
-        output_option("--json", help="Print each text as an object of JSON on a line: prompt, text, tokens, why it ended."),
+        output_option("--json", help="Print one JSON object per text and line: prompt, text, tokens, why it ended."),
     ] = False,
 ) -> None:
-    """Continue text with a trained model, and print each word as it is generated.
+    """Continue text with a trained model, and print the words as they are generated.
 
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.

@@ -123,7 +123,7 @@ def _default(value: Any) -> str:
 
 
 def _section(title: str, rows: Iterable[tuple[str, str]], width: int, column: int = COLUMN) -> Iterator[str]:
-    """A heading, then a name and its text on each line; a name too long for the column stands above its text."""
+    """A heading, then names and their texts, one per line; a name too long for the column stands above its text."""
     yield from ("", _bold(title))
     for name, text in rows:
         wrapped = textwrap.wrap(text, width - column - 2, break_on_hyphens=False, break_long_words=False)

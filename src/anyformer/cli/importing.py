@@ -35,10 +35,10 @@ def run(
 ) -> None:
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
-    A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
-    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either; with
-    --start-from it takes the weights and the tokenizer too. Of a composite the text model is read,
-    and with --images its images; the other towers are left aside.
+    A checkpoint holds a digest of every file, which reveals damage. `anyformer generate`, `export`, `verify`, `show`,
+    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and with
+    --start-from the weights and the tokenizer too. Of a composite it reads the text model, with --images also the
+    tower for images; other towers are left aside.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import data, report

@@ -72,7 +72,7 @@ def _learnt(places: tuple[InspectedToken, ...]) -> frozenset[int]:
 
 
 def _predicted(places: tuple[InspectedToken, ...]) -> Text:
-    """What each position predicts; where it is not the next token, behind what it reads. Runs without a target as their
+    """What the positions predict; where it is not the next token, behind what it reads. Runs without a target as their
     length."""
     text = Text()
     for silent, run in groupby(enumerate(places), key=lambda item: item[1].target is None):
@@ -103,7 +103,7 @@ def _style(place: InspectedToken, learnt: bool) -> str:
 
 
 def _attention(mask: Tensor) -> Text:
-    """The share of pairs that are allowed in each cell, as shades."""
+    """The share of allowed pairs per cell, as shades."""
     length = len(mask)
     cells = min(CELLS, length)
     edges = [length * cell // cells for cell in range(cells + 1)]

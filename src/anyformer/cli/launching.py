@@ -32,14 +32,14 @@ class LaunchOptions:
 
     nodes: Annotated[int, typer.Option(help="Start on this many machines.", min=1, metavar="COUNT")] = 1
     gpus: Annotated[
-        int, typer.Option(help="Start this many processes on each, one for each accelerator.", min=1, metavar="COUNT")
+        int, typer.Option(help="Start this many processes per machine, one per accelerator.", min=1, metavar="COUNT")
     ] = 8
     on: Annotated[
         str,
         typer.Option(
             help="What starts them: a batch script for Slurm, a JobSet for Kubernetes, or a shell script that uses ssh. Or "
             "a TOML file that says so (its kind) and more: partition, account, minutes, image, environment, setup and "
-            "others, which docs/cluster.md lists.",
+            "others (docs/reference/clusters.md).",
             metavar="slurm|k8s|ssh|FILE.toml",
         ),
     ] = "slurm"
@@ -79,10 +79,10 @@ def run(
     """Write the script that starts a run in several processes on a cluster, and go on after failures and time limits.
 
     The mesh of the run is checked against the processes first. Then the script is tried on this machine, with stand-ins for
-    torchrun and the cluster's commands, and what every machine would start is printed. Nothing is submitted.
+    torchrun and the cluster's commands, and the command of every machine is printed. Nothing is submitted.
 
-    Each machine's processes are started by torchrun, which starts them again after a failure. Before the time is over they save
-    and end; started again, they go on, in another number too.
+    On every machine torchrun starts the processes, also again after a failure. Before the time is over they save
+    and end; a later start goes on, also with another number of processes.
     """
     from anyformer.describe import UserError
     from anyformer.files import check_file, disk_errors
@@ -91,7 +91,9 @@ def run(
     from anyformer.training import load_run
 
     if not file.is_file() or not is_run(file):
-        raise UserError(f"{file}: is not the file of a run; anyformer plan --write writes one, and docs/train.md says its keys")
+        raise UserError(
+            f"{file}: is not the file of a run; write one with anyformer plan --write (keys: docs/reference/run.md)"
+        )
     cluster = cluster_of(asked.on, assigned(asked.changes))
     launch = Launch(str(file), str(out or Path("runs") / file.stem), asked.nodes, asked.gpus)
     target = write or Path(file.stem + cluster.suffix)
@@ -118,7 +120,7 @@ def _data(cluster: Cluster, launch: Launch, file: Path, started: list[Started], 
 
 
 def _page(cluster: Cluster, launch: Launch, file: Path, started: list[Started], notes: list[str], width: int) -> list[str]:
-    """What was checked, what each machine starts, and how to submit it."""
+    """What was checked, what the machines start, and how to submit it."""
     calls = ", ".join((*cluster.stand_ins, "torchrun"))
     first, *others = started
     also = f" (and {others[0].node}{f' to {others[-1].node}' if others[1:] else ''} the same)" if others else ""

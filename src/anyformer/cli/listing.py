@@ -47,7 +47,7 @@ PLACES: dict[str, Callable[[Listed], str]] = {
         f"{entry.columns.attention}+{'+'.join(word.split()[0] for word in _words(entry.columns.window))}"
     ),
 }
-"""Where each filter looks: words with a plus between them, but for the text."""
+"""Where the filters look: words with a plus between them, but for the text."""
 _filter = partial(typer.Option, rich_help_panel="Filters", metavar="WORD")
 
 
@@ -97,10 +97,10 @@ class Output:
         bool,
         output_option(
             "--sources",
-            help="Print a sentence on each architecture, the source of its figures, and what stands in for unpublished ones.",
+            help="Print a sentence per architecture, the source of its figures, and the stand-ins for unpublished ones.",
         ),
     ] = False
-    names: Annotated[bool, output_option("--names", help="Print names only, one on each line.")] = False
+    names: Annotated[bool, output_option("--names", help="Print names only, one per line.")] = False
     hardware: Annotated[
         bool, output_option("--hardware", help="List the accelerators that costs can be priced on, with all of their peaks.")
     ] = False
@@ -110,18 +110,18 @@ class Output:
 @grouped
 def run(
     contains: Annotated[
-        str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
+        str, typer.Argument(help="Show only those with this in name, organisation, summary or source.", metavar="TEXT")
     ] = "",
     *,
     filters: Filters,
     output: Output,
 ) -> None:
-    """List the architectures of the catalogue: what they are made of, and how many parameters they have.
+    """List the architectures of the catalogue with their mechanisms and numbers of parameters.
 
     Column active: the parameters that one token uses, empty if it uses all. Column experts, as in 8/128: a token uses 8 of the
     128 experts of a layer. Column window: how many positions back layers see, as in local 4096.
 
-    A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line for each architecture.
+    A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line per architecture.
     """
     wanted = {
         "text": contains, "shape": filters.shape, "norm": filters.norm, "position": filters.position,
@@ -145,7 +145,7 @@ def run(
 
 
 def filtered(wanted: dict[str, str], *, since: int | None = None, moe: bool = False) -> list[Listed]:
-    """The entries that have each wanted word in its place, upper or lower case. Raises `UserError` where there are none."""
+    """The entries that have all wanted words in their places, upper or lower case. Raises `UserError` where there are none."""
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 

@@ -66,7 +66,7 @@ class BudgetOptions:
     ] = None
     like: Annotated[
         str | None,
-        budget_option(help="Take the budget from this architecture; --by says of which quantity.", metavar="NAME|PATH"),
+        budget_option(help="Take the budget from this architecture, in the quantity of --by.", metavar="NAME|PATH"),
     ] = None
     by: Annotated[
         str,
@@ -78,7 +78,7 @@ class BudgetOptions:
     compute_optimal: Annotated[
         int | None,
         budget_option(
-            help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens for each "
+            help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens per "
             "active parameter (Hoffmann et al. 2022).",
             parser=metric,
         ),
@@ -86,7 +86,7 @@ class BudgetOptions:
     length: Annotated[
         int,
         budget_option(
-            help="Tokens of each sequence that FLOPs and decoding are counted for, as in 8k.", parser=tokens, metavar="TOKENS"
+            help="Tokens of the sequence that FLOPs and decoding are counted for, as in 8k.", parser=tokens, metavar="TOKENS"
         ),
     ] = 2048
 
@@ -193,7 +193,7 @@ def data(start: Architecture, budget: Budget, matched: Match, optimal: Sequence[
 
 
 def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
-    """The words between commas, each of which must be known."""
+    """The words between commas, which must all be known."""
     from anyformer.describe import UserError, did_you_mean
 
     words = [word.strip() for word in text.split(",")]

@@ -1,4 +1,4 @@
-"""Options of commands in groups, each of which is one value; and --plugin, which every command has."""
+"""Options of commands in groups, whose values are dataclasses; and --plugin, which every command has."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Plugins = Annotated[
 
 
 def grouped(run: Callable[..., T]) -> Callable[..., T]:
-    """A command in which a parameter whose class is a dataclass has, in its place, an option for each of its fields.
+    """A command in which a parameter whose class is a dataclass is replaced by one option per field.
 
     Fields are annotated and have defaults as parameters do; the command gets the value that they make.
     """

@@ -31,7 +31,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class PageTable:
-    """A line for each of `rows` below `heads`, in as many columns as fit; `numbers`: heads of those aligned to the right."""
+    """A line per row of `rows` below `heads`, in as many columns as fit; `numbers`: heads of those aligned to the right."""
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]

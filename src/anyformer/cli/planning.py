@@ -62,7 +62,7 @@ class Question:
         bool,
         question_option(
             "--finetune",
-            help="Say instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
+            help="Print instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
         ),
     ] = False
 
@@ -139,7 +139,7 @@ def run(
     length: Annotated[
         int | None,
         workload_option(
-            help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default that "
+            help="Tokens of a sequence, as in 8k for 8,192; when serving, tokens in a user's cache. By default that "
             "of a run that is planned, else 8k, 2k to fine-tune, or fewer where a position table is shorter.",
             parser=tokens,
             metavar="TOKENS",
@@ -152,7 +152,7 @@ def run(
     tuning: TuningOptions,
     json: Json = False,
 ) -> Answer:
-    """Say whether a training run fits on many accelerators, which layout is the fastest, and how fast it is.
+    """Find the fastest layout of a training run on many accelerators, or why none fits.
 
     --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding and
     recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training with
@@ -160,7 +160,7 @@ def run(
     if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
-    saves, what the time is lost to, and the wall time of the whole run, by formula and by simulated runs.
+    saves, the other uses of the time, and the wall time of the whole run, by formula and by simulated runs.
     """
     made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 

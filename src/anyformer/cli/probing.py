@@ -51,9 +51,7 @@ class QuestionOptions:
             metavar="COUNTS",
         ),
     ] = None
-    sequences: Annotated[int, typer.Option(help="Ask this many held-out sequences of each length.", min=1, metavar="COUNT")] = (
-        256
-    )
+    sequences: Annotated[int, typer.Option(help="Ask this many held-out sequences per length.", min=1, metavar="COUNT")] = 256
 
 
 @dataclass(frozen=True)
@@ -64,13 +62,13 @@ class Looks:
         bool,
         picture_option(
             "--attention",
-            help="Tell the induction score of each head; with --out draw the attention maps of one sequence.",
+            help="Print the induction score of every head; with --out draw the attention maps of one sequence.",
             metavar=None,
         ),
     ] = False
     lens: Annotated[
         bool,
-        picture_option("--lens", help="Tell what the head would say after each layer; with --out draw it.", metavar=None),
+        picture_option("--lens", help="Print the head's predictions after every layer; with --out draw them.", metavar=None),
     ] = False
     out: Annotated[
         Path | None, output_option(help="Write pictures and probe.json into this directory.", metavar="DIRECTORY")
@@ -85,10 +83,10 @@ def run(
     looks: Looks,
     as_json: Json = False,
 ) -> None:
-    """Ask a trained model generated tasks: what it reaches by length, by position and by distance, beside the chance.
+    """Test a trained model on generated tasks: accuracy by length, by position and by distance, beside chance.
 
     The sequences are held out by construction: the run has read none of them, whatever its seed. Lengths beyond the trained
-    one tell whether what was learnt holds there. A task that the model was not trained on has any tokens of its
+    one test whether the learnt rule holds there. A task that the model was not trained on has any tokens of its
     vocabulary as symbols.
     """
     from anyformer.evaluation import open_subject
@@ -154,7 +152,7 @@ def task_in(text: str) -> Task:
 
 
 def lengths_of(text: str) -> tuple[int, ...]:
-    """`64,128` as numbers, ascending, each once."""
+    """`64,128` as numbers, ascending, without repetition."""
     from anyformer.describe import UserError
 
     try:
@@ -243,7 +241,7 @@ def _lens(subject: Subject, asked: ProbeQuestion, out: Path | None, report: dict
 
     found: Lens = looked(subject.model, objective_of(subject.model.architecture), _one(subject, asked, 32))
     report["lens"] = {"accuracy": list(found.accuracy)}
-    lines += ["", "logit lens: accuracy after each layer"]
+    lines += ["", "logit lens: accuracy after every layer"]
     lines += aligned(
         [("layer", "accuracy"), *((str(number), f"{each:.4f}") for number, each in enumerate(found.accuracy))], (True, True)
     )

@@ -52,7 +52,7 @@ class ProcessOptions:
 
 
 def refuse_clock(max_time: float | None) -> None:
-    """Refuse an end that each of several processes would find at another token."""
+    """Refuse an end that several processes would find at different tokens."""
     if max_time is not None and started() > 1:
         raise UserError(
             "--max-time ends texts by a clock, and every process has its own: set --max-tokens, or start one process"

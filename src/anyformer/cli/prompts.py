@@ -29,7 +29,7 @@ class PromptOptions:
     file: Annotated[
         Path | None,
         typer.Option(
-            help="Read prompts from this file, one a line; of a .jsonl file, each line is a string, or has one as prompt.",
+            help="Read prompts from this file, one per line; a line of a .jsonl file is a string, or has one as prompt.",
             metavar="FILE",
         ),
     ] = None
@@ -63,10 +63,10 @@ def _numbers(text: str) -> list[int]:
 
 
 def prompts_of(path: Path) -> list[str]:
-    """The prompts of a file, one a line without blank ones; of a .jsonl file, each line a string or an object with `prompt`."""
+    """The prompts of a file, one per line but blank ones; a line of a .jsonl file is a string or an object with `prompt`."""
     lines = [(number, line) for number, line in enumerate(read_text(path, UserError).splitlines(), start=1) if line.strip()]
     if not lines:
-        raise UserError(f"{path} has no prompts: write one on each line")
+        raise UserError(f"{path} has no prompts: write one per line")
     return [_prompt(path, *each) for each in lines] if path.suffix == ".jsonl" else [line for _, line in lines]
 
 

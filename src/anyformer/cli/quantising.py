@@ -26,7 +26,7 @@ anyformer quantise checkpoint --format int4 --calibrate some.txt --data held_out
 """
 NAMES = "fp8|fp8-row|int8|int4|int4-64|int4-32|nf4|bf16"
 MEANING = (
-    "Store the matrices of layers so: fp8 has one scale for a matrix, fp8-row and int8 one for each output; int4 one and "
+    "Store the matrices of layers so: fp8 has one scale per matrix, fp8-row and int8 one per output; int4 one and "
     "a zero point for 128 inputs, int4-64 and int4-32 for fewer; nf4 is QLoRA's. Tables, heads, norms and routers "
     "stay bf16."
 )
@@ -39,7 +39,7 @@ def run(
     calibrate: Annotated[
         str | None,
         typer.Option(
-            help="Text like what the model will read: the numbers of each linear map are chosen so that its outputs on it "
+            help="Text like the model's later input: the numbers of a linear map are chosen so that its outputs on it "
             "change least (GPTQ). By default every number is rounded to the nearest.",
             metavar="PATH",
         ),
@@ -47,10 +47,10 @@ def run(
     data: HeldOutText = None,
     json: Json = False,
 ) -> None:
-    """Store a trained model's matrices in 8 or 4 bits, and say what it saves and costs.
+    """Store a trained model's matrices in 8 or 4 bits, and print the savings and the loss.
 
     `anyformer generate`, `eval`, `show` and `export` read the result. `generate` multiplies few rows by a matrix in int8 or
-    int4 as it is stored, on a CPU; all else restores a matrix for each product, so that memory becomes less, not time.
+    int4 as it is stored, on a CPU; all else restores a matrix for every product, which saves memory and no time.
     """
     from anyformer import checkpoint, transforming
     from anyformer.files import check_directory, disk_errors

@@ -47,7 +47,7 @@ class RegionsAnswer:
 
 
 def page(found: RegionsAnswer) -> Iterator[Item]:
-    """Where the accelerators stand, the ways to train, what is published of their loss, what each figure is counted with."""
+    """Where the accelerators stand, the ways to train, what is published of their loss, and the assumptions of the figures."""
     yield PageLine("")
     yield from map(Paragraph, _stands(found))
     if not found.runs:
@@ -102,7 +102,7 @@ def _stands(found: RegionsAnswer) -> Iterator[str]:
         units[0] += " (assumed: give yours with --between-regions)"
     left = found.given - planned.ranks
     rest = f"; {left:,} of {found.given:,} are left over and stand by" if left else ""
-    inside = f"{_bits(planned.machine.hardware.network)} of each accelerator between nodes of a pod"
+    inside = f"{_bits(planned.machine.hardware.network)} per accelerator between nodes of a pod"
     yield f"Network: {'; '.join([*units, inside])}{rest}."
 
 
@@ -129,7 +129,7 @@ def _saves(runs: Sequence[CoupledRun]) -> str:
     for run in runs:
         if run.coupling.replicas == runs[0].coupling.replicas or run is runs[1]:
             saves, traffic, count = run.job.saves, run.traffic, run.coupling.replicas
-            who = "a checkpoint" if count == 1 else f"with outer steps {count} of them, one for each replica"
+            who = "a checkpoint" if count == 1 else f"with outer steps {count} of them, one per replica"
             words.append(
                 f"{who} of {traffic.whole / 1e12:.3g} TB every {lasting(traffic.interval)}, written in {lasting(saves.write)}: "
                 f"{traffic.share:.1%} of the bandwidth of the storage, {count * traffic.daily / 1e15:.3g} PB a day"
@@ -140,7 +140,7 @@ def _saves(runs: Sequence[CoupledRun]) -> str:
 def _failing(run: CoupledRun) -> str:
     told = run.job.failures
     return (
-        f"Failures: at {told.mtbf / 3600:,.6g} hours for each accelerator one per {lasting(run.job.mtbf)} of all of them, "
+        f"Failures: at {told.mtbf / 3600:,.6g} hours per accelerator, one per {lasting(run.job.mtbf)} of all of them, "
         f"noticed after {lasting(told.detect)}, started again in {lasting(told.restart)}. With outer steps a failure stops one "
         "replica, and the others are counted as if they went on: their goodput is an upper bound, and that of the first row "
         "what is left where all wait."
@@ -149,7 +149,8 @@ def _failing(run: CoupledRun) -> str:
 
 def _taken(found: RegionsAnswer) -> str:
     bill = found.runs[0].bill
-    power = "no energy: its power is not known, give --power" if bill.power is None else f"{bill.power:,g} W each all the time"
+    known = bill.power is not None
+    power = f"{bill.power:,g} W per accelerator all the time" if known else "no energy: its power is not known, give --power"
     rate = " (assumed: give yours with --rate)" if found.assumed_rate else ""
     return (
         f"Days, energy and price are of {found.tokens / 1e12:,.6g} trillion tokens: {power}, PUE {bill.pue:g}, hosts and "

@@ -61,7 +61,7 @@ def _facts(status: RunStatus) -> Iterator[tuple[str, str]]:
         "speed",
         _joined(
             _number("{:,.0f} tokens/s", status.tokens_per_second),
-            _number("{:,.0f} each device", usage.get("tokens_per_second_per_device")),
+            _number("{:,.0f} per device", usage.get("tokens_per_second_per_device")),
             _number("MFU {:.1%}", usage.get("mfu")),
             _number("HFU {:.1%}", usage.get("hfu")),
         ),

@@ -38,7 +38,7 @@ class RunStatus:
     """Lines of updates, in order."""
     evaluations: Rows
     happened: Mapping[str, int]
-    """How many lines there are of each other kind: `skipped`, `spike`, `rewound`, `shortened`."""
+    """How many lines there are of the other kinds: `skipped`, `spike`, `rewound`, `shortened`."""
 
     @property
     def ended(self) -> bool:

@@ -37,7 +37,7 @@ class ScaleOptions:
     between_pods: Annotated[
         float | None,
         _option(
-            help="GB/s of each accelerator between pods, in one direction. By default a seventh of its network, as Llama 3's.",
+            help="GB/s per accelerator between pods, in one direction. By default a seventh of its network, as Llama 3's.",
             metavar="GB",
         ),
     ] = None
@@ -51,7 +51,7 @@ class ScaleOptions:
     inner_steps: Annotated[
         int | None,
         _option(
-            help="Inner steps between outer steps of DiLoCo. By default those of the papers, 500 and in Streaming DiLoCo 100.",
+            help="Inner steps between outer steps of DiLoCo. By default as in the papers: 500, in Streaming DiLoCo 100.",
             min=1,
             metavar="COUNT",
         ),

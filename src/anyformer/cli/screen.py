@@ -17,7 +17,7 @@ def columns() -> int:
 
 
 def show(items: Iterable[Item]) -> None:
-    """Print the items of a page, each as soon as it is there."""
+    """Print the items of a page as soon as they are there."""
     width = columns()
     for line in lines(items, width):
         typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)

@@ -80,9 +80,9 @@ def basis(service: Service) -> str:
     """The assumptions behind the figures, and what they leave out."""
     shares = service.hardware.efficiency
     return (
-        f"Every user has all {service.length:,} tokens in the cache, and each step gives every user a token. Assumed: "
+        f"Every user has all {service.length:,} tokens in the cache, and a step gives every user a token. Assumed: "
         f"{shares.matrix:.0%} of the peak in products, {shares.attention:.0%} in attention, {shares.memory:.0%} of "
-        f"the memory's bandwidth, {shares.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: "
+        f"the memory's bandwidth, {shares.network:.0%} of the links'; at least 5 us per exchange between ranks. Left out: "
         "idle accelerators, scheduling, shared prompts, speculative decoding. Experts are assumed to be chosen evenly."
     )
 

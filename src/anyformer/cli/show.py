@@ -55,7 +55,7 @@ def run(
     masks: Annotated[
         Path | None,
         picture_option(
-            help="Draw each kind of attention mask, with the layers that use it. By default at a length that shows its shape."
+            help="Draw every kind of attention mask, with the layers that use it. By default at a length that shows its shape."
         ),
     ] = None,
     diagram: Annotated[Path | None, diagram_option(help="Draw its blocks, layers and streams; .tex is TikZ for LaTeX.")] = None,
@@ -63,7 +63,7 @@ def run(
     length: Length = None,
     batch: Batch = 1,
 ) -> Answer:
-    """Show what an architecture is made of and what it costs, or the settings of a run.
+    """Show the parts and costs of an architecture, or the settings of a run.
 
     Parts are shown with the values that differ from their defaults; --toml and --json print every value.
     """

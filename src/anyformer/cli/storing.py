@@ -21,7 +21,7 @@ def stored_form(name: str) -> StoredForm | None:
 
 
 def section(form: StoredForm) -> Section:
-    """The form as a section of a page: each way with its tensors, its bytes, and its bytes once loaded."""
+    """The form as a section of a page: every way with its tensors, its bytes, and its bytes once loaded."""
     from anyformer.costs.figures import count, size
     from anyformer.costs.rows import FigureRow, Section
 

@@ -1,4 +1,4 @@
-"""The page of `anyformer show`: an architecture on one screen, each value printed once."""
+"""The page of `anyformer show`: an architecture on one screen, every value printed once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def trained_with(architecture: Architecture) -> Item:
 
 
 def described(architecture: Architecture) -> Iterator[Item]:
-    """The stacks as a tree: the first variant of a block whole, then how each other variant differs."""
+    """The stacks as a tree: the first variant of a block whole, then how the other variants differ."""
     architecture = architecture.resolved()
     yield _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}")
     yield _row(0, "input", _words(architecture.embedding))
@@ -145,7 +145,7 @@ def _changed_fields(value: Value, *skipped: str) -> dict[str, object]:
 
 
 def _variants(blocks: Mapping[str, Block], norm: Norm | None) -> Iterator[Item]:
-    """The first variant whole, and each other one by its differences from the most similar one before it."""
+    """The first variant whole, and the others by their differences from the most similar one before it."""
     (first, block), *others = blocks.items()
     yield from [PageLine(f"  {first}")] * bool(others)
     for step in block.steps:
@@ -172,7 +172,7 @@ def _only_norm(stack: Stack) -> Norm | None:
 
 
 def _step(step: Step, norm: Norm | None, depth: int) -> Iterator[Item]:
-    """A row for each branch; those after the first are added to the same input."""
+    """A row per branch; those after the first are added to the same input."""
     for number, (name, branch) in enumerate(step.branches.items()):
         label = f"{'+ ' if number else ''}{name.replace('_', ' ')}"
         yield _row(depth, label, _branch(name, branch, norm))

@@ -1,4 +1,4 @@
-"""A chart of characters: losses over updates, in columns that each stand for as many updates."""
+"""A chart of characters: losses over updates, in columns of equally many updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Points = Sequence[tuple[int, float]]
 
 
 def chart(curves: Sequence[tuple[str, Points]], width: int, last: int) -> list[str]:
-    """Lines of `width` columns with the means of each curve's points (x, y), x from 0 to `last`, marked by its character; later
+    """Lines of `width` columns with the means of the curves' points (x, y), x from 0 to `last`, marked by its character; later
     curves stand before earlier ones."""
     labels = max(width // 8, 7)
     columns = width - labels - 2
@@ -30,7 +30,7 @@ def chart(curves: Sequence[tuple[str, Points]], width: int, last: int) -> list[s
 
 
 def _means(points: Points, columns: int, last: int) -> dict[int, float]:
-    """The mean of the points of each column that has some."""
+    """The mean of the points per column that has some."""
     found: dict[int, list[float]] = {}
     for x, y in points:
         if y == y and abs(y) != float("inf"):

@@ -45,7 +45,7 @@ def told(
 ) -> None:
     """Print how texts go on: one as it comes, several one after the other; `line` on standard error before them.
 
-    `chats`: those that the prompts end. `json`: each answer as an object on a line.
+    `chats`: those that the prompts end. `json`: one object per answer and line.
     """
     from anyformer.cli.bars import bar
     from anyformer.generation import generated, stream

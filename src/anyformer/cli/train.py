@@ -42,7 +42,7 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
     The directory of the run holds run.toml with every setting, metrics.jsonl, checkpoints, and at the end loss.png and
-    summary.json: speed, memory and FLOPs, each as predicted and as measured.
+    summary.json: speed, memory and FLOPs, predicted and measured.
 
     The command exits with 0 when the run is finished, with 2 if it was refused before any work, with 1 if it failed on the way
     (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.

@@ -33,7 +33,7 @@ class RunOptions:
         typer.Option(
             "--set",
             help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
-            "Repeat it for more changes. With --resume only these may change: steps (in all), minutes (so many more), "
+            "May be repeated. With --resume only these may change: steps (in all), minutes (so many more), "
             "evaluation.*, checkpoints.*, loggers, plan.profile and sample. The learning rate then follows a schedule over the "
             "new total.",
             metavar="PATH=VALUE",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 GPUS = 8
 BATCH_TOKENS = 2**22
 PER_ACCELERATOR = 1024
-"""Tokens of a step for each accelerator in pods, about: Llama 3 has 16 M on 16,384 (arXiv 2407.21783, table 4)."""
+"""Tokens of a step per accelerator in pods, about: Llama 3 has 16 M on 16,384 (arXiv 2407.21783, table 4)."""
 
 
 def answered(
@@ -81,7 +81,7 @@ def answered(
 
 def usual_batch(ranks: int, length: int, *, in_pods: bool) -> int:
     """Tokens of a step: about 4 M in a power of two of sequences, which divides among accelerators whatever their length; in
-    pods as many sequences for each accelerator, or each 2, 4, 8 ... of them, as make about `PER_ACCELERATOR` tokens."""
+    pods as many sequences per accelerator, or per 2, 4, 8 ... of them, as make about `PER_ACCELERATOR` tokens."""
     if not in_pods:
         return int(length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1))
     sequences = ranks * 2.0 ** round(math.log2(PER_ACCELERATOR / length))

@@ -54,7 +54,7 @@ class ChangeOptions:
     layers: Annotated[
         str | None,
         change_option(
-            help="The old layer that each new one comes from, as in 0-3,2-5: of a layer named twice the second is an added "
+            help="The old layers that the new ones come from, as in 0-3,2-5: of a layer named twice the second is an added "
             "one. By default they are spread evenly; without another order, the order follows from them.",
             metavar="NUMBERS",
         ),
@@ -62,7 +62,7 @@ class ChangeOptions:
     grow: Annotated[
         Literal["silent", "copied"],
         change_option(
-            help="Added layers are copies that write nothing at first, so that the model computes what it did, or plain "
+            help="Added layers are copies that write nothing at first, and the model computes the same as before, or plain "
             "copies.",
             metavar="silent|copied",
         ),
@@ -77,7 +77,7 @@ class ChangeOptions:
     noise: Annotated[
         float,
         change_option(
-            help="Add so many standard deviations of noise to new rows of the vocabulary.", min=0.0, metavar="NUMBER"
+            help="Add noise of this many standard deviations to new rows of the vocabulary.", min=0.0, metavar="NUMBER"
         ),
     ] = 0.0
     seed: Annotated[int, change_option(help="Seed of new weights and of noise.", min=0, metavar="NUMBER")] = 0
@@ -117,7 +117,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make the checkpoint of a changed architecture from the weights that are there, and say what became of each of them.
+    """Make the checkpoint of a changed architecture from the weights that are there, and print what became of all of them.
 
     Heads of keys and values are averaged in groups, or copied; or factored into a latent. A dense network becomes the copies of
     a mixture of experts. Layers are added or left out, the vocabulary and tables of positions resized, feed-forward networks
@@ -223,7 +223,7 @@ def page(out: Path, parameters: int, report: TransformReport, recovery: str, wid
 
 
 def entries(lines: list[WeightFates], width: int) -> Iterator[str]:
-    """A line for each way in which weights were made; those of one way together."""
+    """A line per way in which weights were made; those of one way together."""
     ways: dict[tuple[str, float | None], list[str]] = {}
     for line in lines:
         ways.setdefault((line.how, line.error), []).append(f"{line.weight}{f' [{line.layers}]' if line.layers else ''}")

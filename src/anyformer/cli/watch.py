@@ -28,15 +28,13 @@ anyformer watch runs/2026-01-01-120000 --once
 def run(
     directories: Annotated[list[Path], typer.Argument(help="The directory of a run; or of several.", metavar="RUN")],
     once: Annotated[bool, typer.Option("--once", help="Print how the runs stand now, and end.")] = False,
-    every: Annotated[
-        float, typer.Option(help="Look again after so many seconds.", metavar="SECONDS", min=0.1, show_default=True)
-    ] = 2.0,
+    every: Annotated[float, typer.Option(help="Seconds between looks.", metavar="SECONDS", min=0.1, show_default=True)] = 2.0,
     json: Json = False,
 ) -> None:
-    """Watch a run that goes on, or look at one that has ended, from its directory alone.
+    """Watch a run, or look at one that has ended, from its directory alone.
 
     Losses, speed, shares of the peak (MFU and HFU), memory, where the time goes, which process is slow, the last checkpoint,
-    how long the updates take that are left, and why the run ended. The page ends when all runs have ended, and by Ctrl-C, which
+    the time of the remaining updates, and why the run ended. The page ends when all runs have ended, and by Ctrl-C, which
     leaves the runs alone. In a pipe or a file it is printed once.
     """
     from anyformer.cli.run_status import RunFiles

@@ -29,7 +29,7 @@ class Activations:
 
     @cached_property
     def by_name(self) -> dict[str, int]:
-        """Bytes of each operation of each part, without copies of weights."""
+        """Bytes per operation of each part, without copies of weights."""
         sizes: dict[str, int] = {}
         for tensor in self.tensors:
             if not tensor.copies:

@@ -53,4 +53,4 @@ PRICES: Mapping[str, Callable[[Architecture, int], int]] = {
     "training_flops": _training_flops,
     "decode_bytes": _decode_bytes,
 }
-"""The cost of an architecture for each target of a budget."""
+"""The cost of an architecture per target of a budget."""

@@ -20,15 +20,15 @@ LONGEST = 6
 """Number of operations whose time is shown."""
 ELEMENTWISE: Mapping[str, str] = {
     "norms": "RMSNorm 4 n + 2 of n features, LayerNorm 7 n + 2, less what it leaves out",
-    "rotary": f"{ROTATED} of each rotated feature of queries and keys",
-    "softmax": f"{SCORE} of each score",
-    "activations": f"{ACTIVATED} of each feature, {GATED} where a gate multiplies, and {THRESHOLDED} where a threshold acts",
-    "residual": "1 of each feature that a branch adds",
+    "rotary": f"{ROTATED} per rotated feature of queries and keys",
+    "softmax": f"{SCORE} per score",
+    "activations": f"{ACTIVATED} per feature, {GATED} where a gate multiplies, and {THRESHOLDED} where a threshold acts",
+    "residual": "1 per feature that a branch adds",
 }
 
 
 def derived(sheet: CostSheet, modes: Sequence[Mode], only: Container[str] | None = None) -> Iterator[Section]:
-    """A section for each kind of cost in these modes; `only`: of these components."""
+    """A section per kind of cost in these modes; `only`: of these components."""
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     if only is None:
         work = next(iter(sheets.values())).elementwise.items()
@@ -108,7 +108,7 @@ def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
             rows.append(_row(f"{shown(memory.name)}, grows {memory.grows}: {B} x {per}", size(memory.bytes)))
             total += memory.bytes
     if only is None:
-        rows.append(_row(f"the position of each token: 8 x {B} x {T:,}", size(state.positions)))
+        rows.append(_row(f"the positions of tokens: 8 x {B} x {T:,}", size(state.positions)))
         total += state.positions
     return Section(f"Decode state after {T:,} tokens, in {sheet.unit}", ("",), (*rows, _row("together", size(total))))
 

@@ -47,7 +47,7 @@ def match(
 ) -> Match:
     """The architecture at the sizes that meet the budget within `tolerance`, or `UnmatchedError` with the nearest.
 
-    `move`: the sizes that may move, the finest last: it is solved for at each value of the others, which are tried from the
+    `move`: the sizes that may move, the finest last: it is solved for at every value of the others, which are tried from the
     nearest to a uniform scaling (for two targets, the last two are solved for together). Widths are multiples of `multiple`
     (64 or 128 suit large matrix products). Heads, experts, groups and patterns of layers keep their numbers and divide as
     before; see `lattice` and `resized`.

@@ -20,7 +20,7 @@ class Member:
     weights that it computes with, of which copies in another type are made; `saved`: of the tensors that the layers of a
     micro-batch save; `layer`: of its own, those of one layer; `logits`, `of_logits`: of what the loss saves, and of the
     gradient of logits; `flight`: micro-batches on their way through a pipeline; `twice`: bytes of gradients at the update
-    beyond one for each weight.
+    beyond one per weight.
     """
 
     kept: float = 1.0

@@ -1,4 +1,4 @@
-"""Bytes that training keeps for each parameter between steps; `peak.py` adds all else that a step holds."""
+"""Bytes that training keeps per parameter between steps; `peak.py` adds all else that a step holds."""
 
 from __future__ import annotations
 

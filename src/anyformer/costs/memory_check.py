@@ -23,7 +23,7 @@ from anyformer.tuning import AdamW, AdamW8bit
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
 TOKEN_BYTES = 8 * 6
-"""Bytes of each position of a whole batch before the model: tokens, targets, places, positions and copies of them."""
+"""Bytes per position of a whole batch before the model: tokens, targets, places, positions and copies of them."""
 
 
 class NotEnoughMemoryError(UserError):

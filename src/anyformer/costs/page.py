@@ -211,7 +211,7 @@ def _state(state: DecodeState, precision: str) -> Section:
 
 
 def _reading(sheet: CostSheet) -> Section:
-    """Bytes that a decoding step reads, and for each kind of mixture how many experts it reads."""
+    """Bytes that a decoding step reads, and per kind of mixture how many experts it reads."""
     reading = sheet.reading
     rows = [FigureRow("bytes", (size(reading.weights), size(reading.state), size(reading.total)))]
     for experts, expected in expected_experts(sheet.architecture, sheet.batch):
@@ -220,7 +220,7 @@ def _reading(sheet: CostSheet) -> Section:
 
 
 def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
-    """Time and use of the hardware, a column for each mode."""
+    """Time and use of the hardware, a column per mode."""
     times = [timed(sheet) for sheet in sheets.values()]
     rows = (
         FigureRow("time", tuple(seconds(time.seconds) for time in times)),

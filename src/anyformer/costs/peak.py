@@ -26,14 +26,14 @@ from anyformer.tuning import Optimiser
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
 GRADIENTS_PER_SAVED = 1.5
-"""Bytes of gradients that live in the backward pass of one operation, for each byte that it saved: a product x y saves two
+"""Bytes of gradients that live in the backward pass of one operation, per byte that it saved: a product x y saves two
 tensors, receives one gradient and gives two; a fused attention kernel saves four, receives one and gives three."""
 OTHERS_PER_SAVED: Mapping[str, float] = MappingProxyType({"pow": 4.0, "softmax": 2.0, "selective_scan": 8.0})
 """Such bytes of other operations. The gradient 2 x dy of a square, which saves one tensor, is made in three steps, beside the
 one of the product that follows; a softmax receives one gradient and gives one. A selective scan receives one and gives two as
 wide as what it saved first, and holds the states of a chunk, at most as wide, five times."""
 BLOCK_BYTES = 22.0
-"""Such bytes of attention by blocks, for each element of q, k and v that it saves, whatever their type: gradients, and
+"""Such bytes of attention by blocks, per element of q, k and v that it saves, whatever their type: gradients, and
 scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
 TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1, "fp16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing

@@ -9,7 +9,7 @@ from anyformer.costs.figures import Figure
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Figures of one thing, one for each column of its section, or fewer.
+    """Figures of one thing, one per column of its section, or fewer.
 
     `detail`: left out where several architectures stand side by side; `strong`: it stands out.
     """
@@ -22,7 +22,7 @@ class FigureRow:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows under a title, with a name for each column, which may be empty. `detail`: as of a row."""
+    """Rows under a title, with a name per column, which may be empty. `detail`: as of a row."""
 
     title: str
     columns: tuple[str, ...]
@@ -30,7 +30,7 @@ class Section:
     detail: bool = False
 
     def widths(self, least: int = 0) -> list[int]:
-        """Characters that each column takes, at `least` so many."""
+        """Characters that a column takes, at `least` so many."""
         cells = [[str(figure) for figure in row.figures] for row in self.rows]
         return [max([least, len(head), *(len(row[i]) for row in cells if i < len(row))]) for i, head in enumerate(self.columns)]
 

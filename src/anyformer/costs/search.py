@@ -112,7 +112,7 @@ class Search:
 
 
 def candidates(search: Search, ranges: dict[Knob, range]) -> Iterator[Sizes]:
-    """Sizes to try: one or two, as many as there are targets, are solved for at each value of the others.
+    """Sizes to try: one or two, as many as there are targets, are solved for at every value of the others.
 
     Those values are tried from the nearest to the sizes that meet the first target when all are scaled alike.
     """

@@ -57,7 +57,7 @@ class CostSheet:
 
     @cached_property
     def _by_mode(self) -> Mapping[Mode, CostSheet]:
-        """One sheet for each mode, so that its figures are computed once."""
+        """One sheet per mode, so that its figures are computed once."""
         return {mode: self if mode == self.mode else replace(self, mode=mode) for mode in MODES}
 
     @property
@@ -190,7 +190,7 @@ class CostSheet:
 
     @cached_property
     def reading(self) -> BytesRead:
-        """Bytes that decoding one token for each row reads, weights in the plan's precision."""
+        """Bytes that decoding one token per row reads, weights in the plan's precision."""
         return read_per_step(
             self.architecture,
             FORMATS[self._stored],
@@ -225,7 +225,7 @@ class CostSheet:
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """A remark for each size that is far from a rule of thumb."""
+        """A remark per size that is far from a rule of thumb."""
         return remarks(self.architecture)
 
     def data(self) -> dict[str, Any]:

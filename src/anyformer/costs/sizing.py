@@ -106,7 +106,7 @@ class Remark:
 
 
 def remarks(architecture: Architecture) -> tuple[Remark, ...]:
-    """A remark for each size far from a rule of thumb: the architecture is unusual, not wrong."""
+    """A remark per size far from a rule of thumb: the architecture is unusual, not wrong."""
     return tuple(dict.fromkeys(remark for rule in RULES for remark in rule(architecture)))
 
 
@@ -172,4 +172,4 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _heads, _vocabulary)
-"""4, 8/3, 100, 1 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the tolerance is ours."""
+"""4, 8/3, 100, 1 and the two ranges of vocabulary are rules of the notes (docs/reference/notes.md); the tolerance is ours."""

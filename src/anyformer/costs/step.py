@@ -56,7 +56,7 @@ class PricedStep:
 
     @property
     def position_bytes(self) -> int:
-        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+        """Bytes per position of a batch beside those of tokens, targets and masks."""
         return 0 if self.signal is None else self.signal.position_bytes
 
     def peak(self, shape: Shape, plan: Plan, accumulation: int = 1) -> PeakMemory:

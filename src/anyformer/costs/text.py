@@ -46,14 +46,14 @@ def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int])
 
 
 def side_by_side(names: Sequence[str], pages: Sequence[Sequence[Section]]) -> tuple[Section, ...]:
-    """The rows of pages with a column for each page, the ratio of the largest figure to the least, and whose is the least."""
+    """The rows of pages with a column per page, the ratio of the largest figure to the least, and whose is the least."""
     titles = dict.fromkeys(section.title for sections in pages for section in sections if not section.detail)
     tables = [{section.title: _flat(section) for section in sections} for sections in pages]
     return tuple(_joined(title, names, [table.get(title, {}) for table in tables]) for title in titles)
 
 
 def _flat(section: Section) -> dict[str, Figure]:
-    """A row for each figure: `forward, dense`."""
+    """A row per figure: `forward, dense`."""
     return {
         f"{row.name}, {column}" if column else row.name: figure
         for row in section.rows
@@ -64,7 +64,7 @@ def _flat(section: Section) -> dict[str, Figure]:
 
 
 def _joined(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure]]) -> Section:
-    """A section with a column of figures for each name, and their ratio."""
+    """A section with a column of figures per name, and their ratio."""
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         figures = [column.get(name, NOTHING) for column in columns]

@@ -1,4 +1,4 @@
-"""Records on disk: a file of numbers for each column, written once and read through memory maps."""
+"""Records on disk: a file of numbers per column, written once and read through memory maps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Record = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class ColumnType:
-    """What a column holds: numbers of `dtype`, as many in each record as `shape` says, or any number where it is None."""
+    """What a column holds: numbers of `dtype`, as many in every record as `shape` says, or any number where it is None."""
 
     dtype: str
     shape: tuple[int, ...] | None = None
@@ -60,13 +60,13 @@ class Column:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """The number of numbers of each record."""
+        """The number of numbers per record."""
         return np.diff(self.starts)
 
 
 @dataclass(frozen=True, eq=False)
 class RecordTable:
-    """The records of one split; `bytes` of all texts in UTF-8; `names`: what the numbers of each column of classes stand
+    """The records of one split; `bytes` of all texts in UTF-8; `names`: what the numbers of a column of classes stand
     for."""
 
     name: str
@@ -134,7 +134,7 @@ class TableRun:
 
 
 class TableWriter:
-    """Writes the records of one split: `NAME-COLUMN.bin` for each column, and `NAME-COLUMN-starts.bin` where lengths differ."""
+    """Writes the records of one split: `NAME-COLUMN.bin` per column, and `NAME-COLUMN-starts.bin` where lengths differ."""
 
     def __init__(self, folder: Path, name: str, types: Mapping[str, ColumnType]) -> None:
         self._types = dict(types)
@@ -186,7 +186,7 @@ def open_table(name: str, entry: Mapping[str, Any], names: Mapping[str, tuple[st
 
 
 def padded(arrays: Sequence[ArrayLike], length: int, fill: int, dtype: DTypeLike = np.int64) -> NDArray[Any]:
-    """Rows of at most `length` numbers as one array (rows, length), `fill` after each row's end."""
+    """Rows of at most `length` numbers as one array (rows, length), `fill` after every row's end."""
     result = np.full((len(arrays), length), fill, dtype=dtype)
     for row, array in zip(result, arrays, strict=True):
         numbers = np.asarray(array)

@@ -157,7 +157,7 @@ class Corpus:
         return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"], names)
 
     def summary(self) -> str:
-        """A few lines for people: tokens, documents and bytes of each split, and skipped files."""
+        """A few lines for people: tokens, documents and bytes per split, and skipped files."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for name, part in self.components.items():
             for split in (part.train, part.validation):

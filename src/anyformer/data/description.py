@@ -120,7 +120,7 @@ class Text(Files):
     A text file is one document; so is a line of a `.jsonl` file and a row of a `.parquet` file. Files whose names end in
     `.gz`, `.bz2`, `.xz` or `.zst` are decompressed. Around every document stands what the tokenizer puts around a
     text (`<s>`), and behind it the end-of-text token where it puts nothing there, unless a single document is split by its
-    tail. Objectives that put it around each row, such as `masked`, read documents with the end alone.
+    tail. Objectives that put it around rows, such as `masked`, read documents with the end alone.
     """
 
     kind: Literal["text"] = "text"
@@ -130,7 +130,7 @@ class Text(Files):
     """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
     last characters of the text. None: `documents` if there are enough for at least one to be expected, else `tail`."""
     isolate: bool = False
-    """Keep attention, positions and targets inside each document of a window."""
+    """Keep attention, positions and targets inside the documents of a window."""
     sampling: Literal["epochs", "random"] = "epochs"
     """`epochs`: every window once per epoch, in a seeded order; `random`: windows at random places, with replacement."""
 

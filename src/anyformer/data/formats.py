@@ -1,4 +1,4 @@
-"""Files of records, read one record at a time: JSON lines, JSON, CSV, TSV, Parquet. One function for each suffix."""
+"""Files of records, read one record at a time: JSON lines, JSON, CSV, TSV, Parquet. One function per suffix."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Reader = Callable[[FilePlace, Advance, Bad], Iterator[RecordRow]]
 
 
 def comma_separated(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """A header, then a record in each row (RFC 4180: fields with commas, quotes or line ends stand in double quotes)."""
+    """A header, then a record per row (RFC 4180: fields with commas, quotes or line ends stand in double quotes)."""
     return _separated(path, advance, bad, delimiter=",", strict=True)
 
 
 def tab_separated(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """A header, then a record in each line, fields between tabs; quotes are ordinary characters (IANA)."""
+    """A header, then a record per line, fields between tabs; quotes are ordinary characters (IANA)."""
     return _separated(path, advance, bad, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
@@ -82,5 +82,5 @@ def _separated(path: FilePlace, advance: Advance, bad: Bad, **dialect: Any) -> I
 
 def _header(where: str, names: list[str]) -> list[str]:
     if not all(names) or len(set(names)) < len(names):
-        raise DataError(f"{where}: the header {names} has an empty or repeated name; name every field, each once")
+        raise DataError(f"{where}: the header {names} has an empty or repeated name; give every field a name of its own")
     return names

@@ -22,7 +22,7 @@ Image = NDArray[np.uint8]
 
 
 def image_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """One record for each file, its class the name of its directory: `folder/CLASS/file.png`."""
+    """One record per file, its class the name of its directory: `folder/CLASS/file.png`."""
     if isinstance(path, StoredFile):
         raise DataError(f"{path}: images are read from the disk of this machine; copy them to it, and name the copy")
     advance(size_of(path))

@@ -1,4 +1,4 @@
-"""Records as JSON: an object in each line, or one list of objects; one record in memory at a time."""
+"""Records as JSON: an object per line, or one list of objects; one record in memory at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.text.errors import DataError
 
 _EVERY_LINE = "every line has to be one JSON object, in UTF-8"
-_ONE_LIST = "a .json file holds one list of objects, in UTF-8; one object in each line is a .jsonl file"
+_ONE_LIST = "a .json file holds one list of objects, in UTF-8; a .jsonl file holds one object per line"
 _BLOCK = 256 * 1024
 _CUT = 10
 """Characters before the end of a window within which an error may come of where it was cut: those of `-Infinity`, and one."""

@@ -24,7 +24,7 @@ class PackedRows:
 
     @classmethod
     def single(cls, records: Sequence[int] | Ints) -> Self:
-        """A row for each record."""
+        """A row per record."""
         return cls(np.asarray(records, dtype=np.int64), np.arange(len(records) + 1, dtype=np.int64))
 
     @classmethod

@@ -22,7 +22,7 @@ ROOM = 2**28
 FEW = 2**17
 """Rows that a file of any size may have; of more, each takes a byte of it at least."""
 _PLAIN, _RATIO = 2**26, 64
-"""A row group of more bytes than `_PLAIN` has at most so many for each byte of the file: text is 3 to 20 times smaller."""
+"""A row group of more bytes than `_PLAIN` has at most so many per byte of the file: text is 3 to 20 times smaller."""
 _MADE = 2**23
 """Bytes of records that are made at a time."""
 _TEXTS = ("STRING", "NONE", "JSON", "ENUM")

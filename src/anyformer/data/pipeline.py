@@ -252,7 +252,7 @@ def mixed_corpus(data: Mixture, parts: Mapping[str, Corpus], cache: Path) -> Cor
             if classes != one.names[column]:
                 raise DataError(
                     f"the parts of a mixture have the same classes, and {column} has {_few(one.names[column])} in {first} and "
-                    f"{_few(classes)} in {name}: leave out the records of the others, or give each part all of them"
+                    f"{_few(classes)} in {name}: leave out the records of the others, or give all parts all of them"
                 )
     content = [[parts[part.called].digest, part.weight, part.repeats] for part in data.parts]
     return Corpus(

@@ -84,7 +84,7 @@ def check_storable(data: Data, place: str) -> None:
     match data:
         case Mixture():
             raise DataError(
-                "a mixture has no tokens of its own that could be copied; prepare each part by itself, with the tokenizer of "
+                "a mixture has no tokens of its own that could be copied; prepare the parts one by one, with the tokenizer of "
                 "all (kind 'file'), copy it to a place of its own, and name that in the paths of the part"
             )
         case Files() if stores.is_url(data.paths[0]) and is_prepared(data):
@@ -103,8 +103,8 @@ def store(corpus: Corpus, place: str) -> None:
         place = Path(place).expanduser().absolute().as_uri()
     if stores.begin_of(stores.joined(place, INDEX)) not in (None, (corpus.directory / INDEX).read_bytes()):
         raise DataError(
-            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete what is there (what was "
-            "made is kept, and is copied at once)"
+            f"{stores.joined(place, INDEX)}: is the index of other data; name another place, or delete its files (the tokens "
+            "made here are kept, and copied at once)"
         )
     for name in (*number_files(index), *(f"{FOLDER}/{name}" for name in index["beside"]), INDEX):
         with (corpus.directory / name).open("rb") as source, stores.opened(stores.joined(place, name), "wb") as target:

@@ -146,7 +146,7 @@ def _unigram(spec: Unigram, special: Specials, letters: str, texts: Iterable[str
 
 
 def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Pieces with scores that are the same in each run, the greatest first.
+    """Pieces with scores that are the same in every run, the greatest first.
 
     The trainer gives letters that it lost the least score, each 0.0001 more than the one before, in the order of a hash table.
     """

@@ -254,7 +254,7 @@ def _size(data: Records, record: Checked) -> int:
 
 
 def _held(data: Records, record: Checked) -> int:
-    """Bytes of a record as numbers, about: a number of four bytes for each byte of its texts, and its arrays."""
+    """Bytes of a record as numbers, about: a number of four bytes per byte of its texts, and its arrays."""
     return 4 * _size(data, record) + sum(value.nbytes for value in record.values() if isinstance(value, np.ndarray))
 
 

@@ -35,7 +35,7 @@ class Records(Files):
         raise NotImplementedError
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-        """The classes that a record names, for each column of `classes`."""
+        """The classes that a record names, per column of `classes`."""
         return {}
 
     @property
@@ -52,13 +52,13 @@ class Records(Files):
         return self.texts(record)
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        """What each column holds."""
+        """What a column holds."""
         raise NotImplementedError
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        """The numbers of a record for each column; `tokens`: those of its `pieces`, in order."""
+        """The numbers of a record per column; `tokens`: those of its `pieces`, in order."""
         raise NotImplementedError
 
 

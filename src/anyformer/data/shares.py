@@ -57,7 +57,7 @@ class Shares:
 
     @classmethod
     def of(cls, weights: Sequence[float], most: Sequence[int | None], seed: int) -> Self:
-        """`most`: the rows that each part may give, None without a bound; one part at least has none."""
+        """`most`: the rows that a part may give, None without a bound; one part at least has none."""
         assert None in most, "refused where the mixture is described"
         phases, first, before = [], 0, [0] * len(weights)
         while True:

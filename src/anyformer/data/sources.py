@@ -18,7 +18,7 @@ from anyformer.data.file_places import FilePlace, StoredFile
 from anyformer.text.errors import DataError
 
 ROWS = (".jsonl", ".parquet")
-"""Files of text that have a document in each row."""
+"""Files of text that have one document per row."""
 # Installed packages are not the standard library, its tests include files that are broken on purpose, and its encodings are
 # generated tables.
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "encodings"})

@@ -19,7 +19,7 @@ HELD = 2**28
 
 
 class BlockCache:
-    """The blocks of objects that were asked for last; those that are missing are fetched in one question for each object."""
+    """The blocks of objects that were asked for last; those that are missing are fetched in one question per object."""
 
     def __init__(self, held: int = HELD) -> None:
         self._most = held // BLOCK

@@ -1,4 +1,4 @@
-"""One registry for each family of parts: its classes by their `kind`."""
+"""One registry per family of parts: its classes by their `kind`."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         return entry.model_validate({**data, "kind": entry.model_fields["kind"].default})
 
     def schema(self, base: type[BaseModel]) -> CoreSchema:
-        """The validator of a field annotated with `base`: it reads the registry at each call, so later classes count too."""
+        """The validator of a field annotated with `base`: it reads the registry at every call, so later classes count too."""
 
         def alternatives(_: CoreSchema, __: Any) -> dict[str, Any]:
             words = [{"type": "string", "enum": list(self)}] if getattr(base, "bare", False) else []

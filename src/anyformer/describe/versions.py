@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.describe.errors import DescriptionError
 
 VERSION = 2
-"""1: attention had a field for each option; 2: attention has slots."""
+"""1: attention had a field per option; 2: attention has slots."""
 KEY = "version"
 """The key of a written description that has it; files without one are of version 1."""
 _UPGRADES: list[Callable[[dict[str, Any]], dict[str, Any]]] = []

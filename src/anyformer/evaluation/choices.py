@@ -29,7 +29,7 @@ class ChoiceQuestion:
 
 @dataclass(frozen=True)
 class Answered:
-    """A question's log-likelihoods, one for each choice."""
+    """A question's log-likelihoods, one per choice."""
 
     question: ChoiceQuestion
     log_likelihoods: tuple[float, ...]
@@ -69,7 +69,7 @@ class ChoiceResults:
 
     @property
     def accuracy_by_character(self) -> Interval:
-        """The share of right answers by log-likelihood for each character."""
+        """The share of right answers by log-likelihood per character."""
         return share(sum(self.right_by_character), len(self.right))
 
     @property
@@ -93,7 +93,7 @@ def _question(row: RecordRow) -> ChoiceQuestion:
         raise BadRecord(row.where, f"field 'choices' should be two or more texts, got {shown(choices)}", "write them as a list")
     if len(set(choices)) < len(choices):
         twice = next(one for one, two in pairwise(sorted(choices)) if one == two)
-        raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give each choice once")
+        raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give every choice once")
     return ChoiceQuestion(context, tuple(choices), _answer(row, choices))
 
 
@@ -110,7 +110,7 @@ def _answer(row: RecordRow, choices: Sequence[str]) -> int:
 
 
 def asked(subject: Subject, question: ChoiceQuestion) -> list[Request]:
-    """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
+    """A request per choice. A space stands between the text and a choice, unless either brings white space."""
     tokenizer, context = subject.text, question.context
     return [pair(tokenizer, context, joined(context, choice)) for choice in question.choices]
 
@@ -149,7 +149,7 @@ def answer(
 
 
 def as_targets(tokenizer: Tokenizer, sides: Sides, question: ChoiceQuestion) -> list[Request]:
-    """A request for each choice as lm-evaluation-harness makes them: the framed text is the source, and white space at its end
+    """A request per choice as lm-evaluation-harness makes them: the framed text is the source, and white space at its end
     begins the target."""
     context = question.context.rstrip()
     source = tuple(sides.source.framed([tokenizer.encode(context)]).tokens) if question.context else (prefix_of(tokenizer),)

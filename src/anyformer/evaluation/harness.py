@@ -86,7 +86,7 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
             return written
         place = written.rfind(_HERE)
         if place < 0:
-            raise UserError("the chat template leaves out what is said last, so that it cannot be gone on with")
+            raise UserError("the chat template leaves out the last message, which therefore cannot be continued")
         return written[:place] if written.startswith(" ", place + 1) else written[:place].rstrip()
 
     def _loglikelihood_tokens(

@@ -53,7 +53,7 @@ def filled_scores(
     """The score of each request: sum_i log p(c_i | context, c_1 ... c_{i-1}, a mask token for each of c_i ... c_n).
 
     That is the likelihood of filling the continuation in from left to right, one token at a time, its length being known; it
-    takes a pass for each token. The sum over the tokens given both of their sides (Salazar et al. 2020, arXiv 1910.14659) is
+    takes a pass per token. The sum over the tokens given both of their sides (Salazar et al. 2020, arXiv 1910.14659) is
     none, since each token is then told what comes after it.
     """
     mask, found = tokenizer.special("mask"), []

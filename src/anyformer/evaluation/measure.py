@@ -32,7 +32,7 @@ from anyformer.training.partners import whole_partners
 from anyformer.training.run import Run
 
 DOCUMENTS_FROM = 20
-"""Documents from which they are the units that are resampled: windows of one text depend on each other."""
+"""Documents from which they are the units that are resampled: windows of one text depend on one another."""
 Progress = Callable[[int], None]
 Floats = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class Reads:
     """`by_document`: each document on its own, else windows side by side; `stride`: of a document's windows, None: they follow
-    each other."""
+    one another."""
 
     by_document: bool = False
     stride: int | None = None
@@ -49,7 +49,7 @@ class Reads:
     def words(self) -> str:
         """What a line about the figures adds, empty for windows side by side."""
         apart = "" if self.stride is None else f", windows {self.stride:,} apart"
-        return f", each document on its own{apart}" if self.by_document else ""
+        return f", every document on its own{apart}" if self.by_document else ""
 
     def of(self, feed: TextFeed, subject: Subject, tokenizer: Tokenizer) -> TextReading:
         """The text of a feed, so read."""
@@ -112,7 +112,7 @@ def task_of(
 
     `by_document`: whether documents of running text are read one by one; None: those of a model that is from no run here, and
     whose tokenizer puts something before a text, which a window inside a document would lack. `stride`: positions between the
-    windows of a document, None: windows that follow each other.
+    windows of a document, None: windows that follow one another.
     """
     run = described(subject, paths, changes)
     likely = run.objective.traits.likelihood
@@ -131,7 +131,7 @@ def task_of(
 
 
 def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> EvaluationResult:
-    """The loss and metrics over all of the data. `progress` is called after each batch with what was read so far."""
+    """The loss and metrics over all of the data. `progress` is called after every batch with what was read so far."""
     objective, feed, model = task.objective, task.feed, task.subject.model
     if objective.traits.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
         reading = task.reading.of(feed, task.subject, task.corpus.tokenizer)
@@ -161,7 +161,7 @@ def against(
     """The difference of the losses of two models on the same rows or documents: the first one minus `other`.
 
     `other` is given the very examples of the first one. If it has another tokenizer, whole documents are compared, by the loss
-    of all of their text for each token of the first one.
+    of all of their text per token of the first one.
     """
     first, second = task, replace(task, subject=other)
     same = other.tokenizer is None or other.tokenizer == task.corpus.tokenizer

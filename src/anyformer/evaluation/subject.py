@@ -111,7 +111,7 @@ def own_data(subject: Subject) -> tuple[Data, Run] | None:
 
 
 def kept(tokenizer: Tokenizer) -> Path:
-    """A directory with the tokenizer, the same one at each call, so that tokens made with it are found again."""
+    """A directory with the tokenizer, the same one at every call, so that tokens made with it are found again."""
     directory = default_cache() / "tokenizers" / tokenizer.beside.digest[:24]
     if not directory.is_dir():
         with replacing_directory(directory) as partial:

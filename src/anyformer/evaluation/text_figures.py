@@ -87,7 +87,7 @@ class TextFigures:
 
     @property
     def bits_per_byte(self) -> float | None:
-        """Loss in bits for each byte of the text's UTF-8."""
+        """Loss in bits per byte of the text's UTF-8."""
         return self.whole.loss / math.log(2) / self.bytes_each if self.bytes_each else None
 
     @property
@@ -125,7 +125,7 @@ def text_figures(
     plan: Plan,
     progress: Callable[[int], None] = lambda done: None,
 ) -> TextFigures:
-    """The figures of the whole text, in one pass. `progress` is called after each batch with the tokens read so far."""
+    """The figures of the whole text, in one pass. `progress` is called after every batch with the tokens read so far."""
     lengths, seen = reading.lengths, 0
     positions = np.zeros((reading.length.bit_length() + 1, 4))
     documents, bins, rows = np.zeros((len(lengths), 4)), np.zeros((BINS, 3)), np.zeros((reading.rows, 2))

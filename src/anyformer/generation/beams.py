@@ -180,7 +180,7 @@ class _BeamSearch:
 
 
 def _best(search: _BeamSearch, scores: Tensor, sampling: Sampling, keep: int, index: int, first: int) -> _Found:
-    """The likeliest continuations of all beams of each prompt, `keep` for each beam, or as many drawn without replacement."""
+    """The likeliest continuations of all beams of each prompt, `keep` per beam, or as many drawn without replacement."""
     batch, count = search.scores.shape
     total = (scores.view(batch, count, -1) + search.scores[:, :, None]).flatten(1)
     width = min(keep * count, total.shape[1])

@@ -78,7 +78,7 @@ def check(
     if not two and (start is not None or source is not None):
         raise InputError(f"this {architecture.shape_of_model} model reads one sequence: leave start and source out")
     if source is not None and len(source) != len(prompts):
-        raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one of each per row")
+        raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one source and one prompt per row")
     embedding = architecture.output_embedding if start is None else architecture.embedding
     shown = None if images is None or architecture.images is None else architecture.images.token
     lowest, highest = (bound((t for prompt in prompts for t in prompt if t != shown), default=0) for bound in (min, max))

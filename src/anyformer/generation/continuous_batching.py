@@ -51,7 +51,7 @@ def served(
 
     A row ends at `max_tokens`, or when `ended` of its number is true, which is asked after each of its tokens was given; `ends`
     are what a part of `sampling` may know of it. `likeliest`: tokens whose chances are told beside. `start`, `images`, `step`
-    and `multiple` as in `continued`. Where rows beside each other would change each other, one prompt is computed at a time.
+    and `multiple` as in `continued`. Where rows side by side would change one another, one prompt is computed at a time.
     """
     check(model, prompts, max_tokens, start, images=images, batch=batch)
     again, shown = Rereading(model, step), of_prompts(model, prompts, images)

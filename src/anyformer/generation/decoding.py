@@ -33,7 +33,7 @@ class Decoding:
     def __post_init__(self) -> None:
         if self.answers > 1 and self.beams is None and self.sampling.greedy:
             raise InputError(
-                f"{self.answers} answers of one prompt would all be the same, since each takes the likeliest token: draw them "
+                f"{self.answers} answers of one prompt would all be the same, since all take the likeliest token: draw them "
                 f"(temperature above 0), or search with beams"
             )
         if self.beams is not None and self.answers > self.beams.count:

@@ -15,7 +15,7 @@ from anyformer.parts.images.encoder_module import Images
 
 
 def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:
-    """The prompts with as many tokens for each image as it takes, where a prompt has one token for each.
+    """The prompts with as many tokens per image as it takes, where a prompt has one token for each.
 
     Prompts that already have them all are left as they are.
     """
@@ -32,7 +32,7 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     if found != len(sizes):
         raise InputError(
             f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
-            f"one where each image stands, or as many as it takes ({each(sizes)})"
+            f"one where an image stands, or as many as it takes ({each(sizes)})"
         )
     left = iter(sizes)
     return [[token for token in prompt for _ in range(next(left) if token == tower.token else 1)] for prompt in prompts]

@@ -78,7 +78,7 @@ class Prefixes:
         return None if self.sources is None else _before(self.spans, self.sources)
 
     def add(self, tokens_B: Tensor, rows: Sequence[int] | None = None) -> None:
-        """One token more for each row, or for some."""
+        """One token more per row, or for some."""
         rows = range(len(self.lengths)) if rows is None else rows
         self._make_room(1 + max((self.lengths[row] for row in rows), default=0))
         places = torch.tensor([self.lengths[row] for row in rows], device=self.tokens.device)

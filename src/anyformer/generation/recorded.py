@@ -145,7 +145,7 @@ def _recordings(model: Transformer, finish: Hashable, memory: Mapping[str, Tenso
 
 
 def _tensors(value: Any, place: str = "") -> Iterator[tuple[str, Tensor]]:
-    """Every tensor of a decode state with its place; the first free slot is new in each step."""
+    """Every tensor of a decode state with its place; the first free slot is new in every step."""
     if isinstance(value, Tensor):
         yield place, value
     elif isinstance(value, dict | list):

@@ -12,14 +12,14 @@ from torch import Tensor
 from anyformer.generation.program import RecordedCall, RecordedTensor, found_in, program
 
 Repeat = Callable[..., Tensor]
-"""The step for tensors that are new in each repetition."""
+"""The step for tensors that are new in every repetition."""
 Bind = Callable[..., Repeat]
 """The step of a text, whose tensors take the places of those kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedStep:
-    """`calls` read views of what is `held`, which `views` make, and what is `given` new in each repetition."""
+    """`calls` read views of what is `held`, which `views` make, and what is `given` new in every repetition."""
 
     views: tuple[RecordedCall, ...]
     calls: tuple[RecordedCall, ...]

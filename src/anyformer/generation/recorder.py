@@ -27,7 +27,7 @@ MADE_OF_PRODUCTS = frozenset({grouped_products, chosen_product})
 class Recorder(TorchFunctionMode):
     """Inside, every call of torch is made and put down in `calls`; views of memory that stays in `views`.
 
-    `given`: the tensors that are new in each repetition; `kept`: all others that the calls read and did not make. Not `whole`:
+    `given`: the tensors that are new in every repetition; `kept`: all others that the calls read and did not make. Not `whole`:
     Python read values, so the calls may be others next time.
     """
 

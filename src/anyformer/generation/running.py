@@ -42,7 +42,7 @@ class GenerationJob:
     def __post_init__(self) -> None:
         rows, seed = len(self.prompts) * self.answers, self.sampling.seed
         if isinstance(seed, tuple) and len(seed) != rows:
-            raise InputError(f"{len(seed)} seeds are given, and {rows} texts are made: give one for each, or one for all")
+            raise InputError(f"{len(seed)} seeds are given, and {rows} texts are made: give one per text, or one for all")
 
     def how(self) -> dict[str, Any]:
         """What every way of running is told."""

@@ -40,7 +40,7 @@ class Sampling(Value):
     processors: tuple[Processor, ...] = ()
     """Whatever else changes the scores, in any order: it works in that of `processors.ORDER`."""
     seed: Seed | Annotated[tuple[Seed, ...], Field(min_length=1)] = 0
-    """One for all rows, each of which has draws of its own; or one for each row, which is then drawn as alone."""
+    """One for all rows, each of which has draws of its own; or one per row, which is then drawn as alone."""
 
     @model_validator(mode="after")
     def _each_once(self) -> Sampling:
@@ -106,7 +106,7 @@ class Sampling(Value):
         return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
-        """The token that a number from 0 to 1 stands for in each distribution, which need not add up to 1: (B,)."""
+        """The token that a number from 0 to 1 stands for in every distribution, which need not add up to 1: (B,)."""
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
@@ -114,7 +114,7 @@ class Sampling(Value):
     def draw_several(self, probability_BV: Tensor, rows_B: Tensor, index: int, count: int) -> Tensor:
         """`count` different tokens of each row, (B, count), drawn one after the other without replacement.
 
-        By the greatest p^(1/u), which is the same (Efraimidis and Spirakis 2006): u from 0 to 1 for each token.
+        By the greatest p^(1/u), which is the same (Efraimidis and Spirakis 2006): u from 0 to 1 per token.
         """
         uniform = self._noise(rows_B, index, SEVERAL, probability_BV.shape[-1])
         return (probability_BV.double().log() - torch.log(-uniform.clamp(1e-12, 1 - 1e-12).log())).topk(count).indices

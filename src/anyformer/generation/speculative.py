@@ -32,7 +32,7 @@ TAKEN, INSTEAD = 2, 3
 
 @dataclass
 class Acceptance:
-    """What speculation has come to: tokens given after each prompt's first, passes of the model, tokens proposed and taken."""
+    """What speculation has come to: tokens given after every prompt's first, passes of the model, tokens proposed and taken."""
 
     tokens: int = 0
     passes: int = 0

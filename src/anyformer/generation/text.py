@@ -78,7 +78,7 @@ def stream(
 ) -> Pieces:
     """(row, text) as the text comes. A row ends at one of its ends, before the first `stop` string, or at `max_tokens`.
 
-    A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one for each image.
+    A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one per image.
     Wrong arguments are refused by the call itself, not when the first piece is read. A model that fills masks gives each text
     at once, as a search with beams does; its tokenizer needs a mask token. For `settings` see `GenerationSettings`.
     """

@@ -30,7 +30,7 @@ def unmasked(
     the
     model proposes a token for each of its masks, and those proposed with the greatest probability stay (Nie et al. 2025,
     LLaDA, arXiv
-    2502.09992, appendix B.4: low-confidence remasking). `steps`: calls of the model in all, by default one for each position.
+    2502.09992, appendix B.4: low-confidence remasking). `steps`: calls of the model in all, by default one per position.
     `first`: the number of the first prompt, by which draws are keyed.
     """
     check_unmasked(model, prompts, max_tokens, steps, block)
@@ -85,7 +85,7 @@ def check_unmasked(
         raise InputError(f"block = {block} should be at least 1 position")
     blocks = -(-max_tokens // (block or max_tokens))
     if steps is not None and not blocks <= steps <= max_tokens:
-        raise InputError(f"steps = {steps} should be from {blocks} (one for each block) to {max_tokens} (one for each token)")
+        raise InputError(f"steps = {steps} should be from {blocks} (one per block) to {max_tokens} (one per token)")
     longest = model.architecture.output_stack.max_length
     length = max(map(len, prompts)) + max_tokens
     if longest is not None and length > longest:

@@ -44,7 +44,7 @@ def generating(model: Transformer, weights: str = STORED) -> Transformer:
     """A model whose weights are held for generating, and learn no more: `model` itself, changed, or for few bits another one.
 
     `weights`: as they are stored, `fp32`, `bf16`, or a format of 8 or 4 bits for the matrices of layers; beside it tables of
-    tokens and heads are in 8 bits with a scale for each token, where a kernel multiplies by them, and all else is in 16.
+    tokens and heads are in 8 bits with a scale per token, where a kernel multiplies by them, and all else is in 16.
     Matrices lie in the order in which products of few rows read them fastest, and all is computed as `computing` says.
     Raises `UserError` for a format that there is not, and for a model in few bits that is to be in others.
     """

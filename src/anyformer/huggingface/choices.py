@@ -28,7 +28,7 @@ class ExpertTable:
             raise ValueError(f"it should hold whole numbers from 0 to {self.experts - 1}")
         ordered = table.sort(-1).values
         if (ordered[:, 1:] == ordered[:, :-1]).any():
-            raise ValueError("a row names an expert twice, and a token passes each of its experts once")
+            raise ValueError("a row names an expert twice, and a token passes an expert once")
         return [table.long()]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -119,7 +119,7 @@ def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]
 
     A token of text has one position in all three, so that every section turns by the same angle: "for textual inputs, these
     components utilize identical position IDs, making M-RoPE functionally equivalent to 1D-RoPE" (Qwen2-VL, arXiv 2409.12191,
-    section 2.1). It holds for sections that follow each other and for those that alternate (Qwen3-VL), and for any share of a
+    section 2.1). It holds for sections that follow one another and for those that alternate (Qwen3-VL), and for any share of a
     head, since sections choose among positions and leave frequencies in place.
     """
     plain = dict(table)

@@ -10,7 +10,7 @@ from anyformer.huggingface.words.encoder_heads import SPANS, TOKENS
 
 BASE = "Model"
 TEXT = "ForSequenceClassification"
-"""Ends of the names of classes: without a head, and with a vector of logits for each text."""
+"""Ends of the names of classes: without a head, and with a vector of logits per text."""
 
 
 @dataclass(frozen=True)

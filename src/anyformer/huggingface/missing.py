@@ -1,6 +1,6 @@
 """Model types of transformers 5.23 that are not read, by the mechanism that is missing, or by the parts that wait for a reader.
 
-What is named is what stands in the way first. docs/families.md lists them, and a test keeps the list complete.
+What is named is what stands in the way first. docs/reference/families.md lists them, and a test keeps the list complete.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def begins(pattern: str, module: str, where: str) -> bool:
         return regex.match(pattern, module, timeout=SECONDS) is not None
     except TimeoutError:
         what = f"{pattern[:200]!r} takes over {SECONDS:g} s on {module[:200]!r}"
-        raise HuggingFaceError(f"{where}: the pattern {what}; write it so that it does not go back") from None
+        raise HuggingFaceError(f"{where}: the pattern {what}; write it without backtracking") from None
 
 
 def ends(pattern: str, module: str, where: str) -> bool:

@@ -51,7 +51,7 @@ _OF_ANY_SIZE = ("Qwen2VLImageProcessor",)
 class Preparation:
     """An image is resized, cropped from its middle, and centred:
 
-    x = (pixel * factor - mean) / deviation, for each channel.
+    x = (pixel * factor - mean) / deviation, per channel.
     """
 
     resize: Resize

@@ -72,7 +72,7 @@ def layer_types(target: Target) -> list[str]:
 
 
 def rotary_layers(target: Target) -> list[int]:
-    """1 for each layer with rotary positions, 0 for each without."""
+    """1 per layer with rotary positions, 0 per layer without."""
     return [int(rotary is not None) for rotary in target.each("attention.rotary")]
 
 

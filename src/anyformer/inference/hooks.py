@@ -33,7 +33,7 @@ class AddedUp:
 
 @dataclass(frozen=True)
 class RowsOfTokens:
-    """`Vocabulary` of which each process has as many rows as every other; all get all logits."""
+    """`Vocabulary` of which a process has as many rows as every other; all get all logits."""
 
     group: str
     rank: int

@@ -61,7 +61,7 @@ class Cluster(Value):
     def _one_line(cls, given: tuple[str, ...]) -> tuple[str, ...]:
         for each in given:
             if "\n" in each:
-                raise ValueError(f"is one line each, got {each!r}")
+                raise ValueError(f"is one line per item, got {each!r}")
         return given
 
     @property

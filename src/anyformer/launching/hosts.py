@@ -63,9 +63,9 @@ class Hosts(Cluster):
 
     kind: Literal["ssh"] = "ssh"
     hosts: tuple[str, ...] = ()
-    """The machines, as ssh and each of them name them."""
+    """The machines, by names that ssh and they themselves use."""
     directory: str | None = None
-    """The directory on each of them in which the run starts. Absent: the one in which the script was written."""
+    """The directory of the machines in which the run starts. Absent: the one in which the script was written."""
 
     @field_validator("hosts")
     @classmethod

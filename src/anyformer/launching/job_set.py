@@ -21,7 +21,7 @@ WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 
 class JobSet(Cluster):
-    """A JobSet of Kubernetes (jobset.x-k8s.io): a pod for each node, and a headless service by which they find one another."""
+    """A JobSet of Kubernetes (jobset.x-k8s.io): a pod per node, and a headless service by which they find one another."""
 
     suffix: ClassVar[str] = ".yaml"
 

@@ -90,7 +90,7 @@ def write_stand_ins(folder: Path, names: Mapping[str, str]) -> None:
 
 
 def rehearsed(cluster: Cluster, launch: Launch) -> list[Started]:
-    """What each node starts by the script, in the nodes' order. Raises `RehearsalError` where that is not the run.
+    """What a node starts by the script, in the nodes' order. Raises `RehearsalError` where that is not the run.
 
     `setup` and `environment` are left out, since they may call for what only the cluster has.
     """

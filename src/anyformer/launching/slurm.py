@@ -34,7 +34,7 @@ exit "$code"
 
 
 class Slurm(Cluster):
-    """A Slurm cluster: one task on each node, which starts that node's processes."""
+    """A Slurm cluster: one task per node, which starts that node's processes."""
 
     suffix: ClassVar[str] = ".sbatch"
     signal: ClassVar[str] = "SIGUSR1"
@@ -48,7 +48,7 @@ class Slurm(Cluster):
     minutes: Count | None = None
     """The time limit (`--time`). Absent: the partition's own."""
     cpus: Count | None = None
-    """Processor cores of each node (`--cpus-per-task`). Absent: whole nodes (`--exclusive`)."""
+    """Processor cores of a node (`--cpus-per-task`). Absent: whole nodes (`--exclusive`)."""
     image: str | None = None
     """A container image in which the processes run (`srun --container-image`, which Slurm has by the plug-in pyxis)."""
     mounts: tuple[str, ...] = ()

@@ -64,7 +64,7 @@ def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) ->
 
 
 def _targets(architecture: Architecture, shape: Shape) -> Tensor:
-    """A target for each vector of logits, (B, T), or (B,) where the head pools."""
+    """A target per vector of logits, (B, T), or (B,) where the head pools."""
     positions = shape.length if architecture.latents is None else architecture.latents.count
     pools = architecture.head is not None and architecture.head.pool is not None
     size = (shape.batch,) if pools else (shape.batch, positions)

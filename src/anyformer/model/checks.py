@@ -78,7 +78,7 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
     if positions is not None and tuple(positions.shape) not in ((len(call.generated), length), (1, length)):
         raise InputError(f"positions should have shape {(len(call.generated), length)}, got {tuple(positions.shape)}")
     if prefix is not None and tuple(prefix.shape) != (len(call.generated),):
-        raise InputError(f"prefix is a length for each row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
+        raise InputError(f"prefix is a length per row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
     _check_lengths(architecture, read, length, 0 if state is None else state.slots.used)
 
 

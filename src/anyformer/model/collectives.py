@@ -34,7 +34,7 @@ class Group:
 
 
 def entering(x: Tensor, group: Group) -> Tensor:
-    """x, which each process computes its part from; the gradient is the sum of all processes'."""
+    """x, which a process computes its part from; the gradient is the sum of all processes'."""
     return _conjugate(x, _same, partial(_sum, group=group))
 
 
@@ -78,7 +78,7 @@ def largest(x: Tensor, group: Group) -> Tensor:
 
 
 def counted(counts: Tensor, group: Group) -> Tensor:
-    """Row i: what process i counted for this one; `counts` has one row for each process."""
+    """Row i: what process i counted for this one; `counts` has one row per process."""
     found = torch.empty_like(counts)
     dist.all_to_all_single(found, counts.contiguous(), group=group.group)
     return found

@@ -119,7 +119,7 @@ def rearranged(x_BTD: Tensor, order_BT: Tensor) -> Tensor:
 
 
 def count_positions(x: Tensor, padding: Tensor | None, documents: Tensor | None) -> Tensor:
-    """Positions of each row of x (B, T, ...), from 0 in each document, EMPTY on padding: (B or 1, T)."""
+    """Positions of each row of x (B, T, ...), from 0 in every document, EMPTY on padding: (B or 1, T)."""
     index = torch.arange(x.shape[1], device=x.device)[None]
     if documents is not None:
         starts = torch.ones_like(documents, dtype=torch.bool)

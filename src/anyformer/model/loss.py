@@ -1,4 +1,4 @@
-"""Cross-entropy of logits, as every training step computes it; also of logits of which each process has some tokens' or some
+"""Cross-entropy of logits, as every training step computes it; also of logits of which a process has some tokens' or some
 positions'."""
 
 from __future__ import annotations
@@ -91,14 +91,14 @@ def _of_own_positions(logits_BTV: DTensor) -> Tensor:
 
 
 def _at_all_positions(x: Tensor, logits_BTV: DTensor) -> Tensor:
-    """x, (B, T, ...), at the positions of all processes: numbers of each position travel, and no logits."""
+    """x, (B, T, ...), at the positions of all processes: numbers per position travel, and no logits."""
     from anyformer.model.collectives import gathered
 
     return gathered(x, logits_BTV.shape[1], group_of(logits_BTV))
 
 
 def _of_parts(logits_BTV: DTensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """The loss and log Z, (B, T): three numbers of each position travel, and no logits."""
+    """The loss and log Z, (B, T): three numbers per position travel, and no logits."""
     from anyformer.model.collectives import added_up, largest
 
     own, group = logits_BTV.to_local().float(), group_of(logits_BTV)

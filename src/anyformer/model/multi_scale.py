@@ -1,4 +1,4 @@
-"""MultiScale: feature maps of several sizes read each other through one stack and keep their shapes."""
+"""MultiScale: feature maps of several sizes read one another through one stack and keep their shapes."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class MultiScaleModule(Described):
     def forward(
         self, maps: Sequence[Tensor], *, noise: Noise | None = None, auxiliary: Auxiliary | None = None
     ) -> list[Tensor]:
-        """The maps after they have read each other; `noise`: for dropout; `auxiliary`: collects expert layers' reports."""
+        """The maps after they have read one another; `noise`: for dropout; `auxiliary`: collects expert layers' reports."""
         self._check(maps)
         batch, device = len(maps[0]), maps[0].device
         if self.training and self._draws and noise is None:
@@ -58,7 +58,7 @@ class MultiScaleModule(Described):
         """Refuse maps of the wrong number or shape, before any work."""
         channels = self.description.channels
         if len(maps) != len(channels):
-            raise InputError(f"maps should be {len(channels)}, one for each of channels = {list(channels)}, got {len(maps)}")
+            raise InputError(f"maps should be {len(channels)}, one per number of channels = {list(channels)}, got {len(maps)}")
         for i, (x, own) in enumerate(zip(maps, channels, strict=True)):
             if x.dim() != 4 or x.shape[1] != own:
                 raise InputError(f"map {i} should have shape (B, {own}, h, w), got {tuple(x.shape)}")

@@ -77,7 +77,7 @@ def _linked(stack: Stack) -> list[set[tuple[str, str]]]:
 
 
 def divided_vocabulary(architecture: Architecture, ways: int) -> frozenset[str]:
-    """The weights with a row for each token, of which each of `ways` processes holds equally many; none if they cannot.
+    """The weights with a row per token, of which each of `ways` processes holds equally many; none if they cannot.
 
     They are divided together: a tied head reads its embedding's table.
     """

@@ -9,6 +9,6 @@ _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 
 
 def reads_prefix(architecture: Architecture) -> bool:
-    """Whether a mask lets the first positions see each other both ways, where a call says how many there are."""
+    """Whether a mask lets the first positions see one another both ways, where a call says how many there are."""
     both_ways, causal = (architecture.folded_cost(shape).total_flops.exact for shape in (_FEW_WITH_PREFIX, _FEW))
     return both_ways != causal

@@ -113,8 +113,8 @@ class Transformer(Described):
         images (B, C, height, width) or features (B, T, I), as the architecture's `embedding` reads.
         decoder_tokens (B, T) int: the target of a model with two inputs.
         padding, decoder_padding (B, T) bool: true on padding, on either side, of `tokens` and `decoder_tokens`.
-        documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
-        prefix (B,) int: the number of first positions that see each other both ways (prefix masks); decode state stores it. A
+        documents (B, T) int: tokens see only tokens of the same number; positions restart at every document.
+        prefix (B,) int: the number of first positions that see one another both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.

@@ -1,4 +1,4 @@
-"""Training objectives, one in each file; a class enters the registry of `Objective` by being defined."""
+"""Training objectives, one per file; a class enters the registry of `Objective` by being defined."""
 
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective

@@ -55,7 +55,7 @@ class SampleSizes:
     least_held_out: int = 1
     """Tokens, or records, that must be held out at least."""
     position_bytes: int = 0
-    """Bytes of each position of a batch beside those of tokens, targets and masks."""
+    """Bytes per position of a batch beside those of tokens, targets and masks."""
     loss_bytes: Callable[[int, int], int] = backward_bytes
     """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are the first number; each of
     those that the model gives has as many bytes as the second says."""

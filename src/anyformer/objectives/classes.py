@@ -1,4 +1,4 @@
-"""What objectives of classes share: loss, accuracy, F1 and calibration of one class for each row."""
+"""What objectives of classes share: loss, accuracy, F1 and calibration of one class per row."""
 
 from __future__ import annotations
 

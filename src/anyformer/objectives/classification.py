@@ -32,7 +32,7 @@ class ClassificationObjective(ClassObjective):
     reads: ClassVar[type[Data]] = Labelled
     kind: Literal["classification"] = "classification"
     frame: bool = True
-    """Put around the texts what the tokenizer puts there, as `[CLS]` before the first and `[SEP]` behind each."""
+    """Put around the texts what the tokenizer puts there, as `[CLS]` before the first and `[SEP]` behind all."""
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()

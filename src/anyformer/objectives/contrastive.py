@@ -46,11 +46,11 @@ class ContrastiveObjective(RecordObjective):
     temperature: Annotated[float, Field(gt=0)] = 0.05
     """What the cosines are divided by; SimCSE 0.05, CLIP learns it from 0.07."""
     symmetric: bool = True
-    """Average the loss with that of finding each text from its positive (CLIP, arXiv 2103.00020)."""
+    """Average the loss with that of finding the texts from their positives (CLIP, arXiv 2103.00020)."""
     pool: Literal["first", "mean", "last"] = "mean"
     """What becomes a text's embedding where the head does not pool: its first or last position, or the mean."""
     frame: bool = True
-    """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
+    """Put around texts what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
     hard_negatives: bool = False
     """Whether the data has a field `negative`."""
 

@@ -70,7 +70,7 @@ def segments(items_B: Tensor, counts_B: Tensor, draws_BT: Tensor) -> Tensor:
 
 
 def corrupted(tokens_BT: Tensor, lengths_B: Tensor, noise_BT: Tensor, sentinels: Sequence[int]) -> Texts:
-    """(B, T) each: the text with a sentinel for each span of noise, and the noise with one for each span that is none.
+    """(B, T) each: the text with a sentinel per span of noise, and the noise with one per span that is none.
 
     The n-th span of either kind is written as sentinel n, so that the target is: sentinel 0, first span, sentinel 1, second
     span ...

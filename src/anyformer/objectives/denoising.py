@@ -38,7 +38,7 @@ class DenoisingObjective(TextToText):
     rate: Annotated[float, Field(ge=0, lt=1)] = 0.3
     """Share of the tokens that are hidden."""
     hiding: Literal["infilling", "masking", "deletion"] = "infilling"
-    """`infilling`: spans become one mask token each, and empty ones are put in; `masking`: each token becomes a mask token;
+    """`infilling`: a span becomes one mask token, and empty spans are put in; `masking`: every token becomes a mask token;
     `deletion`: tokens are left out."""
     span: Annotated[float, Field(ge=1)] = 3.0
     """Mean length of a span in tokens, with `infilling`; lengths have a Poisson distribution."""

@@ -25,7 +25,7 @@ class DiffusionObjective(TextObjective, TokenObjective):
     """A bound on -log p(x) by masking at every rate: E_t [1 / t * sum_{i masked} -log p(x_i | the row with masks)], t even
     in (0, 1).
 
-    t is drawn for each row; each token is masked with probability t; the loss is divided by all tokens of the row (Nie et
+    t is drawn per row; its tokens are masked with probability t; the loss is divided by all tokens of the row (Nie et
     al. 2025,
     LLaDA, arXiv 2502.09992, equation 3; Sahoo et al. 2024, arXiv 2406.07524).
     """

@@ -51,7 +51,7 @@ class DistillationObjective(Objective):
     """The objective whose examples the teacher is asked about, such as `causal`, `masked` or `instruction`."""
 
     kept: Count | None = None
-    """k: the teacher's k likeliest tokens of each target are computed once, before the first update, and kept on disk, so that
+    """k: the teacher's k likeliest tokens per target are computed once, before the first update, and kept on disk, so that
     the teacher is not in memory while the student learns; enough to hold most of its probability, which a line of the run says.
     Absent: it is asked at every update, for all tokens."""
 

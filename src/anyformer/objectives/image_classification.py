@@ -44,7 +44,7 @@ class ImageClassificationObjective(ClassObjective):
     deviation: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = (0.5,)
     """What each channel is divided by, or one number for all; ImageNet's are 0.229, 0.224 and 0.225."""
     shift: NotNegative = 0.0
-    """Share of the side by which a training image is moved at most, in each direction; its edge fills the gap."""
+    """Share of the side by which a training image is moved at most, per direction; its edge fills the gap."""
     flip: bool = False
     """Mirror every second training image, left to right."""
 

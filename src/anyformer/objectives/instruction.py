@@ -33,7 +33,7 @@ class InstructionObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the answers of chats: -sum_{i in A} log p(x_i | x_1 ... x_{i-1}), A the tokens of answers.
 
     A has each answer's first token and the one that ends its turn; what is asked is read, and never predicted (Ouyang et al.
-    2022, arXiv 2203.02155, section 3.4). Chats that share a row do not see each other, and positions restart with each. A mask
+    2022, arXiv 2203.02155, section 3.4). Chats that share a row do not see one another, and positions restart with each. A mask
     with a prefix reads what stands before the first answer both ways.
     """
 
@@ -56,7 +56,7 @@ class InstructionObjective(RecordObjective, TokenObjective):
             if reads_prefix(architecture):
                 raise ValueError(
                     "the instruction objective packs several chats into a row, and a mask of this architecture reads the first "
-                    "tokens of a row as a prefix: set pack = false, so that each first question is one"
+                    "tokens of a row as a prefix: set pack = false, and every first question is one"
                 )
 
     @property

@@ -29,7 +29,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 class MaskedObjective(TextObjective, TokenObjective):
     """Cross-entropy of tokens that are hidden from the model: -sum_{i in M} log p(x_i | the row with M hidden).
 
-    M holds a share of each row's tokens, drawn anew for each row; of them most become the mask token, some a random token, and
+    M holds a share of each row's tokens, drawn anew per row; of them most become the mask token, some a random token, and
     the others stay (Devlin et al. 2019, arXiv 1810.04805; spans: Joshi et al. 2020, arXiv 1907.10529).
     """
 

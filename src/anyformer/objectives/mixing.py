@@ -132,7 +132,7 @@ def parts_of(feed: Feed, most: int | None) -> dict[str, tuple[Feed, int | None, 
 def baseline_of(
     objective: Objective, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int
 ) -> tuple[str, float] | None:
-    """`Objective.baseline`; of a mixture one baseline for each part, weighted by the targets that the parts give."""
+    """`Objective.baseline`; of a mixture one baseline per part, weighted by the targets that the parts give."""
     if not (isinstance(training, MixtureFeed) and isinstance(held_out, MixtureFeed)):
         return objective.baseline(training, steps, held_out, windows, outputs)
     given = training.shares.given(steps * training.batch)
@@ -145,7 +145,7 @@ def baseline_of(
         words, loss = one
         found.append(loss)
         weights.append(share * sum(examples.count for examples in feed.once(rows)) / max(1, feed.rows_of(rows)))
-    return f"{words}, one for each part of the mixture", float(np.average(found, weights=weights))
+    return f"{words}, one per part of the mixture", float(np.average(found, weights=weights))
 
 
 def prompt_of(objective: Objective, corpus: Corpus, number: int) -> str:
@@ -155,7 +155,7 @@ def prompt_of(objective: Objective, corpus: Corpus, number: int) -> str:
 
 
 def epochs(feed: Feed, rows: int) -> list[str]:
-    """A line for each part of a mixture: its rows among the first `rows`, and how many epochs these are. None of others."""
+    """A line per part of a mixture: its rows among the first `rows`, and how many epochs these are. None of others."""
     match feed:
         case MixtureFeed():
             given = feed.shares.given(rows).tolist()

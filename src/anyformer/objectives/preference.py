@@ -40,7 +40,7 @@ class Likelihoods(NamedTuple):
 
 
 class PreferenceObjective(RecordObjective):
-    """An objective on pairs of answers, one preferred: a loss for each pair, and a reward for each answer.
+    """An objective on pairs of answers, one preferred: a loss per pair, and a reward per answer.
 
     A sample takes two rows, the chosen chat and the rejected one; its loss counts once, however long they are.
     """

@@ -27,7 +27,7 @@ class PrefixObjective(TextObjective, TokenObjective):
     both
     ways.
 
-    P is drawn anew for each row, evenly between two shares of its length (Liu et al. 2018, arXiv 1801.10198; Raffel et al.
+    P is drawn anew per row, evenly between two shares of its length (Liu et al. 2018, arXiv 1801.10198; Raffel et al.
     2020,
     arXiv 1910.10683, section 3.2.1).
     """

@@ -20,7 +20,7 @@ from anyformer.text.chat import first_question
 
 
 class RecordObjective(Objective):
-    """An objective on records: one in each row, padded, unless it packs them."""
+    """An objective on records: one per row, padded, unless it packs them."""
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """The examples of a batch of rows: a pure function of the batch and the setting, its seed and `batch.rows` included."""

@@ -230,5 +230,5 @@ class ReplacedTokensObjective(TextObjective):
 
 
 def draw(logits_BPV: Tensor, noise: Noise) -> Tensor:
-    """(B, P): a token for each softmax of logits, by the largest of logits + Gumbel noise (Gumbel 1954)."""
+    """(B, P): a token per softmax of logits, by the largest of logits + Gumbel noise (Gumbel 1954)."""
     return (logits_BPV.float() - (-uniform(noise, 0, logits_BPV.shape).log()).log()).argmax(-1)

@@ -77,5 +77,5 @@ def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxilia
 
 
 def pooled(outputs: Tensor, examples: Examples) -> Tensor:
-    """One output for each row, (B, V): that of the head's pool, or else of the last token, as in a decoder."""
+    """One output per row, (B, V): that of the head's pool, or else of the last token, as in a decoder."""
     return outputs if outputs.dim() == 2 else at_last(outputs, examples.padding)

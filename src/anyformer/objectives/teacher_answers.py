@@ -1,4 +1,4 @@
-"""A teacher's answers that are kept: its likeliest tokens at each target, and the divergence over them and the rest as one."""
+"""A teacher's answers that are kept: its likeliest tokens at every target, and the divergence over them and the rest as one."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class TextObjective(Objective):
         room = self.window(setting.length - self.beyond(setting.tokenizer))
         if room < 1:
             raise DataError(
-                f"length = {setting.length} has no room beside what this tokenizer puts around a text; set a greater one"
+                f"length = {setting.length} has no room beside the tokens that this tokenizer puts around a text; set more"
             )
         return room
 

@@ -1,4 +1,4 @@
-"""A class for each word: named entities, parts of speech."""
+"""A class per word: named entities, parts of speech."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from anyformer.text import Specials
 
 
 class TokenLabelsObjective(RecordObjective, TokenObjective):
-    """Cross-entropy of the class of each word at its first token: -sum_i log softmax(logits_i)[class_i].
+    """Cross-entropy of the classes of words, at their first tokens: -sum_i log softmax(logits_i)[class_i].
 
     A word's other tokens and the special tokens have no target (Devlin et al. 2019, arXiv 1810.04805, section 5.3).
     """
@@ -37,7 +37,7 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
     reads: ClassVar[type[Data]] = WordLabels
     kind: Literal["token_labels"] = "token_labels"
     frame: bool = True
-    """Put around each text what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
+    """Put around texts what the tokenizer puts there, as `[CLS]` and `[SEP]`."""
 
     def special(self, length: int) -> Specials:
         return FRAME if self.frame else Specials()
@@ -49,7 +49,7 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
         assert architecture.head is not None, "checked above"
         if architecture.head.pool is not None:
             raise ValueError(
-                "the token_labels objective gives each word a class, and head.pool gives one output per text: leave it out"
+                "the token_labels objective gives every word a class, and head.pool gives one output per text: leave it out"
             )
 
     @property

@@ -44,7 +44,7 @@ class TokenObjective(Objective):
     z_loss: Penalty = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1), PENALTY] = 0.0
-    """Share of each target's probability that is spread over all tokens (Szegedy et al. 2016, arXiv 1512.00567); Vaswani:
+    """Share of a target's probability that is spread over all tokens (Szegedy et al. 2016, arXiv 1512.00567); Vaswani:
     0.1."""
 
     @property

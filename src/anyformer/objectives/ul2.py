@@ -72,7 +72,7 @@ PAPER = (
 
 
 class UL2Objective(TextObjective, TokenObjective):
-    """Span corruption by a denoiser drawn for each row: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
+    """Span corruption by a denoiser drawn per row: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
 
     x is a mode token and the text without its noise, y the noise, both as in `span_corruption` (Tay et al. 2022,
     arXiv 2205.05131, section 3). All rows are made of texts of one length; what they lack in source or target is padding.

@@ -44,7 +44,7 @@ class VectorClassificationObjective(ClassObjective):
                 f"data.features = {data.features}, and the embedding reads vectors of {reads} numbers: make them equal"
             )
         if data.longest is not None and length != data.longest:
-            raise ValueError(f"length = {length}, and each record has {data.longest} vectors: set length = {data.longest}")
+            raise ValueError(f"length = {length}, and a record has {data.longest} vectors: set length = {data.longest}")
 
     @property
     def sizes(self) -> SampleSizes:

@@ -19,7 +19,7 @@ _BOUNDS = (
 class Shape:
     """The sizes of one call: B rows of T new positions after `past` cached ones; S keys in all.
 
-    `source`: the length of the encoder's output; `prefix`: positions at the start that see each other both ways; `capacity`:
+    `source`: the length of the encoder's output; `prefix`: positions at the start that see one another both ways; `capacity`:
     the positions for which decode state is allocated (default: past + length); `images`: of each row; `ahead`: pairs of a row
     in which a query sees a later key beside those of its mask.
     """

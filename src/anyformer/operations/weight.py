@@ -44,7 +44,7 @@ class Weight:
     sensitive: bool = False
     """Whether it stays in 16 bits or more when others are quantised: a router's choice depends on small differences."""
     linear: bool = True
-    """Whether a matrix is one linear map; not a table that is looked up, nor a filter for each channel."""
+    """Whether a matrix is one linear map; not a table that is looked up, nor a filter per channel."""
 
     axes: tuple[Dimension, ...] = ()
     """The factors of each dimension, for changing its sizes; empty if the part does not tell."""
@@ -97,12 +97,12 @@ class Weight:
 
     @property
     def is_matrix(self) -> bool:
-        """Whether it is one matrix, or one for each expert."""
+        """Whether it is one matrix, or one per expert."""
         return len(self.shape) == (3 if self.role == "expert" else 2)
 
     @property
     def of_tokens(self) -> bool:
-        """Whether it is a matrix with a row for each token of a vocabulary."""
+        """Whether it is a matrix with a row per token of a vocabulary."""
         return self.is_matrix and bool(self.axes) and any(what == "vocab" for what, _ in self.axes[0])
 
     @property
@@ -118,5 +118,5 @@ class Weight:
 
     @property
     def of_vocabulary(self) -> bool:
-        """Whether it has a row for each token that may be both looked up and multiplied by: the table of a tied head is."""
+        """Whether it has a row per token that may be both looked up and multiplied by: the table of a tied head is."""
         return self.of_tokens and self.linear

@@ -97,7 +97,7 @@ class Xavier(InitialisationRule):
 
 
 class Initialisation(Value):
-    """A rule for each role of weight; gains start at their neutral value, biases at zero.
+    """A rule per role of weight; gains start at their neutral value, biases at zero.
 
     Learned decays start as in Mamba-2 (Dao & Gu 2024, arXiv 2405.21060): log-rates at ln U(1, 16), time steps where their
     softplus is log-uniform in [0.001, 0.1].

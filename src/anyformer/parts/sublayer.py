@@ -166,7 +166,7 @@ class Sublayer(Drawn):
         return ()
 
     def gathers(self, width: int) -> int | None:
-        """The numbers of each position that a process needs of all positions to compute its own (`Context.gathered`), where
+        """The numbers per position that a process needs of all positions to compute its own (`Context.gathered`), where
         several processes divide positions; None: each computes all.
 
         0 of a sublayer that mixes no positions; the keys and values of attention (Grattafiori et al. 2024, arXiv 2407.21783,

@@ -49,7 +49,7 @@ class LabelBox:
 
 
 def placed(points: Sequence[Point], names: Sequence[str], frame: LabelBox, taken: Iterable[LabelBox] = ()) -> list[LabelBox]:
-    """A box for each name within the frame, clear of all points, of boxes `taken` and of each other where there is space.
+    """A box per name within the frame, clear of all points, of boxes `taken` and of one another where there is space.
 
     Names take their places one after the other, once from the right and once from the left; the better result counts.
     """

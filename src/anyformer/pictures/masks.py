@@ -34,7 +34,7 @@ DARKER = 0.6
 
 
 def draw_masks(architecture: Architecture, path: Path, length: int | None = None, *, title: str = "") -> None:
-    """A panel for each distinct mask at `length` positions, by default one that shows its pattern, and a strip of the layers.
+    """A panel per distinct mask at `length` positions, by default one that shows its pattern, and a strip of the layers.
 
     A cell is a square of positions, the darker the more of its pairs are allowed. Refuses an architecture without a mask, and a
     file whose ending is no picture's.
@@ -70,7 +70,7 @@ def draw_masks(architecture: Architecture, path: Path, length: int | None = None
 
 
 def _panel(axes: Axes, pattern: Pattern, colour: str) -> None:
-    """The share of allowed pairs in each cell, on axes of positions."""
+    """The share of allowed pairs in every cell, on axes of positions."""
     from matplotlib.colors import LinearSegmentedColormap
 
     shares = coverage(pattern.mask, pattern.queries, pattern.keys, pattern.prefix, CELLS)
@@ -100,7 +100,7 @@ def _heading(axes: Axes, pattern: Pattern, holders: str) -> None:
 
 
 def _strip(axes: Axes, strip: Strip) -> None:
-    """A cell for each layer, in the colours of its masks; grey and hatched for a layer without."""
+    """A cell per layer, in the colours of its masks; grey and hatched for a layer without."""
     for i, numbers in enumerate(strip.layers):
         for j, number in enumerate(numbers):
             high = 1 / len(numbers)

@@ -53,7 +53,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Strip:
-    """The layers of a stack: for each the name of its variant, the numbers of its patterns, and its mixers without a mask."""
+    """The layers of a stack: the names of their variants, the numbers of their patterns, and mixers without a mask."""
 
     stack: str
     variants: tuple[str, ...]
@@ -70,7 +70,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Every distinct pattern with its places (`decoder.local.attention`), and a strip for each stack."""
+    """Every distinct pattern with its places (`decoder.local.attention`), and a strip per stack."""
 
     places: Mapping[Pattern, tuple[str, ...]]
     strips: tuple[Strip, ...]

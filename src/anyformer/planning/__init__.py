@@ -1,4 +1,4 @@
-"""How training and serving are spread over accelerators: what each rank holds, sends and waits for, the fastest that fit."""
+"""How training and serving are spread over accelerators: what a rank holds, sends and waits for, the fastest that fit."""
 
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import price_layout

@@ -68,7 +68,7 @@ def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | No
 
 
 def _fits(architecture: Architecture, planned: Planned, plan: Plan, ranks: int, length: int) -> bool:
-    """Whether any layout fits, with a batch of as many tokens, or one sequence for each accelerator."""
+    """Whether any layout fits, with a batch of as many tokens, or one sequence per accelerator."""
     tokens = max(planned.sequences * planned.length, ranks * length)
     on = planned.machine.hardware
     found = plan_training(architecture, ranks=ranks, batch_tokens=tokens, length=length, hardware=on, plan=plan, show=1)

@@ -59,7 +59,7 @@ def exchanged(architecture: Architecture, mesh: Mesh, pieces: Workload, *, vocab
 
 
 def _of_weights(found: Counter[tuple[str, str]], weights: GatheredUnit, mesh: Mesh, pieces: Workload) -> None:
-    """Weights are gathered before they are used, and their gradients summed: for each pass, or once for all of an update.
+    """Weights are gathered before they are used, and their gradients summed: per pass, or once for all of an update.
     Copies of the model sum them once."""
     updates = mesh.replicas * mesh.alike
     each = pieces.count * mesh.alike
@@ -81,7 +81,7 @@ def _of_weights(found: Counter[tuple[str, str]], weights: GatheredUnit, mesh: Me
 
 
 def _of_positions(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
-    """The stream is gathered before each sublayer and scattered behind it, and so are gradients."""
+    """The stream is gathered before every sublayer and scattered behind it, and so are gradients."""
     for stack in architecture.stacks.values():
         ways, passes = mesh.tensor, pieces.count * times_computed(stack, architecture, mesh) * mesh.context
         length = -(-_length(stack, architecture, pieces) // mesh.context)
@@ -105,7 +105,7 @@ def _of_context(
     found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload, *, logits: bool, penalties: bool
 ) -> None:
     """Keys and values are gathered, or the stream where a sublayer computes all positions, and the stream behind the layers;
-    two numbers of each position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
+    two numbers per position behind a head. Gradients are scattered the other way round. Processes that divide heads gather
     those that they have, and each of them everything else."""
     ways, width, mtp, numbers, only_there = mesh.context, architecture.width, architecture.mtp, 0, 0
     last = Staged(architecture, mesh.pipeline, mesh.chunks).layers[-1]
@@ -156,7 +156,7 @@ def _of_stages(
 
 
 def _of_vocabulary(found: Counter[tuple[str, str]], architecture: Architecture, mesh: Mesh, pieces: Workload) -> None:
-    """Embedded tokens are summed; behind the head the gradient of its input, and three numbers of each position."""
+    """Embedded tokens are summed; behind the head the gradient of its input, and three numbers per position."""
     ways, chunks, head = mesh.context, mesh.all_chunks, architecture.head
     assert head is not None, "logits are divided"
     ahead = 0 if architecture.mtp is None else architecture.mtp.depth

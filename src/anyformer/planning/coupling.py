@@ -27,9 +27,9 @@ class Coupling:
     candidate: Candidate
     replicas: int
     exposed: float
-    """Seconds of each step that outer steps take."""
+    """Seconds per step that outer steps take."""
     leaving: float
-    """Bytes that leave a unit of the outermost tier for each step, on average."""
+    """Bytes that leave a unit of the outermost tier per step, on average."""
     busy: float
     """Share of the time in which the links between these units are busy."""
 
@@ -59,7 +59,7 @@ def outermost(planned: Planned) -> Tier | None:
 
 
 def couplings(architecture: Architecture, planned: Planned, plan: Plan, every: int | None = None) -> tuple[Coupling, ...]:
-    """The fastest layout with a gradient every step, and those of a replica in each outermost unit with the published ways of
+    """The fastest layout with a gradient every step, and those of a replica in every outermost unit with the published ways of
     outer steps, `every` so many inner steps where it is given. Replicas share the batch of a step alike."""
     tier = outermost(planned)
     if tier is None or not planned.fastest:

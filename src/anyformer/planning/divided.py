@@ -1,4 +1,4 @@
-"""Bytes that each unit saves for its backward pass, and which of them tensor parallelism divides."""
+"""Bytes that a unit saves for its backward pass, and which of them tensor parallelism divides."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def nothing_saved(
 def saved_by_place(
     architecture: Architecture, shape: Shape, plan: Plan, place: Callable[[str], str]
 ) -> tuple[dict[str, ByCheckpointing], dict[str, ByCheckpointing]]:
-    """Bytes of each layer, and of each `place` outside of them, by checkpointing: every tensor that eager PyTorch saves by the
+    """Bytes per layer, and of each `place` outside of them, by checkpointing: every tensor that eager PyTorch saves by the
     end of the forward pass, once; and the tensors that a layer saves on top while it is recomputed.
 
     Attention is by a kernel that writes no scores, whatever kernel torch has; with `plan.attention = "plain"` scores are

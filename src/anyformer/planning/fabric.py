@@ -1,4 +1,4 @@
-"""The network above the node: pods and regions, and the bytes that each accelerator sends beyond its own."""
+"""The network above the node: pods and regions, and the bytes that an accelerator sends beyond its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PODS = 8
 OVERSUBSCRIBED = 7
 """How much less an accelerator sends between pods than within one: 1:7 (there too)."""
 REGION = 125e9
-"""Bytes/s that leave a region of whatever size, in each direction, 1 Tbit/s; assumed: nobody publishes what they have."""
+"""Bytes/s that leave a region of whatever size, per direction, 1 Tbit/s; assumed: nobody publishes what they have."""
 FAR = 0.02
 """Seconds of one step of a collective between regions; assumed: light in glass takes 5 ms for 1,000 km."""
 
@@ -80,7 +80,7 @@ class Fabric:
 
 
 def default(hardware: Hardware, pod: int = POD, pods: int = PODS, between: float | None = None, out: float = REGION) -> Fabric:
-    """Pods of so many accelerators, so many pods in a region: `between` bytes/s for each accelerator, `out` for a region."""
+    """Pods of so many accelerators, so many pods in a region: `between` bytes/s per accelerator, `out` for a region."""
     near = hardware.network / OVERSUBSCRIBED if between is None else between
     if near > hardware.network:
         raise UserError(

@@ -20,7 +20,7 @@ Assumed. ByteCheckpoint (arXiv 2407.20143, table 8) reports a pause of 0.59 s fo
 12 bytes per parameter that is 0.9 GB/s for each.
 """
 STORAGE = 1e8
-"""Bytes/s of the storage for each accelerator of the job; assumed. Llama 3 had 2 TB/s for 16,384 (arXiv 2407.21783, 3.3.1)."""
+"""Bytes/s of the storage per accelerator of the job; assumed. Llama 3 had 2 TB/s for 16,384 (arXiv 2407.21783, 3.3.1)."""
 
 
 @dataclass(frozen=True)

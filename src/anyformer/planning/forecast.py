@@ -40,7 +40,7 @@ class Forecast:
     spent: Spent
     """Shares of the wall time, expected."""
     simulated: tuple[Spent, ...]
-    """Seconds of each simulated run; empty where one would have too many failures."""
+    """Seconds per simulated run; empty where one would have too many failures."""
     best: Best | None
     """The best interval of the simulation."""
     enough: int
@@ -72,7 +72,7 @@ def job_of(
     background: bool = False,
     pause: float | None = None,
 ) -> TrainingJob:
-    """The job of a layout, with saves on a storage of so many bytes/s, by default STORAGE for each accelerator."""
+    """The job of a layout, with saves on a storage of so many bytes/s, by default STORAGE per accelerator."""
     devices = candidate.layout.ranks
     whole, held = checkpoint_bytes(architecture, candidate), candidate.memory.weights + candidate.memory.optimiser
     costs = saves(whole, min(whole, held), storage or STORAGE * devices, background=background, pause=pause)

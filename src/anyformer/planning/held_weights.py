@@ -82,7 +82,7 @@ def held(architecture: Architecture, mesh: Mesh, *, vocabulary: bool) -> int:
 
 
 def weight_bytes(weights: Mapping[str, Weight], tuned: Tuned | None) -> dict[str, int]:
-    """Bytes of each weight, those of an adapter among them: in fp32 of one that learns, else in the format of the base."""
+    """Bytes per weight, those of an adapter among them: in fp32 of one that learns, else in the format of the base."""
     if tuned is None:
         return {name: FLOAT * weight.count for name, weight in weights.items()}
     frozen = FORMATS[tuned.base]
@@ -93,7 +93,7 @@ def weight_bytes(weights: Mapping[str, Weight], tuned: Tuned | None) -> dict[str
 def gathered_units(
     architecture: Architecture, mesh: Mesh, in_rows: Collection[str], tuned: Tuned | None = None
 ) -> Mapping[str, GatheredUnit]:
-    """The weights of each layer, gathered for each pass of each layer that shares them, and all else, gathered once.
+    """The weights of each layer, gathered per pass of each layer that shares them, and all else, gathered once.
 
     `in_rows`: the names of weights that are divided by tokens; `tuned`: what learns, by default every weight. Matrices of an
     adapter are counted whole, although `tensor` divides one of two.

@@ -21,7 +21,7 @@ MOST_RANKS = 4096
 
 @dataclass(frozen=True)
 class Layout:
-    """dp * fsdp * tp * pp ranks; `tp` ranks stand next to each other, then `fsdp`, then `dp`, then `pp`.
+    """dp * fsdp * tp * pp ranks; `tp` ranks stand side by side, then `fsdp`, then `dp`, then `pp`.
 
     `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole, whatever the layout
     of the other weights (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches`
@@ -87,7 +87,7 @@ class Layout:
     @property
     def runs(self) -> bool:
         """Whether a run's mesh can be this: with weights sharded wherever states are (whole in a step of `zero_bubble`),
-        experts among ranks that shard, and a micro-batch for each stage at least."""
+        experts among ranks that shard, and a micro-batch per stage at least."""
         apart = self.schedule == "zero_bubble"
         as_run = self.fsdp == 1 or self.sharded == ("optimiser" if apart else "weights")
         if apart and self.checkpointing != "none":
@@ -164,7 +164,7 @@ def problems(layout: Layout, bounds: DividedSizes, length: int) -> tuple[str, ..
     if layout.sp and length % tp:
         reasons.append(f"tp = {tp} with sp does not divide {length} positions")
     if bounds.experts and tp > 1 and not layout.sp:
-        reasons.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
+        reasons.append(f"tp = {tp} beside experts needs sp, or a token would pass them {tp} times")
     if ep > 1 and not bounds.experts:
         reasons.append(f"ep = {ep}, and there are no experts")
     if layout.behind and layout.micro_batches == 1:

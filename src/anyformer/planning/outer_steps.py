@@ -73,7 +73,7 @@ class PublishedLoss:
     rows: tuple[tuple[str, float, float], ...]
     """What is held fixed, the figure of synchronous training, that of outer steps."""
     exchanged: tuple[tuple[float, float], ...]
-    """Terabytes of each row, where they print them."""
+    """Terabytes per row, where they print them."""
     remark: str
 
 

@@ -24,7 +24,7 @@ def partition(work: Sequence[int], parts: int) -> list[int]:
 
 
 def _filled(work: Sequence[int], limit: int, parts: int) -> list[int]:
-    """Ends of pieces filled up to `limit` one by one, with a unit left for each later piece."""
+    """Ends of pieces filled up to `limit` one by one, with a unit left per later piece."""
     ends: list[int] = []
     inside = 0
     for i, size in enumerate(work):

@@ -26,7 +26,7 @@ from anyformer.planning.staged import Staged
 from anyformer.tuning import Tuned
 
 _MANY = 2
-"""Micro-batches for each stage, with which a pipeline is as full as it gets."""
+"""Micro-batches per stage, with which a pipeline is as full as it gets."""
 
 
 def members(
@@ -194,7 +194,7 @@ class _OwnTensors:
     find: Find
 
     def by_layer(self, tensors: Collection[SavedTensor]) -> Mapping[str, float]:
-        """Bytes of each layer, with what its sublayers gather of all positions, as often as chunks compute it."""
+        """Bytes per layer, with what its sublayers gather of all positions, as often as chunks compute it."""
         found: dict[str, float] = {}
         for tensor in tensors:
             if tensor.layer and not tensor.copies and not tensor.loss:
@@ -232,7 +232,7 @@ class _OwnTensors:
         return {name: branch.sublayer for name, branch in stack.variants[stack.layers[number]].branches.items()}
 
     def _divided(self, layer: str) -> Mapping[str, Sublayer]:
-        """What each process computes of those that `tensor` divides."""
+        """What a process computes of those that `tensor` divides."""
         if self.mesh.tensor == 1:
             return {}
         stack, number = self._place(layer)

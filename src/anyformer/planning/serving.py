@@ -128,7 +128,7 @@ def _refusal(search: _LayoutSearch, accelerators: int | None) -> str:
     more = "" if search.least is None else f"--gpus {search.least:,} or more, "
     return (
         f"{scaled(search.weights)}B of weights and {scaled(search.state.total)}B of cache do not fit on {ranks:,} {on.title} "
-        f"with {scaled(on.usable_memory)}B for each: give {more}fewer --users or a shorter --length"
+        f"with {scaled(on.usable_memory)}B per accelerator: give {more}fewer --users or a shorter --length"
     )
 
 

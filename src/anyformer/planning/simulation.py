@@ -29,7 +29,7 @@ def job_failures(job: TrainingJob, generator: np.random.Generator) -> Iterator[f
 
 
 def device_failures(job: TrainingJob, generator: np.random.Generator, shape: float) -> Iterator[float]:
-    """The same from a clock for each device, which a new one restarts: lives of Weibull's distribution, exponential at shape 1.
+    """The same from a clock per device, which a new one restarts: lives of Weibull's distribution, exponential at shape 1.
 
     Below 1 young devices fail more often (0.7 to 0.8: Schroeder and Gibson 2010, doi 10.1109/TDSC.2009.4). All are new at 0.
     """

@@ -1,4 +1,4 @@
-"""A model whose layers a pipeline divides: what each process has, where each weight learns, and what cannot be divided."""
+"""A model whose layers a pipeline divides: what a process has, where each weight learns, and what cannot be divided."""
 
 from __future__ import annotations
 

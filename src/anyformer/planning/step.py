@@ -23,7 +23,7 @@ SENDING = 20 / 132
 
 
 WAITS = 2e-3
-"""Seconds in which an accelerator idles at each mixture of experts for a micro-batch, forward and backward, because its host
+"""Seconds in which an accelerator idles at every mixture of experts for a micro-batch, forward and backward, because its host
 reads how many tokens each rank sends before it launches what follows (fitted, as docs/published.md says)."""
 
 
@@ -96,7 +96,7 @@ def sent(row: UnitRow, stage: PlannedStage, layout: Layout, domain: int) -> Sent
                (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
     experts    each token to its experts and back, and its gradient likewise, once more forward when recomputed (`routing`).
     weights    by `sharded`: gathered once per step, or forward and backward of each micro-batch.
-    gradients  scattered once per step, or after each micro-batch; the shards then all-reduced over replicas.
+    gradients  scattered once per step, or after every micro-batch; the shards then all-reduced over replicas.
     """
     m, tokens = layout.micro_batches, layout.micro_batch * row.length
     full = layout.checkpointing == "full"

@@ -11,8 +11,8 @@ from anyformer.precision.precision import Narrow, Scaling
 class Fp8(Narrow):
     """8-bit products (Micikevicius et al. 2022, arXiv 2209.05433): E4M3 for inputs and weights, E5M2 for gradients.
 
-    `scaling`: `tensor` takes S = largest number of the format / max |x| of each tensor as it is now; `channel` one S for each
-    row of X and of W, and in the backward pass for each row or column that is not summed over; `running` takes the maximum of
+    `scaling`: `tensor` takes S = largest number of the format / max |x| of the tensor as it is now; `channel` one S per
+    row of X and of W, and in the backward pass per row or column that is not summed over; `running` takes the maximum of
     the last `history` updates, so that a kernel may round x and find its maximum in one reading (delayed scaling of NVIDIA's
     Transformer Engine; the first update, which has none, takes its own).
     """
@@ -32,7 +32,7 @@ class Fp8(Narrow):
 
 
 class Mxfp8(Narrow):
-    """E4M3 with a scale of a power of two for each 32 numbers along the sum (OCP Microscaling 1.0; arXiv 2310.10537).
+    """E4M3 with a scale of a power of two per 32 numbers along the sum (OCP Microscaling 1.0; arXiv 2310.10537).
 
     OCP's rule scales the largest number of a block to between 256 and 512, and what is above 448 saturates; `up` takes the
     power of two at which nothing does (Mishra et al. 2025, arXiv 2506.08027, who find OCP's rule to train worse).
@@ -53,7 +53,7 @@ class Mxfp8(Narrow):
 
 
 class Nvfp4(Narrow):
-    """E2M1 with an E4M3 scale for each 16 numbers along the sum and one in fp32 for the tensor (arXiv 2509.25149).
+    """E2M1 with an E4M3 scale per 16 numbers along the sum and one in fp32 for the tensor (arXiv 2509.25149).
 
     Emulated: operands are rounded to the format and multiplied in fp32, so it shows the loss curve and gives no speed. All
     are rounded to nearest; NVIDIA's recipe also rounds gradients by chance, shares a weight's scale in blocks of 16 x 16,

@@ -29,11 +29,11 @@ class Precision(Value):
     unit: ClassVar[str] = "fp32"
     """The format whose peak rate products reach, as `hardware.toml` names it."""
     weight_bytes: ClassVar[int] = 4
-    """Bytes of each weight that learns, and of its gradient."""
+    """Bytes per weight that learns, and of its gradient."""
 
     @property
     def update_bytes(self) -> int:
-        """Bytes for each number of a weight while it is updated: of its gradient, or of itself too, in fp32."""
+        """Bytes per number of a weight while it is updated: of its gradient, or of itself too, in fp32."""
         return 0
 
     @property

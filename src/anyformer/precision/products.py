@@ -27,7 +27,7 @@ ROWS = 16
 
 
 class Operand(NamedTuple):
-    """Numbers X S (R, C), summed over C in a product, and S: one number, or one for each row (R, 1)."""
+    """Numbers X S (R, C), summed over C in a product, and S: one number, or one per row (R, 1)."""
 
     codes: Tensor
     scale: Tensor
@@ -115,7 +115,7 @@ def own_largest(greatest: Tensor) -> Tensor:
 
 
 class _Current:
-    """Operands of 8 bits whose scales follow from themselves, one for each tensor or row, or from the updates before."""
+    """Operands of 8 bits whose scales follow from themselves, one per tensor or row, or from the updates before."""
 
     def __init__(self, precision: Fp8) -> None:
         self.precision = precision
@@ -132,7 +132,7 @@ class _Current:
 
 
 class _Blocks:
-    """Operands rounded to a format with a scale for each block, in fp32: what a product of such blocks reads."""
+    """Operands rounded to a format with a scale per block, in fp32: what a product of such blocks reads."""
 
     running = None
 

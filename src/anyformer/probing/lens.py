@@ -1,4 +1,4 @@
-"""Logit lens: what the head would say after each layer."""
+"""Logit lens: what the head would say after every layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from anyformer.parts.layers.stack_module import StackModule
 
 @dataclass(frozen=True)
 class Lens:
-    """After each layer of the stack that the head reads: `accuracy` of all targets, and `probabilities` (layers, targets) of
+    """After every layer of the stack that the head reads: `accuracy` of all targets, and `probabilities` (layers, targets) of
     the targets of the first row, which stand at `positions`."""
 
     accuracy: tuple[float, ...]
@@ -29,7 +29,7 @@ class Lens:
 
 
 def lens(model: Transformer, objective: AnswersObjective, examples: Examples) -> Lens:
-    """The stream after each layer, through the final norm and the head (the logit lens, nostalgebraist 2020).
+    """The stream after every layer, through the final norm and the head (the logit lens, nostalgebraist 2020).
 
     The last one is what the model says. Residual streams become one first, where there are several.
     """

@@ -1,4 +1,4 @@
-"""What a model reaches on a task: at each length, by position and by distance, beside the chance; as values."""
+"""What a model reaches on a task: at every length, by position and by distance, beside the chance; as values."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _finish(axes: Axes, places: Sequence[int], what: str) -> None:
 
 
 def draw_maps(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, title: str) -> None:
-    """The attention weights of the first row, a square for each head: queries down, keys across; `words`: its tokens."""
+    """The attention weights of the first row, a square per head: queries down, keys across; `words`: its tokens."""
     heads = [(f"{layer} {head}", weights[0, head]) for layer, weights in maps.items() for head in range(weights.shape[1])]
     shown = heads[:MOST_MAPS]
     columns = min(4, len(shown))
@@ -87,7 +87,7 @@ def draw_maps(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, t
 
 
 def draw_lens(found: Lens, path: Path, *, title: str) -> None:
-    """How likely each target of a row is after each layer, and the accuracy after each."""
+    """How likely each target of a row is after every layer, and the accuracy after each."""
     layers = list(range(len(found.accuracy)))
     with drawing(path, 8.0, 3.2) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)

@@ -59,7 +59,7 @@ class Quantising(MatrixFormat):
         return False
 
     def matrix_bytes(self, weight: Weight) -> int:
-        """The bytes of all planes, for each copy."""
+        """The bytes of all planes, per copy."""
         return weight.copies * sum(prod(shape) * BYTES[kind] for shape, kind in self.planes(weight.shape).values())
 
     def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:

@@ -58,7 +58,7 @@ class Grouped(Quantising):
         return -(-inputs // (self.group or inputs))
 
     def grid(self, group: Tensor) -> tuple[Tensor, Tensor]:
-        """(scale, zero) of numbers (..., O, I) that share one in each row, or in all; (..., O or 1, 1), fp32."""
+        """(scale, zero) of numbers (..., O, I) that share one in every row, or in all; (..., O or 1, 1), fp32."""
         import torch
 
         axes = (-2, -1) if self.one_scale else (-1,)

@@ -118,7 +118,7 @@ class _Watching(TorchFunctionMode):
 
 
 def _side_by_side(calls: list[tuple[Tensor, Tensor]]) -> Iterator[list[Tensor]]:
-    """Matrices alike that follow each other with the same input wherever one of them is called."""
+    """Matrices alike that follow one another with the same input wherever one of them is called."""
     groups: dict[int, list[Tensor]] = {}
     for x, matrix in calls:
         groups.setdefault(id(x), []).append(matrix)

@@ -94,7 +94,7 @@ def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
 
 
 def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct | None:
-    """W = scales Q with codes Q (O, I) and a scale for each output; None for sizes that the kernel does not take.
+    """W = scales Q with codes Q (O, I) and a scale per output; None for sizes that the kernel does not take.
 
     The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either.
     """

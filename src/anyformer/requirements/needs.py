@@ -55,7 +55,7 @@ def needs_hidden_targets(objective: str, architecture: Architecture) -> None:
     reasons = architecture.cost(_FEW).breaks("stepwise", training=True)
     if reasons:
         raise ValueError(
-            f"the {objective} objective predicts the next token, which this architecture lets each token see: "
+            f"the {objective} objective predicts the next token, which this architecture lets every token see: "
             f"{'; '.join(reasons)}; the loss would say nothing. Give the decoder a mask of the past only, such as 'causal'"
         )
 
@@ -132,7 +132,7 @@ def needs_prefix(objective: str, architecture: Architecture) -> None:
     # Without a prefix, pairs of queries and keys are all that grows faster than the text.
     if architecture.cost(_TWICE).total_flops.exact == 2 * architecture.cost(_FEW).total_flops.exact:
         raise ValueError(
-            f"the {objective} objective predicts each token behind the prefix from all before it, and in this architecture it "
+            f"the {objective} objective predicts every token behind the prefix from all before it, and in this architecture it "
             f"sees the prefix alone: {remedy}"
         )
 
@@ -142,7 +142,7 @@ def needs_one_logit_each(objective: str, architecture: Architecture) -> None:
     head = architecture.head
     if head is None or head.outputs != 1 or head.pool is not None:
         raise ValueError(
-            f"the {objective} objective says of each token whether it was replaced: set head = {{outputs = 1}} without a pool"
+            f"the {objective} objective says of every token whether it was replaced: set head = {{outputs = 1}} without a pool"
         )
 
 

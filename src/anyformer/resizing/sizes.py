@@ -127,7 +127,7 @@ def _commonest(architecture: Architecture) -> Network | None:
 
 
 def _divisors(architecture: Architecture) -> Iterator[int]:
-    """Heads among which the width is split, for each sublayer."""
+    """Heads among which the width is split, per sublayer."""
     for stack in architecture.stacks.values():
         for block in stack.variants.values():
             yield from (sublayer.resizing.divisor for sublayer in block.sublayers)

@@ -1,7 +1,7 @@
 """Any architecture at a few thousand parameters with every mechanism kept, so that it can be tried before it is paid for.
 
 One rule for all, on the plain data of the description: sizes are cut to a limit by the name of their field, sizes that depend
-on each other are fitted again, and each kind of layer occurs once, in the order of first occurrence.
+on one another are fitted again, and each kind of layer occurs once, in the order of first occurrence.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ COSTS: Mapping[str, Callable[[Costs], float | None]] = {
 }
 """Costs of an arm, of all of which less is better."""
 ALIKE = 0.005
-"""Costs this close to each other are the same: no picture is needed of them."""
+"""Costs this close to one another are the same: no picture is needed of them."""
 
 STEPS = 24
 """Points that stand for a stroke when names are placed."""
@@ -41,30 +41,30 @@ def pictures(findings: Findings) -> dict[str, tuple[str, Callable[[Figure], None
     found: dict[str, tuple[str, Callable[[Figure], None], tuple[float, float]]] = {}
     height = 1.3 + 0.42 * len(findings.comparisons)
     if any(each.interval is not None for each in findings.comparisons):
-        said = f"Difference of each arm from {findings.base} in {findings.metric}, with its interval and each pair of seeds"
+        said = f"Difference of every arm from {findings.base} in {findings.metric}, with its interval and all pairs of seeds"
         found["differences"] = said, lambda figure: differences(figure, findings), (7.5, height)
     if any(mean_curve(arm.curves) for arm in findings.arms):
         said = "Held-out loss against tokens: the mean over seeds, and the band between the lowest and the highest"
         found["curves"] = said, lambda figure: curves(figure, findings), (7.5, 4.2)
     costs = dearer(findings)
     if costs:
-        said = f"{findings.metric} against each cost in which arms differ; arms on the line are beaten by none in both"
+        said = f"{findings.metric} against every cost in which arms differ; arms on the line are beaten by none in both"
         found["pareto"] = said, lambda figure: pareto(figure, findings), (3.75 * min(2, len(costs)), 3.2 * -(-len(costs) // 2))
     if any(arm.tuned is not None for arm in findings.arms):
-        said = f"{findings.metric} of each arm at each value of {findings.tuned_path}"
+        said = f"{findings.metric} of every arm at every value of {findings.tuned_path}"
         found["sensitivity"] = said, lambda figure: sensitivity(figure, findings), (7.5, 3.8)
     if findings.lengths:
         said = f"{findings.metric} by length: means over seeds, bands between the lowest and the highest; dotted where trained"
         found["lengths"] = said, lambda figure: lengths(figure, findings), (7.5, 4.2)
     if findings.climb is not None:
         climb = findings.climb
-        said = "Loss against FLOPs of training at every size, with the law of each arm; dotted where nothing was measured"
+        said = "Loss against FLOPs of training at every size, with the laws of the arms; dotted where nothing was measured"
         found["ladder"] = said, lambda figure: ladder(figure, climb), (7.5, 4.4)
     return found
 
 
 def draw(findings: Findings, directory: Path, ending: str = ".svg") -> dict[str, str]:
-    """Write the pictures; what each file shows."""
+    """Write the pictures; what the files show."""
     written = {}
     for name, (said, drawn, (width, height)) in pictures(findings).items():
         with drawing(directory / f"{name}{ending}", width, height) as figure:
@@ -74,7 +74,7 @@ def draw(findings: Findings, directory: Path, ending: str = ".svg") -> dict[str,
 
 
 def differences(figure: Figure, findings: Findings) -> None:
-    """A line for each arm: the mean difference, its interval, and a dot for each pair."""
+    """A line per arm: the mean difference, its interval, and a dot per pair."""
     axes = figure.add_subplot(title=f"{findings.metric}, arm minus {findings.base}: {findings.better} is better")
     shown = [each for each in findings.comparisons if each.interval is not None]
     for row, each in enumerate(reversed(shown)):
@@ -122,7 +122,7 @@ def dearer(findings: Findings) -> list[str]:
 
 
 def pareto(figure: Figure, findings: Findings) -> None:
-    """A panel for each cost in which arms differ, with the line of those that no other beats in both."""
+    """A panel per cost in which arms differ, with the line of those that no other beats in both."""
     from matplotlib.ticker import EngFormatter
 
     shown = dearer(findings)
@@ -181,7 +181,7 @@ def front(points: list[tuple[float, float]]) -> list[int]:
 
 
 def sensitivity(figure: Figure, findings: Findings) -> None:
-    """The metric of each arm at each value that was tried; a cross at the top where it diverged."""
+    """The metric of each arm at every value that was tried; a cross at the top where it diverged."""
     axes = figure.add_subplot(title="sensitivity", xlabel=findings.tuned_path, ylabel=findings.metric, xscale="log")
     for number, arm in enumerate(findings.arms):
         if arm.tuned is None:
@@ -205,7 +205,7 @@ def _number(findings: Findings, name: str) -> int:
 
 
 def ladder(figure: Figure, climb: Climb) -> None:
-    """A dot for each seed, the law through the means, dotted beyond the largest FLOPs; a line at a crossing."""
+    """A dot per seed, the law through the means, dotted beyond the largest FLOPs; a line at a crossing."""
     from matplotlib.ticker import EngFormatter
 
     axes = figure.add_subplot(title="loss = E + A / C^a", xlabel="C, FLOPs of training", ylabel="held-out loss", xscale="log")
@@ -237,7 +237,7 @@ def ladder(figure: Figure, climb: Climb) -> None:
 
 
 def lengths(figure: Figure, findings: Findings) -> None:
-    """The mean over seeds of each arm at each length, and the band between the lowest and the highest."""
+    """The mean over seeds of each arm at every length, and the band between the lowest and the highest."""
     trained = next(iter(findings.runs.values()))["length"]
     axes = figure.add_subplot(title=f"{findings.metric} by length", xlabel="length", ylabel=findings.metric, xscale="log")
     for number, arm in enumerate(findings.arms):

@@ -122,5 +122,5 @@ def _trials(study: Study, arms: int) -> dict[float, list[int]]:
 
 
 def _side_by_side(slots: int, memory: int, expected: Sequence[Expected]) -> int:
-    """Trials that fit beside each other, each taken for the largest."""
+    """Trials that fit side by side, each taken for the largest."""
     return max(1, min(slots, memory // max(each.bytes for each in expected)))

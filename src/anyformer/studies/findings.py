@@ -31,7 +31,7 @@ Points = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Costs:
-    """Of an arm: parameters stored and used by a token, FLOPs of training (all updates), bytes of decode state for each token,
+    """Of an arm: parameters stored and used by a token, FLOPs of training (all updates), bytes of decode state per token,
     predicted memory of a trial; measured tokens per second and bytes of tensors, medians over its trials, None where no trial
     finished. Speeds are of trials that shared a machine, so that they compare roughly."""
 
@@ -226,7 +226,7 @@ def _tuning(ran: Ran) -> str:
     each = " or ".join(map(str, sorted(counts)))
     seeds = f"seed{'s' * (len(tuning.seeds) > 1)} {', '.join(map(str, tuning.seeds))}"
     where = "" if tuning.size is None else f", at {tuning.size:g} of its size, from which muP takes it over"
-    return f"{tuning.path}, {each} values for each arm with {seeds}, none of those compared{where}"
+    return f"{tuning.path}, {each} values per arm with {seeds}, none of those compared{where}"
 
 
 def _notes(ran: Ran, arms: Sequence[ArmFindings]) -> list[str]:

@@ -47,7 +47,7 @@ def fit(flops: Sequence[float], losses: Sequence[float]) -> ComputeLaw:
 def fits(flops: Sequence[float], losses: Floats) -> list[ComputeLaw]:
     """The law of each row of losses (n, points).
 
-    At each a, E and A are those of linear least squares, so that a alone is searched for: by steps, then by finer ones.
+    At every a, E and A are those of linear least squares, so that a alone is searched for: by steps, then by finer ones.
     """
     x = np.asarray(flops, dtype=np.float64)
     assert len(x) > 2, "three unknowns"

@@ -30,7 +30,7 @@ def at_length(run: Run, length: int) -> Run:
 
 
 def ask(directory: Path, lengths: Sequence[int]) -> Numbers:
-    """Evaluate the trained model of a run's directory at each length, on as many held-out tokens as at the end of its training,
+    """Evaluate the trained model of a run's directory at all lengths, on as many held-out tokens as at the end of its training,
     and write the numbers there."""
     subject, run = open_subject(directory, device=default_device()), load_run(directory / RUN)
     found = {}

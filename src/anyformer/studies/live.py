@@ -1,4 +1,4 @@
-"""How a study goes on: one table on a terminal, a line for each trial that ends elsewhere."""
+"""How a study goes on: one table on a terminal, a line per trial that ends elsewhere."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFRESH = 1.0
 
 @contextmanager
 def watching(directory: Path, console: Console, slots: int, metric: str) -> Iterator[Watcher]:
-    """A watcher that draws a table on a terminal, and prints a line for each trial that ends elsewhere."""
+    """A watcher that draws a table on a terminal, and prints a line per trial that ends elsewhere."""
     view = View(directory, slots, metric)
     if not console.is_terminal:
 
@@ -60,7 +60,7 @@ class View:
     _began: bool = field(default=False, init=False)
 
     def ended(self, stage: StudyStage, outcomes: Mapping[str, TrialOutcome], running: Mapping[str, Trial]) -> Iterator[str]:
-        """A line for each trial that ended since the last call, and one for those that had ended before the first."""
+        """A line per trial that ended since the last call, and one for those that had ended before the first."""
         new = {trial.key: trial for trial in stage.trials if trial.key in outcomes and trial.key not in self.told}
         self.told |= new.keys()
         if not self._began:

@@ -38,7 +38,7 @@ STEEPEST, FLATTEST = 1.5, 0.25
 
 @dataclass(frozen=True)
 class Turns:
-    """Median seconds of an update for each token of the base and of an arm, times the base's tokens; `ratio`: the median over
+    """Median seconds of an update per token of the base and of an arm, times the base's tokens; `ratio`: the median over
     rounds of arm over base, each round's two updates being neighbours in time."""
 
     base: float

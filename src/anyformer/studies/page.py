@@ -72,7 +72,7 @@ def _tables(findings: Findings) -> list[tuple[str, Table]]:
         (f"{findings.metric} with every seed", seeds_table(findings)),
     ]
     tuned = tuning_table(findings)
-    return found if tuned is None else [*found, (f"{findings.metric} at each value of {findings.tuned_path}", tuned)]
+    return found if tuned is None else [*found, (f"{findings.metric} at every value of {findings.tuned_path}", tuned)]
 
 
 def marked(text: str) -> Markup:

@@ -181,7 +181,7 @@ class Runner:
         try:
             yield
         except Stopped as stopped:
-            raise Stopped(stopped.exit_code - 128, "running trials; each is saved, and the same command goes on") from None
+            raise Stopped(stopped.exit_code - 128, "running trials; all are saved, and the same command goes on") from None
         finally:
             for _, process in self._processes.values():
                 with suppress(ProcessLookupError):

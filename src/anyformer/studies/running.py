@@ -43,7 +43,7 @@ class StudyDirectoryError(UserError):
 @dataclass(frozen=True)
 class Ran:
     """A study whose trials have all ended: its arms, those that passed its gates, trials, and outcomes by key; `smaller`: all
-    arms at each smaller size, `left_out`: those that did not pass."""
+    arms at every smaller size, `left_out`: those that did not pass."""
 
     study: Study
     directory: Path

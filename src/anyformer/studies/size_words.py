@@ -30,7 +30,7 @@ def gates_table(findings: Findings) -> Table | None:
 
 
 def gates_said(findings: Findings) -> Iterator[str]:
-    """A sentence for each gate."""
+    """A sentence per gate."""
     for gate in findings.gates:
         left = ", ".join(gate.left_out) or "none"
         yield (

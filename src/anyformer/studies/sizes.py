@@ -16,7 +16,7 @@ Tokens = Literal["proportional", "equal"]
 class SizeGate(Value):
     """A small size at which all arms that are still there are tried, and the best of which alone go on.
 
-    Each is tried at every value of `tuning`, with its seeds; without tuning once, with `seed`. None of that counts in the
+    An arm is tried at every value of `tuning`, with its seeds; without tuning once, with `seed`. None of that counts in the
     verdicts, which are of other seeds.
     """
 

@@ -52,7 +52,7 @@ def _changes(start: Architecture, to: Architecture) -> list[Changes]:
 
 
 def _steps(start: Architecture, changes: Sequence[Changes]) -> list[Changes]:
-    """Changes in an order in which each step is valid after those before it; the earliest valid one comes next."""
+    """Changes in an order in which a step is valid after those before it; the earliest valid one comes next."""
     steps: list[Changes] = []
     left, here = list(changes), start
     while left:

@@ -1,4 +1,4 @@
-"""Is one arm better than another? Small pure functions over paired numbers, one pair for each seed.
+"""Is one arm better than another? Small pure functions over paired numbers, one pair per seed.
 
 Intervals are those of Student's t on the differences of pairs, not of a bootstrap: with three to eight seeds a percentile
 bootstrap resamples too few numbers, and its 95 % interval holds the truth far less often than it says (Hesterberg 2015,

@@ -65,7 +65,7 @@ class Staircase(Value):
     to: Architecture
     """In a file also a catalogue name or a path; `from` beside it names the base's architecture."""
     without: bool = True
-    """Whether there are arms with all changes but one, beside those with one more each."""
+    """Whether there are arms with all changes but one, beside those that add the changes one by one."""
 
 
 class Matching(Value):
@@ -74,7 +74,7 @@ class Matching(Value):
     by: tuple[Annotated[str, Choice(lambda: {**QUANTITIES, SECONDS: SECONDS})], ...] = Field(min_length=1, max_length=2)
     """`params`, `active_params` (those that a token uses), `flops` (of training, per token) or `decode_bytes` (read to decode a
     token), or two of them; FLOPs and decoding are counted at the base's `length`. Or `seconds` of an update, measured on this
-    machine when the study begins: base and arm in turns, and again after each move."""
+    machine when the study begins: base and arm in turns, and again after every move."""
     move: tuple[Literal["width", "depth", "ffn"], ...] = Field(default=("width", "ffn"), min_length=1)
     """The sizes that may change; the last one is adjusted most finely."""
     multiple: Count = 8
@@ -162,18 +162,18 @@ class Study(Value):
     better: Literal["lower", "higher"] = "lower"
     """Which values of the metric are better."""
     seeds: tuple[Annotated[int, Field(ge=0)], ...] = Field(default=(1, 2, 3, 4, 5), min_length=1)
-    """Each arm is trained once with each of them; arms are compared seed by seed, since a seed gives all arms the same batches,
+    """Every arm is trained once per seed; arms are compared seed by seed, since a seed gives all arms the same batches,
     and the same initial values wherever names and shapes of weights agree."""
     match: Annotated[Matching | None, BeforeValidator(_words)] = None
     """What arms have as much of as the base; also `match = "params"`. Absent: sizes stay as they are."""
     budget: Literal["tokens", "flops"] = "tokens"
     """What all arms are trained with as much of as the base: tokens, or training FLOPs."""
     tuning: ArmTuning | None = None
-    """What is chosen for each arm by itself before it is compared. Absent: every arm keeps its values."""
+    """What is chosen per arm by itself before it is compared. Absent: every arm keeps its values."""
     alpha: Annotated[float, Field(gt=0, lt=0.5)] = 0.05
     """The greatest probability of any verdict "better" or "worse" where there is no difference, over all arms together."""
     threads: Count = 1
-    """Threads of each trial; part of what it computes, since sums in another order differ in their last bits."""
+    """Threads of a trial; part of what it computes, since sums in another order differ in their last bits."""
     base_name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "base"
     """What the base is called."""
     base: Run
@@ -181,9 +181,9 @@ class Study(Value):
     arms: Named[Arm] = Named()
     """What is compared with the base, by name."""
     staircase: Staircase | None = None
-    """More arms, each a part of the way from the base to another architecture."""
+    """More arms, part of the way from the base to another architecture."""
     gates: tuple[SizeGate, ...] = ()
-    """Small sizes, in rising order, from each of which only the best arms go on."""
+    """Small sizes in rising order; only the best arms go on from one to the next."""
     ladder: Ladder | None = None
     """Smaller sizes at which every arm is trained too, for a law of loss and compute."""
     lengths: tuple[Annotated[int, Field(ge=2)], ...] = ()
@@ -227,7 +227,7 @@ class Study(Value):
     def _check_tuning(self, tuning: ArmTuning) -> None:
         if twice := [seed for seed in tuning.seeds if seed in self.seeds]:
             raise ValueError(
-                f"tuning.seeds: {twice[0]} is one of seeds: what was chosen with a seed is too good with it; take others"
+                f"tuning.seeds: {twice[0]} is one of seeds: a value chosen with a seed looks too good with it; take other seeds"
             )
         _check_once("tuning.seeds", tuning.seeds)
         try:
@@ -243,13 +243,13 @@ class Study(Value):
         smaller = self.gates or self.ladder or (self.tuning is not None and self.tuning.size is not None)
         if self.match is not None and self.match.timed and smaller:
             raise ValueError(
-                "match: seconds are measured at one size: leave gates, ladder and tuning.size out, or match what is counted"
+                "match: seconds are measured at one size: leave gates, ladder and tuning.size out, or match a count"
             )
         sizes = [gate.size for gate in self.gates]
         if sizes != sorted(set(sizes)):
             raise ValueError(f"gates: should be different sizes in rising order, got {sizes}")
         if any(after.keep >= before.keep for before, after in pairwise(self.gates)):
-            raise ValueError(f"gates: each keeps fewer arms than the one before, got {[gate.keep for gate in self.gates]}")
+            raise ValueError(f"gates: a gate keeps fewer arms than the one before, got {[gate.keep for gate in self.gates]}")
         if self.tuning is None and (twice := [gate.seed for gate in self.gates if gate.seed in self.seeds]):
             raise ValueError(
                 f"gates: seed = {twice[0]} is one of seeds: arms that were chosen with it are too good; take others"

@@ -214,7 +214,7 @@ def _kept(study: Study, gate: SizeGate, numbers: Mapping[str, float | None], bas
 
 
 def _tuned(study: Study, arms: Arms, device: str, outcomes: Outcomes) -> tuple[Sequence[Trial], dict[str, TunedArm] | None]:
-    """The trials that choose a value for each arm, and once all ended what they chose."""
+    """The trials that choose a value per arm, and once all ended what they chose."""
     assert study.tuning is not None
     grids = {arm.name: study.grid(arm.name) for arm in arms}
     widened = 0

@@ -96,7 +96,7 @@ def _tried(number: float | None, best: bool) -> str:
 
 
 def differences_table(findings: Findings) -> Table:
-    """What each arm changes, and what matching moved."""
+    """What an arm changes, and what matching moved."""
     rows = []
     for arm in findings.arms:
         if arm.name != findings.base:
@@ -112,7 +112,10 @@ def how(findings: Findings) -> list[tuple[str, str]]:
         ("Matched", findings.matched),
         ("Budget", findings.budget),
         ("Tuned", findings.tuning),
-        ("Seeds", f"{', '.join(map(str, findings.seeds))}; with each, {pairs}, and the same initial values where shapes agree"),
+        (
+            "Seeds",
+            f"{', '.join(map(str, findings.seeds))}; with a seed, {pairs}, and the same initial values where shapes agree",
+        ),
         (
             "Verdicts",
             f"paired t test over seeds, all comparisons together wrong with a probability of at most {findings.alpha:g} where "
@@ -128,7 +131,7 @@ def machine(findings: Findings) -> str:
     facts = findings.environment
     versions = facts.get("versions", {})
     named = (f"{name} {versions[name]}" for name in ("torch", "anyformer") if name in versions)
-    said = (f"threads for each trial: {facts['threads']}", facts["precision"], *named)
+    said = (f"threads per trial: {facts['threads']}", facts["precision"], *named)
     return ", ".join(said)
 
 
@@ -183,7 +186,7 @@ def markdown(findings: Findings, pictures: Mapping[str, str]) -> Iterator[str]:
     for term, said in how(findings):
         yield f"- **{term}**: {said}."
     yield "\n## To repeat a trial\n"
-    yield "In this directory; the resolved run of each trial is the `run.toml` that the command reads:\n\n```"
+    yield "In this directory; the resolved run of a trial is the `run.toml` that the command reads:\n\n```"
     yield from findings.commands.values()
     yield "```"
 
@@ -217,7 +220,7 @@ def _shown(quality: Interval | None) -> str:
 
 
 def lengths_said(findings: Findings) -> Iterator[str]:
-    """A sentence for each length: which arms are better, which worse, and of which nobody can tell."""
+    """A sentence per length: which arms are better, which worse, and of which nobody can tell."""
     for each in findings.lengths:
         by_verdict: dict[str, list[str]] = {"better": [], "worse": [], "cannot tell": []}
         for found in each.comparisons:

@@ -1,4 +1,4 @@
-"""Generated tasks that tell architectures apart, one in each file; a class enters the registry of `Task` by being defined."""
+"""Generated tasks that tell architectures apart, one per file; a class enters the registry of `Task` by being defined."""
 
 from anyformer.tasks.compression import Compression
 from anyformer.tasks.copying import Copying, Reversal

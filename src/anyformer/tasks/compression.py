@@ -13,7 +13,7 @@ from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class Compression(Task):
-    """Random letters, then the number of each place, in random order, at which the letter of that place is asked.
+    """Random letters, then the numbers of their places in random order, where the letter of the place is asked.
 
     x_1 ... x_n @j_1 ... @j_n with n = N // 2: a model without a growing cache must have put the whole row into its state. In
     Poli et al. 2024 (arXiv 2403.17844) a network of its own reads one state and says all letters; here the model itself is

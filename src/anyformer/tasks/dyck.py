@@ -13,7 +13,7 @@ from anyformer.tasks.task import NOTHING, Task, TaskBatch, named
 
 
 class Dyck(Task):
-    """Brackets of k kinds, nested to a depth of at most m; each `)` says that one closes, and which one is asked (Dyck-(k, m)).
+    """Brackets of k kinds, nested to a depth of at most m; a `)` says that one closes, and which one is asked (Dyck-(k, m)).
 
     (_0 (_2 ) (_1 ) ): at a `)` the answer is the kind of the latest open bracket. Brackets open or close with probability 1/2,
     and open where none is open, and close at the greatest depth. It takes a stack of m kinds (Hewitt et al. 2020, arXiv
@@ -21,7 +21,7 @@ class Dyck(Task):
     """
 
     paper: ClassVar[str] = "Hewitt et al. 2020, arXiv 2010.07515"
-    scored: ClassVar[str] = "the kind of the bracket that closes, at each `)`"
+    scored: ClassVar[str] = "the kind of the bracket that closes, at every `)`"
     level: ClassVar[str] = "1 / brackets"
     kind: Literal["dyck"] = "dyck"
     brackets: Count = 8

@@ -15,7 +15,7 @@ from anyformer.tasks.task import NOTHING, Task, TaskBatch, named
 
 
 class FuzzyRecall(Task):
-    """Keys and values of one to `span` letters each are told; then each key comes again, in another order, with its value.
+    """Keys and values of one to `span` letters are told; then the keys come again, in another order, with their values.
 
     a_1 b_1 ... a_P b_P, then the same pairs shuffled, a and b words of letters of their own. The value is read as it is asked,
     letter by letter. No two keys of a row are equal, though one may begin like another (Poli et al. 2024, arXiv 2403.17844,
@@ -23,7 +23,7 @@ class FuzzyRecall(Task):
     """
 
     paper: ClassVar[str] = "Poli et al. 2024, arXiv 2403.17844"
-    scored: ClassVar[str] = "every letter of each value that comes again"
+    scored: ClassVar[str] = "every letter of a value that comes again"
     level: ClassVar[str] = "1 / letters"
     kind: Literal["fuzzy_recall"] = "fuzzy_recall"
     pairs: Count = 4

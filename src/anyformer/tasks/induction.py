@@ -21,7 +21,7 @@ class Induction(Task):
     """
 
     paper: ClassVar[str] = "Olsson et al. 2022, arXiv 2209.11895"
-    scored: ClassVar[str] = "the next letter, at each letter of the piece"
+    scored: ClassVar[str] = "the next letter, at every letter of the piece"
     level: ClassVar[str] = "1 / letters"
     kind: Literal["induction"] = "induction"
     letters: Count = 64

@@ -28,7 +28,7 @@ class Memorisation(Task):
     keys: Count = 256
     """Facts that there are."""
     values: Count = 64
-    """Values that there are; each is that of as many keys as any other, or of one more."""
+    """Values that there are; all belong to equally many keys, or to one more."""
     table: Annotated[int, Field(ge=0)] = 0
     """Which table: its seed."""
 

@@ -14,14 +14,14 @@ from anyformer.tasks.task import Task, TaskBatch, named
 
 
 class MQAR(Task):
-    """Keys with a value each are told; later each key comes again, and its value is asked (multi-query associative recall).
+    """Keys and their values are told; later the keys come again, and their values are asked (multi-query associative recall).
 
     k_1 v_1 ... k_P v_P, then the P keys at random places among blanks `_`. The answers are not read, so that any of them can be
     asked in any order. Arora et al. 2023 (arXiv 2312.04927) place queries near by a power law; here every place is as likely.
     """
 
     paper: ClassVar[str] = "Arora et al. 2023, arXiv 2312.04927"
-    scored: ClassVar[str] = "the value, at each key that comes again"
+    scored: ClassVar[str] = "the value, at every key that comes again"
     level: ClassVar[str] = "1 / values"
     kind: Literal["mqar"] = "mqar"
     pairs: Count = 8

@@ -11,7 +11,7 @@ from anyformer.tasks.task import Task, TaskBatch
 
 
 class Parity(Task):
-    """Bits, and after each whether the ones so far are odd in number: y_t = x_1 xor ... xor x_t.
+    """Bits, and after every bit whether the ones so far are odd in number: y_t = x_1 xor ... xor x_t.
 
     One bit of state, which must change its sign at every one: a linear recurrence needs a negative eigenvalue for it (Grazzi et
     al. 2024, arXiv 2411.12537), and attention of fixed depth has none that holds at every length.

@@ -15,7 +15,7 @@ from anyformer.tasks.task import Task, TaskBatch
 
 
 class Regression(Task):
-    """Points and their values under a linear function that is another one in each row; the value is asked at each point.
+    """Points and their values under a linear function that differs from row to row; the value is asked at every point.
 
     x_1 y_1 ... x_n y_n with y_i = w . x_i, n = N // (d + 1); a point takes d symbols, its value one. Garg et al. 2022 (arXiv
     2208.01066) draw w and x from normal distributions and ask for the smallest squared error. Here their entries are whole
@@ -25,7 +25,7 @@ class Regression(Task):
     """
 
     paper: ClassVar[str] = "after Garg et al. 2022, arXiv 2208.01066"
-    scored: ClassVar[str] = "the value, at the last entry of each point"
+    scored: ClassVar[str] = "the value, at the last entry of every point"
     level: ClassVar[str] = "P(w . x = 0)"
     kind: Literal["regression"] = "regression"
     inputs: Count = 3

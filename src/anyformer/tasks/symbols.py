@@ -38,7 +38,7 @@ def numbers_of(tokenizer: Tokenizer, symbols: Sequence[str]) -> list[int]:
     missing = next((name for name in symbols if name not in vocabulary), None)
     if missing is not None:
         raise DataError(
-            f"the tokenizer lacks {missing!r}, the first of {len(symbols)} symbols of this data that it has not: leave "
-            "data.tokenizer out, so that the data has its own"
+            f"the tokenizer lacks {missing!r}, the first of {len(symbols)} symbols of this data: leave "
+            "data.tokenizer out, and the data brings its own"
         )
     return [vocabulary[name] for name in symbols]

@@ -120,7 +120,7 @@ class Task(Value):
         raise NotImplementedError
 
     def draw(self, draws: Draws, length: int) -> TaskBatch:
-        """A sequence of at most `length` positions for each row of draws; `length` is at least `least`."""
+        """A sequence of at most `length` positions per row of draws; `length` is at least `least`."""
         raise NotImplementedError
 
     def split_by(self, draws: Draws, made: TaskBatch) -> Ints:

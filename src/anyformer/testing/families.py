@@ -41,7 +41,7 @@ def configuration_there_and_back(table: Table) -> None:
     lost = sorted(table.keys() - written.keys())
     plain = Initialisation()
     assert again.but(initialisation=plain) == architecture.but(initialisation=plain), (
-        f"keys that were not written (has each a place, in huggingface/places.py or where it is read?): {lost}"
+        f"keys that were not written (do they have places, in huggingface/places.py or where it is read?): {lost}"
     )
 
 

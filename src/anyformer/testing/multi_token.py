@@ -17,7 +17,7 @@ CHANGED = 6
 
 
 def first_prediction_is_the_forward_pass(architecture: Architecture) -> None:
-    """The first of the predictions is what the model gives, and there is one more for each later token, of T - k positions."""
+    """The first of the predictions is what the model gives, and there is one more per later token, of T - k positions."""
     model, x = looked_at(architecture), tokens(architecture)
     first, *later = model.predictions(x)
     assert torch.equal(first, model(x))

@@ -22,5 +22,5 @@ def saved_bytes_are_a_polynomial_of_the_length(architecture: Architecture) -> No
     expected = first + 3 * (third - second)
     assert fourth == expected, (
         f"training saves {first}, {second}, {third} and {fourth} bytes at {LENGTHS} positions, where {expected} follow for the "
-        f"last from the others; long texts are priced by that law, so save equally much in each chunk of `plan.chunk` positions"
+        f"last from the others; long texts are priced by that law, so save as much in every chunk of `plan.chunk` positions"
     )

@@ -38,7 +38,7 @@ PRIVATE = ("aten::promote_types", "profiler::")
 
 @dataclass(frozen=True, order=True)
 class Wait:
-    """Something for which a GPU and its host wait for each other, or which a recorded graph of kernels cannot repeat.
+    """Something for which a GPU and its host wait for one another, or which a recorded graph of kernels cannot repeat.
 
     `why`: the host `reads` a number; an operator `moves` numbers between devices; it `sizes` its output by numbers; it `makes`
     a tensor on the processor; it `mixes` tensors of the processor with those of the device. `operator`: torch's name of it.

@@ -21,23 +21,23 @@ def anything(architecture: Architecture) -> bool:
 
 
 def decodes_tokens(architecture: Architecture) -> bool:
-    """Whether it is a decoder that reads one sequence of tokens and has an output at each position."""
+    """Whether it is a decoder that reads one sequence of tokens and has an output at every position."""
     alone = architecture.shape_of_model == "decoder-only" and not architecture.two_inputs
     return alone and reads_tokens(architecture) and not pools(architecture)
 
 
 def encodes_tokens(architecture: Architecture) -> bool:
-    """Whether it is an encoder without a decoder that reads tokens and has an output at each position."""
+    """Whether it is an encoder without a decoder that reads tokens and has an output at every position."""
     return architecture.decoder is None and reads_tokens(architecture) and not pools(architecture)
 
 
 def pools(architecture: Architecture) -> bool:
-    """Whether it has one output for each row."""
+    """Whether it has one output per row."""
     return architecture.head is not None and architecture.head.pool is not None
 
 
 def one_text(architecture: Architecture) -> bool:
-    """Whether it reads one sequence of tokens and has an output at each position."""
+    """Whether it reads one sequence of tokens and has an output at every position."""
     return decodes_tokens(architecture) or encodes_tokens(architecture)
 
 

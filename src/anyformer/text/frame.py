@@ -21,7 +21,7 @@ class Framed(NamedTuple):
 class Around:
     """The special tokens of a row, each with its segment: before the first text, and behind each.
 
-    `texts`: which text stands in each place (0 the first, 1 the second), and its segment.
+    `texts`: which text stands in a place (0 the first, 1 the second), and its segment.
     """
 
     parts: tuple[tuple[tuple[int, int], ...], ...]

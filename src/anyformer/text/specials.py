@@ -80,7 +80,7 @@ class Specials(Value):
     @model_validator(mode="after")
     def _each_once(self) -> Specials:
         if len(set(self.roles)) < len(self.roles):
-            raise ValueError(f"roles = {list(self.roles)} names a role twice; name each once")
+            raise ValueError(f"roles = {list(self.roles)} names a role twice; name it once")
         return self
 
     def __or__(self, other: Specials) -> Specials:

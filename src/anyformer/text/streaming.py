@@ -35,7 +35,7 @@ class StreamDecoder:
         return text if self._cleaning is None else self._cleaning.push(text)
 
     def finish(self) -> str:
-        """The rest: U+FFFD for each unfinished character. The decoder is then as new."""
+        """The rest: U+FFFD per unfinished character. The decoder is then as new."""
         text = self._decoder.finish()
         return text if self._cleaning is None else self._cleaning.push(text) + self._cleaning.finish()
 

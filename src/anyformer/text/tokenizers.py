@@ -174,7 +174,7 @@ class Tokenizer:
 
     @library_limits()
     def offsets(self, text: str) -> NDArray[np.int64]:
-        """(tokens, 2): the characters of `text` that each token of `encode(text)` stands for, from the first to behind the
+        """(tokens, 2): the characters of `text` that a token of `encode(text)` stands for, from the first to behind the
         last."""
         touched = self._leaks is not None and (
             self._leaks.touch(text)

@@ -20,7 +20,7 @@ class RunningAverage(Protocol):
         ...
 
     def weights(self) -> Mapping[nn.Parameter, Tensor]:
-        """The averages as they are now, of each weight that learns."""
+        """The averages as they are now, of every weight that learns."""
         ...
 
     def restore(self) -> None:
@@ -40,15 +40,15 @@ class Average(Value):
 
 
 class EMA(Average):
-    """Exponential moving average: e <- decay e + (1 - decay) w after each update, from the first weights on.
+    """Exponential moving average: e <- decay e + (1 - decay) w after every update, from the first weights on.
 
-    As in Tarvainen & Valpola 2017, arXiv 1703.01780. It takes 4 bytes for each parameter that learns. Weights that a rule
+    As in Tarvainen & Valpola 2017, arXiv 1703.01780. It takes 4 bytes per parameter that learns. Weights that a rule
     moves without a gradient, as running statistics, are not averaged.
     """
 
     kind: Literal["ema"] = "ema"
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.999
-    """Share of the average that stays at each update: it remembers about 1 / (1 - decay) updates."""
+    """Share of the average that stays per update: it remembers about 1 / (1 - decay) updates."""
 
     def of(self, model: nn.Module) -> RunningAverage:
         return MovingAverage(model, self.decay)

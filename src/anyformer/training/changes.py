@@ -40,7 +40,7 @@ def revised(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def check_changes(before: Run, now: Run, where: str) -> list[str]:
-    """A line for each change since the checkpoint. Raises `ChangedError` for a field that updates were computed with."""
+    """A line per change since the checkpoint. Raises `ChangedError` for a field that updates were computed with."""
     if lines := computed_otherwise(before, now):
         raise ChangedError(
             f"{where}: was begun with other values than those given now:\n{lines}\n"
@@ -50,7 +50,7 @@ def check_changes(before: Run, now: Run, where: str) -> list[str]:
 
 
 def computed_otherwise(one: Run, other: Run) -> str:
-    """A line for each field in which two runs differ that updates are computed with; empty for the same run."""
+    """A line per field in which two runs differ that updates are computed with; empty for the same run."""
     fixed = [each for each in diff(one, other) if not any(f"{each[0]}.".startswith(f"{field}.") for field in FREE)]
     return "\n".join(f"  {path}: {_shown(before)} -> {_shown(after)}" for path, before, after in fixed)
 

@@ -51,7 +51,7 @@ def reach_of(count: int) -> int:
 
 
 def smooth(values: Sequence[float]) -> list[float]:
-    """At each loss the straight line through its neighbours on both sides: their mean, and towards the ends, where there are
+    """At every loss the straight line through its neighbours on both sides: their mean, and towards the ends, where there are
     fewer on one side, the line's value there. It lags behind nothing: a straight course comes out as it is."""
     if not values:
         return []

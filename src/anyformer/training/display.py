@@ -30,7 +30,7 @@ class _FactsColumn(ProgressColumn):
 
 @dataclass
 class Display:
-    """A context manager; `step` after each update, `evaluating` around an evaluation, `evaluated` after it."""
+    """A context manager; `step` after every update, `evaluating` around an evaluation, `evaluated` after it."""
 
     console: Console
     steps: int

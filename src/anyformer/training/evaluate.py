@@ -79,7 +79,7 @@ def evaluate(
 
     Of a mixture, what n_c rows of part c give counts w_c n / n_c times, w_c being its share and n = sum n_c: so the parts count
     by their shares, however many of their rows there are; the loss of each is told among the metrics. `names`: the classes of
-    the data. `progress` is called after each batch, with the tokens or records read so far.
+    the data. `progress` is called after every batch, with the tokens or records read so far.
     """
     modes = {one: one.training for one in (model, *(partners or {}).values())}
     for one in modes:

@@ -130,7 +130,7 @@ def _sequence(run: Run, examples: Examples, words: _Words, row: int, role: str, 
 def _masks(
     run: Run, role: str, line: Tensor, hidden: Tensor, documents: Tensor | None, prefix: Tensor | None
 ) -> dict[str, Tensor]:
-    """Which keys each query sees, as a square of bools, for each mask of the stack that reads the sequence."""
+    """Which keys each query sees, as a square of bools, per mask of the stack that reads the sequence."""
     stack = "encoder" if role == "source" or run.architecture.decoder is None else "decoder"
     own = None if documents is None else documents[None]
     positions = count_positions(line[None, :, None], hidden[None] if bool(hidden.any()) else None, own)[0]

@@ -97,7 +97,7 @@ class ReportSpikes(_Spikes):
 class RewindSpikes(_Spikes):
     """At a loss spike go back to the last regular checkpoint, and train on with the batches after the spike.
 
-    As in Chowdhery et al. 2022 (PaLM, arXiv 2204.02311, section 5.1), who restarted about 100 steps before each spike and left
+    As in Chowdhery et al. 2022 (PaLM, arXiv 2204.02311, section 5.1), who restarted about 100 steps before a spike and left
     out 200 to 500 batches: the same batches caused no spike from other weights.
     """
 

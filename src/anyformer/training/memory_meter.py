@@ -46,7 +46,7 @@ class MemoryMeter:
     """Whether a copy of a checkpoint's tensors fits beside the updates, on the CPU."""
     alone: bool = True
     """Whether one process trains. Of several none counts tensors on a CPU: notes of every operation would take memory in each
-    (measured: 2.4 MB for each layer of a micro-batch)."""
+    (measured: 2.4 MB per layer of a micro-batch)."""
     tensors: int | None = None
     resident: int | None = None
     _before: int | None = field(default=None, init=False)
@@ -81,7 +81,7 @@ def processes_of(run: Run, directory: Path, device: torch.device) -> Processes:
 
 
 def members_of(run: Run, step: PricedStep) -> tuple[Member, ...]:
-    """What each process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
+    """What a process of the run's mesh holds of its step; those of one stage of a pipeline hold as much."""
     architecture, plan, shape = run.architecture, run.plan, step.shape(1, run.length)
     saved = activations(architecture, shape, plan, signal=step.signal)
     tuned = None if run.tuning.everything else run.tuning.of(architecture.trained_cost(Shape(source=1)))

@@ -48,7 +48,7 @@ def mesh_of(layout: Layout) -> Mesh:
     if not layout.runs:
         raise UserError(
             f"{layout} is priced, and not run yet: a run shards weights wherever it shards states, divides experts among ranks "
-            "that shard, and has a micro-batch for each stage of a pipeline"
+            "that shard, and has a micro-batch per stage of a pipeline"
         )
     return Mesh(
         data=layout.dp, shard=layout.fsdp, tensor=layout.tp, expert=layout.ep, pipeline=layout.pp, chunks=layout.chunks,

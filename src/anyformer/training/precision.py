@@ -55,7 +55,7 @@ def default_device() -> torch.device:
 
 
 def measured_host(device: torch.device, seconds: float = 0.25) -> Host:
-    """The best speed of large square products in each precision."""
+    """The best speed of large square products in every precision."""
     return Host(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
 
 

@@ -36,7 +36,7 @@ class Evaluation(Value):
     every: Count = 100
     """Steps between evaluations; there is always one at the end."""
     batches: Count = 16
-    """Batches of each evaluation but the last, spread evenly over the split."""
+    """Batches of every evaluation but the last, spread evenly over the split."""
     final_tokens: Count = 131_072
     """Held-out tokens of the last evaluation, spread evenly over the split; all of them where there are no more."""
     baseline: bool = True
@@ -144,7 +144,7 @@ class Run(Value):
     @model_validator(mode="after")
     def _adds_up(self) -> Run:
         if (self.steps is None) == (self.minutes is None):
-            raise ValueError("give either steps or minutes, so that the end of the run is known")
+            raise ValueError("give either steps or minutes: a run needs an end")
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         self.objective.check(self.architecture)
@@ -205,7 +205,7 @@ class Run(Value):
 
     @property
     def batches(self) -> int:
-        """Training batches that are read at most: one for each update, and those that are left out for instabilities."""
+        """Training batches that are read at most: one per update, and those that are left out for instabilities."""
         assert self.steps is not None, "refused where examples must be known before the first update"
         back = 0 if self.spikes is None else self.spikes.rewinds * min(self.checkpoints.every, self.steps)
         return self.steps + self.non_finite.most + back

@@ -74,7 +74,7 @@ Write = Callable[[], Written]
 class Saver:
     """A context manager that waits for its writer at the end, and raises its error.
 
-    `background`: whether there is memory for a copy; else training waits for each write. `begun`: the step of the newest
+    `background`: whether there is memory for a copy; else training waits for every write. `begun`: the step of the newest
     checkpoint that was begun; `written`: of the newest one that is whole; `waited`: seconds that training waited; `bytes` and
     `seconds`: of all that was written.
     """

@@ -54,7 +54,7 @@ class Outcome:
 
     @property
     def of_experts(self) -> dict[str, Any]:
-        """A line's figures of experts, where there are any: the largest share of one in each layer, and the tokens dropped;
+        """A line's figures of experts, where there are any: the largest share of one in every layer, and the tokens dropped;
         evaluations list all shares."""
         figures = {path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in self.loads.items()}
         return {"experts": figures} if figures else {}
@@ -186,7 +186,7 @@ def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
 
 
 def first_trouble(found: Sequence[str]) -> str:
-    """What is not finite, of what each process found in its own part: the first that is more than `NOWHERE`."""
+    """What is not finite, of what a process found in its own part: the first that is more than `NOWHERE`."""
     rank = next((rank for rank, where in enumerate(found) if where != NOWHERE), 0)
     return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
 

@@ -47,7 +47,7 @@ COUNTED = 1024
 MARGIN = 1.05
 """Bytes that must be free, for each foretold one: rows differ in their targets, and files have headers."""
 LOGITS = 3 * 4
-"""Bytes for each logit of a batch: itself, its log-probability and a copy of those of targets, in fp32."""
+"""Bytes per logit of a batch: itself, its log-probability and a copy of those of targets, in fp32."""
 RECORD = "teacher.json"
 """The file of a run's directory with the digest of the teacher that was asked."""
 

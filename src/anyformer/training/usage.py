@@ -1,7 +1,7 @@
 """What an update makes of the machine: its rate, the share of the peak, memory, where time goes, and which process is slow.
 
 Processes that train together take equally long for an update, since each waits for the others: a slow one is the one that waits
-least. So each tells its own time, which is the update's without its waits, and all hear of it when they next ask each other
+least. So each tells its own time, which is the update's without its waits, and all hear of it when they next ask one another
 whether to stop (`Ranks.meet`): no exchange is made for it.
 """
 

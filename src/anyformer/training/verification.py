@@ -95,7 +95,7 @@ def verify_resume(run: Run, say: Callable[[str], None] = lambda line: None) -> V
                 finish("--resume", str(stopped))
                 return Verified(steps, killed, saved, compare(whole, stopped), cause(whole, stopped, saved))
         steps *= 2
-    raise UserError(f"each of {TRIES} runs, the last of {steps // 2} updates, ended before it could be killed; try again")
+    raise UserError(f"all {TRIES} runs, the last of {steps // 2} updates, ended before it could be killed; try again")
 
 
 def shortened(run: Run, steps: int) -> Run:

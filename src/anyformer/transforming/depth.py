@@ -52,7 +52,7 @@ def _spread(old: Stack, new: Stack, where: str) -> tuple[Origin, ...]:
     if found is None:
         raise TransformError(
             f"{where}: {old.order!r} -> {new.order!r}: the shorter order does not stand within the longer one; choose the old "
-            "layer of each new one (`layers`, or --layers)"
+            "layers of the new ones (`layers`, or --layers)"
         )
     if new.depth < old.depth:
         return tuple(Origin(layer, added=False) for layer in found)
@@ -96,7 +96,7 @@ def check_silent(old: Stack, new: Stack, sublayer_reasons: Sequence[str], where:
     if any(block.output == "aside" for block in new.variants.values()):
         reasons.append("an output aside, which other layers read of the latest one")
     if new.streams is not None:
-        reasons.append("several streams that each layer mixes")
+        reasons.append("several streams that layers mix")
     if reasons:
         raise TransformError(
             f"{where}: an added layer cannot be silent, for it has {' and '.join(reasons)}; take plain copies "

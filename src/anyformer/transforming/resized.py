@@ -44,7 +44,7 @@ def regrouped(change: Resized, choices: TransformChoices) -> Pooled | Repeated:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Each new head is the mean of `size` old ones that stand beside each other (Ainslie et al. 2023, arXiv 2305.13245).
+    """Each new head is the mean of `size` old ones that stand side by side (Ainslie et al. 2023, arXiv 2305.13245).
 
     Query head h reads key head h // (H / K), so that query heads stay with the group that holds their old key head. Exact where
     the heads of a group are equal; the error is that of every old head replaced by its group's mean.

@@ -29,7 +29,7 @@ def upcycling(old: WeightLayout, new: WeightLayout, where: str, writes: frozense
         )
     if dense.width != mixture.width:
         raise TransformError(
-            f"{where}: each expert is a copy of the network, {dense.width} features wide, not {mixture.width}; "
+            f"{where}: an expert is a copy of the network, {dense.width} features wide, not {mixture.width}; "
             f"set width = {dense.width}"
         )
     if mixture.unequal:
@@ -66,7 +66,7 @@ class CopiedExperts:
 
     @property
     def words(self) -> str:
-        return f"{self.experts} copies, one for each expert"
+        return f"{self.experts} copies, one per expert"
 
     def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[MadeWeight]:
         x = given[0]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Dora(LowRankAdapter):
-    """y = x (m V / |V|)^T with V = W + s B A and |V| the length of each row (outputs,), m (outputs,) learnt from |W| on.
+    """y = x (m V / |V|)^T with V = W + s B A and |V| the lengths of its rows (outputs,), m (outputs,) learnt from |W| on.
 
     As in the paper's section 4.3 no gradient goes through |V|. Liu et al. 2024, arXiv 2402.09353: the paper has inputs as
     rows, so its lengths are those of columns.

@@ -1,7 +1,7 @@
 """Tensors that tensor parallelism divides, by the flow of data: from a product with a column matrix to one with a row matrix.
 
 A rank holds some outputs of a column matrix, and tensors computed from these; the product with a row matrix ends in a sum over
-ranks, which each rank holds whole (Shoeybi et al. 2019, arXiv 1909.08053). Experts are not divided: each is whole on its rank.
+ranks, which every rank holds whole (Shoeybi et al. 2019, arXiv 1909.08053). Experts are not divided: each is whole on its rank.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class LiveTensors:
         self._watched.add(weakref.ref(x, ends))
 
     def most(self, saved: Mapping[int, str], left_out: set[int]) -> Iterator[LiveBytes]:
-        """The most bytes in each layer, and outside of all; `saved`: the layer of every storage that stays to the end, by
+        """The most bytes in every layer, and outside of all; `saved`: the layer of every storage that stays to the end, by
         address; `left_out`: addresses of storages that are not counted."""
         tensors, stays, most = Counter[int](), Counter[str](), dict[tuple[str, tuple[str, ...]], int]()
         sizes: dict[int, int] = {}

@@ -72,7 +72,7 @@ class Paper(TorchDispatchMode):
         """Called for every tensor that an operation makes."""
 
     def _on_paper(self, x: Tensor) -> Tensor:
-        """A tensor with a real tensor's sizes, one and the same for each real tensor."""
+        """A tensor with a real tensor's sizes, always the same one for a real tensor."""
         if x.is_meta:
             return x
         if id(x) not in self._real:

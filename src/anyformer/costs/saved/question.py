@@ -57,7 +57,7 @@ class TracedLoss(Protocol):
 
     @property
     def position_bytes(self) -> int:
-        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+        """Bytes per position of a batch beside those of tokens, targets and masks."""
 
     def loss_bytes(self, logits: int, each: int) -> int:
         """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those

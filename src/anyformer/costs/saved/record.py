@@ -62,8 +62,8 @@ class SavedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it;
-    `live`: the most bytes at once in each traced layer, and outside of all."""
+    """`tensors` in the order of the call; `like`: per layer, in order, the traced layer that stands for it;
+    `live`: the most bytes at once in every traced layer, and outside of all."""
 
     tensors: tuple[SavedTensor, ...]
     like: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A smaller architecture with every kind of layer, and the layer of it that stands for each layer of the whole.
+"""A smaller architecture with every kind of layer, and which of its layers stands for a layer of the whole.
 
 The tensors that a layer saves depend on its kind and on the layers before it: a tensor that layers share is saved by the first.
 So of every pair of neighbouring kinds the first two layers are traced, and the second stands for all later ones.
@@ -29,7 +29,7 @@ Pair = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True)
 class Reduced:
-    """`layers`: numbers of the traced layers, by module; `like`: for each layer, the traced layer that stands for it.
+    """`layers`: numbers of the traced layers, by module; `like`: per layer, the traced layer that stands for it.
 
     `alike`: pairs of traced layers of variants taken for one kind; the trace must find the same tensors in both.
     """

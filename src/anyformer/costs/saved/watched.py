@@ -109,7 +109,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._alive.begins(x, address(x.meta), storage.nbytes(), self.layer, before)
 
     def live(self) -> Iterator[LiveBytes]:
-        """The most bytes at once in each layer, and outside of all; without copies of weights."""
+        """The most bytes at once in every layer, and outside of all; without copies of weights."""
         saved: dict[int, str] = {}
         for note in self._saved_notes():
             saved.setdefault(note.at, note.layer)
@@ -205,7 +205,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         return (self._tensor(note, self._reason(note, "saved", "copy")) for note in first.values())
 
     def recomputed(self) -> Iterator[SavedTensor]:
-        """Every tensor that stays while layers are recomputed, and the tensors that each layer saves then."""
+        """Every tensor that stays while layers are recomputed, and the tensors that a layer saves then."""
         # A layer through which no gradient goes is not recomputed, and nothing of it stays.
         with_gradient = {note.layer for note in self._saved_notes()}
         outside = [(note, self._reason(note, "saved", "copy")) for note in self._saved_notes() if not note.layer]

@@ -62,7 +62,7 @@ def _spans(source: SourceFile) -> Iterator[Values]:
 
 
 def _begins(text: str) -> list[int]:
-    """The character at which each line begins."""
+    """The character at which a line begins."""
     begins = [0]
     for line in text.split("\n"):
         begins.append(begins[-1] + len(line) + 1)

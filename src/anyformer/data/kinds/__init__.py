@@ -1,4 +1,4 @@
-"""Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
+"""Kinds of data, one per file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import AnswerSpans
 from anyformer.data.kinds.chat_records import ChatRecords, Dialogue

@@ -91,7 +91,7 @@ class ChatRecords(Records):
 
 
 class Dialogue(ChatRecords):
-    """A chat in each record: its tokens, and beside each whether it belongs to an answer, the end of its turn included."""
+    """A chat per record: its tokens, and whether they belong to an answer, the end of its turn included."""
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         return self.spoken(record["messages"])

@@ -18,7 +18,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Completions(Dialogue):
-    """A prompt and its completion in each record, each a text or a list of turns; the completion is learnt, to its end.
+    """A prompt and its completion per record, texts or lists of turns; the completion is learnt, to its end.
 
     Two texts are written one after the other, with what the tokenizer puts around a text, and end with its end-of-text token;
     turns are written by the chat template. Tokens and what is learnt of them are those of TRL's `SFTTrainer`.

@@ -26,7 +26,7 @@ POSITIONS = 256
 
 
 class Images(Classed):
-    """An image (channels, height, width) and its class in each record; of a directory `CLASS/file.png` each file is one.
+    """An image (channels, height, width) and its class per record; of a directory `CLASS/file.png` every file is one.
 
     An image of another size is cut from its middle and scaled. Without texts there are no tokens, and `tokenizer` has no
     meaning.

@@ -17,7 +17,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Labelled(Classed):
-    """A text and its class in each record: a review and its opinion; or two texts and their relation."""
+    """A text and its class per record: a review and its opinion; or two texts and their relation."""
 
     kind: Literal["labelled"] = "labelled"
     text: Annotated[str, Field(min_length=1)] = "text"

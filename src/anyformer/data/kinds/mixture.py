@@ -1,4 +1,4 @@
-"""Several data of one kind, each with its share of the rows."""
+"""Several data of one kind, with shares of the rows."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Component(Value):
 
 
 class Mixture(Data):
-    """Rows of several data of one kind, each with its share.
+    """Rows of several data of one kind, by shares.
 
     Of every 1,000 rows a part gives as many as its weight says, rounded by the largest remainder, in an order that only the
     seed decides. A part with `repeats` gives at most floor(repeats * the rows of an epoch); from the thousand on in which
@@ -73,10 +73,10 @@ class Mixture(Data):
             raise ValueError(f"parts are of one kind of data, and these are of {len(kinds)}: {', '.join(kinds)}")
         twice = [name for name, count in Counter(part.called for part in self.parts).items() if count > 1]
         if twice:
-            raise ValueError(f"two parts are called {twice[0]!r}: give each a name of its own, as in name = '{twice[0]}-2'")
+            raise ValueError(f"two parts are called {twice[0]!r}: give them different names, as in name = '{twice[0]}-2'")
         if all(part.repeats is not None for part in self.parts):
             raise ValueError(
-                "every part has a bound on its repeats, so that the rows may end before the run: leave out `repeats` of one"
+                "every part has a bound on its repeats, and the rows may end before the run: leave out `repeats` of one"
             )
         if len({part.data.isolate for part in self.parts if isinstance(part.data, Text)}) > 1:
             raise ValueError("isolate differs between the parts: rows of one batch are isolated alike; set it equal in all")

@@ -17,7 +17,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class TextPairs(Records):
-    """A source and its target in each record: a translation, a summary, a prompt and its answer.
+    """A source and its target per record: a translation, a summary, a prompt and its answer.
 
     Around both stands what the tokenizer puts there, as `<s>`, `</s>` and the names of languages.
     """

@@ -23,9 +23,9 @@ ANSWERS = ("chosen", "rejected")
 
 
 class Preferences(ChatRecords):
-    """A prompt, the answer that was chosen and the one that was rejected, each a text or a list of turns.
+    """A prompt, the answer that was chosen and the one that was rejected, texts or lists of turns.
 
-    Both are kept whole: tokens, and beside each whether it belongs to the answer after the prompt. Texts are written one after
+    Both are kept whole: tokens, and whether they belong to the answer after the prompt. Texts are written one after
     the other, with what the tokenizer puts around a text, and end with its end-of-text token; turns are written by the chat
     template. Tokens are those of TRL's `DPOTrainer`.
     """

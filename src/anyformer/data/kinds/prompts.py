@@ -12,7 +12,7 @@ from anyformer.data.turns import refuse_blank
 
 
 class Prompts(Dialogue):
-    """A prompt and its answer in each record: a chat of one question, as instruction tuning reads pairs."""
+    """A prompt and its answer per record: a chat of one question, as instruction tuning reads pairs."""
 
     kind: Literal["prompts"] = "prompts"
     prompt: FieldName = "prompt"

@@ -16,7 +16,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Scored(Records):
-    """A text and a number in each record: a review and its stars; or two texts and how alike they are."""
+    """A text and a number per record: a review and its stars; or two texts and how alike they are."""
 
     kind: Literal["scored"] = "scored"
     text: Annotated[str, Field(min_length=1)] = "text"

@@ -16,7 +16,7 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class Similar(Records):
-    """A text and one of like meaning in each record, and perhaps one that only looks alike: a question and its answers."""
+    """A text and one of like meaning per record, and perhaps one that only looks alike: a question and its answers."""
 
     kind: Literal["similar"] = "similar"
     text: Annotated[str, Field(min_length=1)] = "text"

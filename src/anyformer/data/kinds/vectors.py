@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Vectors(Classed):
-    """Vectors (T, I) and a class in each record. The base of kinds of such data; without texts, `tokenizer` has no meaning."""
+    """Vectors (T, I) and a class per record. The base of kinds of such data; without texts, `tokenizer` has no meaning."""
 
     tokenizer: TokenizerSpec = Bytes()
     features: Count
-    """I, numbers of each vector."""
+    """I, numbers of a vector."""
     label: Annotated[str, Field(min_length=1)] = "label"
     """The field that holds the name of the class."""
 
@@ -63,7 +63,7 @@ class Vectors(Classed):
 
 
 class Arrays(Vectors):
-    """A list of vectors of one length and its class in each record: points, sensor readings, frames."""
+    """A list of vectors of one length and its class per record: points, sensor readings, frames."""
 
     kind: Literal["arrays"] = "arrays"
     array: Annotated[str, Field(min_length=1)] = "array"

@@ -1,4 +1,4 @@
-"""Words with a class each: part of speech, named entities."""
+"""Words with classes: part of speech, named entities."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
 class WordLabels(Classed):
-    """A text cut into words and a class for each word in each record.
+    """A text cut into words, with a class per word.
 
-    Each word is tokenised alone; its first token bears the class, and the others none.
+    Words are tokenised alone; the first token of a word bears its class, the others none.
     """
 
     classes: ClassVar[tuple[str, ...]] = ("labels",)
@@ -31,7 +31,7 @@ class WordLabels(Classed):
     tags: Annotated[str, Field(min_length=1)] = "labels"
     """The field that holds the list of their classes, such as `B-PER`, `I-PER` and `O`."""
     space: bool = True
-    """Put a space before each word but the first, as in running text."""
+    """Put a space before every word but the first, as in running text."""
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         words, labels = texts_field(row, self.words), field_of(row, self.tags)
@@ -43,7 +43,7 @@ class WordLabels(Classed):
             )
         if len(words) != len(labels):
             reason = f"{len(words)} words in {self.words!r}, and {len(labels)} classes in {self.tags!r}"
-            raise BadRecord(row.where, reason, "give each word its class")
+            raise BadRecord(row.where, reason, "give every word its class")
         return {"words": words, "labels": labels}
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:

@@ -53,7 +53,7 @@ class Warper(Processor):
 
 
 def seen(tokens_BT: Tensor, counted_BT: Tensor, vocabulary: int) -> Tensor:
-    """How often each token of the vocabulary stands in each row, (B, V), where it is counted; others have no place."""
+    """How often each token of the vocabulary stands in every row, (B, V), where it is counted; others have no place."""
     at = tokens_BT.clamp(max=vocabulary).masked_fill(~counted_BT, vocabulary)
     counts = torch.zeros(len(tokens_BT), vocabulary + 1, dtype=torch.int64, device=tokens_BT.device)
     return counts.scatter_add_(1, at, torch.ones_like(at))[:, :vocabulary]

@@ -12,7 +12,7 @@ from anyformer.describe import InputError, did_you_mean
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.parts.call.state import EMPTY
 
-_PACKED = "give position_ids that start again at each document, and no attention_mask"
+_PACKED = "give position_ids that start again at every document, and no attention_mask"
 NOT_HONOURED: Mapping[str, str] = {
     "output_attentions": "attention weights are never written out by the kernels; take them from a hook of your own",
     "output_router_logits": "the routers' losses belong to an objective of anyformer; add them in a loss of your own",

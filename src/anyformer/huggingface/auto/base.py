@@ -223,7 +223,7 @@ def resized(model: Transformer, vocab: int, *, mean: bool) -> Transformer:
         return model
     if architecture.decoder_embedding is not None:
         raise InputError(
-            "resize_token_embeddings: source and target have a table each; change the architecture by path instead"
+            "resize_token_embeddings: source and target have tables of their own; change the architecture by path instead"
         )
     wanted = change(architecture, "embedding.vocab", vocab)
     with torch.device("meta"):

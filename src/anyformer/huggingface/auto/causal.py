@@ -43,7 +43,7 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
     ) -> Any:
         """Logits (B, T, V) and, with labels, the mean loss of the next token, or its sum over `num_items_in_batch`.
 
-        Arguments as in transformers. `prefix` (B,) int, of prefix masks: how many first positions see each other both ways.
+        Arguments as in transformers. `prefix` (B,) int, of prefix masks: how many first positions see one another both ways.
         `shift_labels` (B, T): labels that are shifted already.
         """
         # No parameter of its own: a trainer would look for it among the labels of every batch.

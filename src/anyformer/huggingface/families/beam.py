@@ -1,4 +1,4 @@
-"""Beam: sandwich norms, residuals scaled by depth, gates with a bias for each head, DeepSeek-V3's experts."""
+"""Beam: sandwich norms, residuals scaled by depth, gates with a bias per head, DeepSeek-V3's experts."""
 
 from __future__ import annotations
 

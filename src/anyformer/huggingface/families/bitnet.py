@@ -1,4 +1,4 @@
-"""BitNet b1.58, with its weights as trained: Llama with a norm before each output projection, and squared ReLU in the gate."""
+"""BitNet b1.58, with its weights as trained: Llama with a norm before every output projection, and squared ReLU in the gate."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Cohere's Command R: one LayerNorm before attention and network in parallel; R7B: rotary positions in windows only; Compass: a
-table of them, or none, for each type of layer."""
+table of them, or none, per type of layer."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _terms(config: Config) -> tuple[Term, ...]:
     named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
     unknown = sorted(set(named) - set(_TERMS.values()))
     if unknown or len(set(named)) < len(named):
-        raise HuggingFaceError(f"{config.where}: pos_att_type = {given} is not supported, only c2p and p2c, each once")
+        raise HuggingFaceError(f"{config.where}: pos_att_type = {given} is not supported, only c2p and p2c, without repetition")
     return tuple(term for term, theirs in _TERMS.items() if theirs in named)
 
 

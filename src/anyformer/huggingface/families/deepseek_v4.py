@@ -74,7 +74,7 @@ def _types(config: Config) -> list[str]:
     strange = sorted(set(ratios or ()) - set(_RATIOS))
     if ratios is not None and (strange or len(ratios) < depth):
         raise HuggingFaceError(
-            f"{config.where}: compress_ratios should hold one of {', '.join(map(str, _RATIOS))} for each of the {depth} "
+            f"{config.where}: compress_ratios should hold one of {', '.join(map(str, _RATIOS))} per layer, of {depth} "
             f"layers, and for those of its predictions behind them, got {len(ratios)} numbers"
             + (f", among them {', '.join(map(str, strange))}" if strange else "")
         )

@@ -1,4 +1,4 @@
-"""FSMT, fairseq's translation models of WMT 2019: the original Transformer with a vocabulary for each side."""
+"""FSMT, fairseq's translation models of WMT 2019: the original Transformer with a vocabulary per side."""
 
 from __future__ import annotations
 

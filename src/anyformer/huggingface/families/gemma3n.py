@@ -42,7 +42,7 @@ def read(config: Config) -> Architecture:
     kinds, rotary, norm = words.windows(config, words.every(5)), _rotary(config), words.rms_norm(config, cast="after_gain")
     own = len(kinds) - config("num_kv_shared_layers", 15, lambda target: sum(map(bool, target.each("attention.keys_from"))))
     if set(kinds[own:]) - set(kinds[: max(own, 0)]):
-        raise HuggingFaceError(f"{config.where}: no layer before the last num_kv_shared_layers has keys for each type of them")
+        raise HuggingFaceError(f"{config.where}: no layer before the last num_kv_shared_layers has keys for every type of them")
     inputs = words.layer_inputs(config, norm, beyond=0)
     if inputs is None:
         raise config.refused("hidden_size_per_layer_input", 0, "a whole number above 0")
@@ -103,7 +103,7 @@ def _written_sparsities(target: Target) -> list[float]:
 
 
 def _names(kinds: Sequence[str], networks: Sequence[FeedForward], own: int) -> list[str]:
-    """A name for each layer, of which the first `own` have their own keys: `local`, `full_sparse`, `full_shared`; with a number
+    """A name per layer, of which the first `own` have their own keys: `local`, `full_sparse`, `full_shared`; with a number
     where layers of the same kind have different networks."""
     plain = [
         "_".join([kind, *["sparse"] * (network.sparse is not None), *["shared"] * (layer >= own)])

@@ -38,7 +38,7 @@ def read(config: Config) -> Architecture:
     counts = config(key, None, lambda target: target.each("attention.heads")) or [heads.heads] * depth
     if {_TYPES[kind] for kind in kinds} - set(rotary) or len(counts) != depth:
         raise HuggingFaceError(
-            f"{config.where}: rope_parameters should have a table for each type of layer, and {key} {depth} numbers, "
+            f"{config.where}: rope_parameters should have a table per type of layer, and {key} {depth} numbers, "
             f"got {sorted(rotary)} and {len(counts)}"
         )
     experts, dense = _experts(config), words.feedforward(config, width=8192)

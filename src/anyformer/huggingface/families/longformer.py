@@ -54,7 +54,7 @@ def read_led(config: Config) -> Architecture:
 
 
 def within_windows(config: Config, stack: Stack) -> Stack:
-    """The stack whose queries see `attention_window` / 2 keys to each side; one number, or one for each layer."""
+    """The stack whose queries see `attention_window` / 2 keys to each side; one number, or one per layer."""
     sizes = config("attention_window", 512, _sizes)
     sizes = [sizes] * stack.depth if isinstance(sizes, int) else list(sizes)
     if len(sizes) != stack.depth or any(size < 2 or size % 2 for size in sizes):

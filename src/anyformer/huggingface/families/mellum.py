@@ -1,4 +1,4 @@
-"""Mellum 2: Qwen 3 MoE with windows, rotary settings for each type of layer, and dense layers by a list."""
+"""Mellum 2: Qwen 3 MoE with windows, rotary settings per type of layer, and dense layers by a list."""
 
 from __future__ import annotations
 

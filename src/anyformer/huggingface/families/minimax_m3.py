@@ -102,7 +102,7 @@ def _sparse(config: Config, full: Attention, norm: RMSNorm) -> Attention:
             f"{config.where}: index_head_dim = {width} is less than the features that rotate by rope_parameters or rope_scaling"
         )
     config.put(index_n_heads=full.groups)
-    config.expect("index_n_heads", full.groups, why="there is an index query for each head of keys")
+    config.expect("index_n_heads", full.groups, why="there is an index query per head of keys")
     keep = config("index_topk_blocks", 16, _of_choice("keep"))
     local = config("index_local_blocks", 1, _of_choice("local"))
     if local > keep:

@@ -31,7 +31,7 @@ def read(config: Config) -> Architecture:
     network = words.feedforward(config, size=None, width=_STEP)
     listed = config("block_configs")
     if not isinstance(listed, list) or len(listed) != depth:
-        raise HuggingFaceError(f"{config.where}: block_configs should be a list of {depth} tables, one for each layer")
+        raise HuggingFaceError(f"{config.where}: block_configs should be a list of {depth} tables, one per layer")
     blocks: dict[str, Block] = {}
     layers = []
     for number, each in enumerate(listed):

@@ -76,7 +76,7 @@ class GgufFile:
         if pieces != len(readers) or tensors != len(self._tensors):
             raise HuggingFaceError(
                 f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are "
-                f"here; put all of them beside each other, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
+                f"here; put all of them side by side, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
             )
         if architecture not in SPELLINGS:
             hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")

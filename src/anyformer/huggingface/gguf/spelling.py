@@ -30,7 +30,7 @@ class GgufArchitecture:
 
 
 def unrotated(heads: str) -> Change:
-    """Rows of queries or keys, whose pairs stand next to each other, put back into two halves; `heads`: key of their number."""
+    """Rows of queries or keys, whose pairs stand side by side, put back into two halves; `heads`: key of their number."""
 
     def change(tensor: Tensor, keys: GgufMetadata) -> Tensor:
         count = keys(heads, keys("attention.head_count"))

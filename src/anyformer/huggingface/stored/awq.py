@@ -23,7 +23,7 @@ INERT = (
 )  # fmt: skip
 """Keys of how it was made and of kernels."""
 ORDER = (0, 4, 1, 5, 2, 6, 3, 7)
-"""Place in a word of the first output of eight, the second, ...: outputs 0, 2, 4, 6, 1, 3, 5, 7 follow each other in it."""
+"""Place in a word of the first output of eight, the second, ...: outputs 0, 2, 4, 6, 1, 3, 5, 7 follow one another in it."""
 PER_WORD = 8
 ENDINGS = {"codes": ".qweight", "zeros": ".qzeros", "scales": ".scales"}
 

@@ -1,4 +1,4 @@
-"""fp8: codes of 8 bits with a scale for each block, row or matrix (DeepSeek-V3, MiniMax-M2, Kimi K2; FBGEMM; MXFP8).
+"""fp8: codes of 8 bits with a scale per block, row or matrix (DeepSeek-V3, MiniMax-M2, Kimi K2; FBGEMM; MXFP8).
 
 DeepSeek-V3, arXiv 2412.19437, section 3.3; the scale multiplies, although files call it `weight_scale_inv`.
 """
@@ -25,7 +25,7 @@ ENDINGS = ("_scale_inv", "_scale")
 
 @dataclass(frozen=True)
 class Fp8Matrix:
-    """fp8 with blocks of (rows, inputs), or with one scale for each row or matrix, whichever the files hold."""
+    """fp8 with blocks of (rows, inputs), or with one scale per row or matrix, whichever the files hold."""
 
     block: tuple[int, int] | None
 

@@ -14,7 +14,7 @@ POWERS = tuple(E8M0.value(code) for code in range(256))
 
 
 def whole_numbers(words: Tensor, bits: int, count: int) -> Tensor:
-    """The first `count` unsigned numbers of `bits` in each row of 32-bit words (R, W), the lowest bits first; (R, count).
+    """The first `count` unsigned numbers of `bits` in every row of 32-bit words (R, W), the lowest bits first; (R, count).
 
     Number i begins at bit i * bits of the row, and may go on in the next word.
     """

@@ -29,7 +29,7 @@ class Codes(Protocol):
 
 @dataclass(frozen=True)
 class Eight:
-    """A code of 8 bits for each number, floating-point or whole."""
+    """A code of 8 bits per number, floating-point or whole."""
 
     dtype: torch.dtype
 

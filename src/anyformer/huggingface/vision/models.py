@@ -50,7 +50,7 @@ def llava(config: Config) -> ImageEncoder:
 
 
 def gemma3(config: Config) -> ImageEncoder:
-    """Gemma Team 2025 (arXiv 2503.19786): SigLIP's patches averaged to a few tokens that see each other."""
+    """Gemma Team 2025 (arXiv 2503.19786): SigLIP's patches averaged to a few tokens that see one another."""
     seen = encoder(config, WITH_FINAL_NORM, usual="siglip_vision_model")
     tokens = config("mm_tokens_per_image", 256)
     norm = RMSNorm(eps=seen.norm.eps, gain="one_plus_weight", cast="after_gain")

@@ -133,7 +133,7 @@ def table_width(config: Config, key: str, default: int | None) -> int:
 
 
 def learned_position(config: Config) -> LearnedPosition:
-    """A learned row for each position."""
+    """A learned row per position."""
     return LearnedPosition(length=config("max_position_embeddings", 512))
 
 

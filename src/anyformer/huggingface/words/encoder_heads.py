@@ -66,7 +66,7 @@ def _parts(head: Head) -> tuple[bool, ...]:
 
 
 def classes(config: Config, **fields: Any) -> Head:
-    """A head with a logit for each label of the configuration, and a bias unless `fields` say otherwise."""
+    """A head with a logit per label of the configuration, and a bias unless `fields` say otherwise."""
     if config.target is not None:
         count = config.target.get("head.outputs")
         if count == "features":

@@ -27,7 +27,7 @@ def sharing_layers(
 ) -> Layers:
     """The layers; one without an indexer has the keys of the latest one with, whatever network stands beside that.
 
-    `indexers`: a word of `INDEXERS` for each layer; `mlps`: which of the networks.
+    `indexers`: a word of `INDEXERS` per layer; `mlps`: which of the networks.
     """
     owners = _owners(config, indexers, mlps)
     named = dict(zip(zip(owners, mlps, strict=True), label(owners, mlps), strict=True))
@@ -42,7 +42,7 @@ def sharing_layers(
 
 
 def _owners(config: Config, indexers: Sequence[str], mlps: Sequence[str]) -> list[str]:
-    """`full` for each layer with an indexer, else which network stands beside the latest such layer: `of_dense`."""
+    """`full` per layer with an indexer, else which network stands beside the latest such layer: `of_dense`."""
     if indexers[0] != OWN:
         raise HuggingFaceError(f"{config.where}: the first layer shares an indexer, and no layer before it has one")
     owners, latest = [], mlps[0]

@@ -9,7 +9,7 @@ from anyformer.parts.norms.norm import Norm
 
 
 def layer_inputs(config: Config, norm: Norm, *, width: int = 256, beyond: int | None = None) -> LayerInputs | None:
-    """`hidden_size_per_layer_input` features for each layer, `width` where the key is absent; None for 0.
+    """`hidden_size_per_layer_input` features per layer, `width` where the key is absent; None for 0.
 
     `beyond`: the row of tokens beyond the table.
     """

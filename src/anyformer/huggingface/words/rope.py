@@ -1,4 +1,4 @@
-"""Rotary positions: `rope_parameters`, the older `rope_theta` and `rope_scaling`, and tables for each type of layer."""
+"""Rotary positions: `rope_parameters`, the older `rope_theta` and `rope_scaling`, and tables per type of layer."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fiel
     """Rotary positions from a table of settings; `unread`: keys in it that the model type ignores."""
     absent = [name for name in ("rope_type", "rope_theta") if table.get(name) is None]
     if absent:
-        raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
+        raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given per type of layer")
     kind = table["rope_type"]
     given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *_SECTIONS, *unread)}
     fields = {**fields, **_axes(table)}

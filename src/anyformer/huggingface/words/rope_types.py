@@ -1,4 +1,4 @@
-"""Rotary positions that differ by layer: tables for each type of layer, or a theta for each layer."""
+"""Rotary positions that differ by layer: tables per type of layer, or a theta per layer."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ SHARED = "shared"
 
 
 def hybrid_types(config: Config, depth: int, absent: Callable[[int], Sequence[str]]) -> list[str]:
-    """`linear_attention` or `hybrid` for each layer, also by the words of older files.
+    """`linear_attention` or `hybrid` per layer, also by the words of older files.
 
     `depth`: the default of L; `absent(L)`: the types where nothing lists them.
     """
@@ -81,7 +81,7 @@ def hybrid_stack(
     *,
     tied: bool = True,
 ) -> Stack:
-    """The layers, before each hybrid one the next of `sets` shared blocks.
+    """The layers, before every hybrid one the next of `sets` shared blocks.
 
     `shared(n)`: a block that stands before n layers; `mixes`: the step of every layer.
     `tied`: whether a block has one set of weights; transformers gives each layer its own where the head is not tied either.

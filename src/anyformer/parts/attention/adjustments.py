@@ -1,4 +1,4 @@
-"""Small adjustments of projections: what each layer adds to shared weights, a bound, and norm and factor of the values."""
+"""Small adjustments of projections: what a layer adds to shared weights, a bound, and norm and factor of the values."""
 
 from __future__ import annotations
 

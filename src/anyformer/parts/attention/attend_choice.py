@@ -1,4 +1,4 @@
-"""Attention over the keys of the blocks that a choice picks for each query and head, or head of keys."""
+"""Attention over the keys of the blocks that a choice picks per query and head, or head of keys."""
 
 from __future__ import annotations
 

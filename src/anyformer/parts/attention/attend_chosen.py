@@ -1,4 +1,4 @@
-"""Attention over the keys that were chosen for each query: gathered by blocks of queries, and again in the backward pass.
+"""Attention over the keys that were chosen per query: gathered by blocks of queries, and again in the backward pass.
 
 Time and memory grow with the number of chosen keys: of T queries with k keys each, no more than one block is gathered at once.
 An operator of its own, as attention by blocks of queries is.

@@ -1,4 +1,4 @@
-"""Attention over blocks of keys that were chosen for each query: block by block of the keys, with the queries that chose it.
+"""Attention over blocks of keys that were chosen per query: block by block of the keys, with the queries that chose it.
 
 No key is gathered: each block is multiplied with its queries, side by side, and a running softmax joins what a query has of its
 blocks (Dao et al. 2022, arXiv 2205.14135; by blocks of keys as in MoBA, Lu et al. 2025, arXiv 2502.13189). An operator of its

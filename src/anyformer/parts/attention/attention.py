@@ -46,7 +46,7 @@ class Attention(Heads):
     through: ClassVar[tuple[str, ...]] = ("project", "place", "score", "weigh", "combine", "memory")
     kind: Literal["attention"] = "attention"
     mask: Mask = Causal()
-    """The positions that each query may see."""
+    """The positions that a query may see."""
     place: PartSet[Place] = PartSet()
     """What positions do to queries and keys."""
     memory: PartSet[Remembered] = PartSet()

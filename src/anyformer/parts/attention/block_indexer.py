@@ -1,4 +1,4 @@
-"""MiniMax's block indexer: the blocks of keys that each query and each head of keys attends to."""
+"""MiniMax's block indexer: the blocks of keys that a query and a head of keys attend to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class BlockIndexer(BlockChoice):
     """The n blocks of b positions with the greatest index score, I_tkj = max over s of block j, s <= t, of q_tk . k_s.
 
-        q = rotate(norm(x W_q)): (B, T, K, E), one query for each head of keys; k = rotate(norm(x W_k)): (B, S, E), for all
+        q = rotate(norm(x W_q)): (B, T, K, E), one query per head of keys; k = rotate(norm(x W_k)): (B, S, E), for all
 
     (MiniMax-M3: b = 128, n = 16, E = 128; Native Sparse Attention, Yuan et al. 2025, arXiv 2502.11089, chooses blocks by pooled
     keys.) The choice has no gradient, and x none through it. What trains it is the `index_loss` of the objective, that of the

@@ -1,4 +1,4 @@
-"""Blocks of keys chosen for each query by index scores: a block's score is the greatest of its keys that the query sees.
+"""Blocks of keys chosen per query by index scores: a block's score is the greatest of its keys that the query sees.
 
 No matrix of all queries and keys is kept: some queries at a time score every key, and of each block that is chosen the key of
 the greatest score is remembered, through which alone the score has a gradient. It is an operator of its own, so that a compiler
@@ -27,7 +27,7 @@ class Places:
     """Where the blocks of b positions are among S keys, counted from the first position of each row or document.
 
     `of_query` (B or 1, T), `of_key` (B, S): the number of each one's block, `count` for padding; None: key s is position s.
-    `slots` (B, count * b): the key at each position of a row, S for none; None where key s is position s, or rows have
+    `slots` (B, count * b): the key at every position of a row, S for none; None where key s is position s, or rows have
     documents.
     """
 

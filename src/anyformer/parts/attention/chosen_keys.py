@@ -1,4 +1,4 @@
-"""Keys chosen for each query by index scores: the choice, by blocks of queries, and its gradient at the chosen keys alone.
+"""Keys chosen per query by index scores: the choice, by blocks of queries, and its gradient at the chosen keys alone.
 
 No matrix of all queries and keys is kept: a block of queries scores every key, keeps the indices and scores of its best, and
 the backward pass computes the scores of these again. It is an operator of its own, so that a compiler saves no more either.
@@ -20,7 +20,7 @@ from anyformer.parts.call.counted import counted
 AT_ONCE = 1 << 22
 """Scores, or numbers of chosen keys, of one block of queries."""
 NEAREST = 1e-30
-"""Scores of exactly 0, which are many after a ReLU, are told apart by this much for each key: later ones are preferred."""
+"""Scores of exactly 0, which are many after a ReLU, are told apart by this much per key: later ones are preferred."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Chosen:
 
 
 def choose(q_BTJE: Tensor, k_BSE: Tensor, weights_BTJ: Tensor, visible: Visible, keep: int) -> Chosen:
-    """The min(keep, S) keys of the greatest I = sum_j w_j relu(q_j . k) that each query sees; gradients come from `scores`."""
+    """The min(keep, S) keys of the greatest I = sum_j w_j relu(q_j . k) that a query sees; gradients come from `scores`."""
     allowed = None if visible.allowed is None else visible.allowed[:, 0]
     call = _counted if q_BTJE.is_meta else _choose
     scores, indices = call(q_BTJE, k_BSE, weights_BTJ, allowed, visible.causal, keep)

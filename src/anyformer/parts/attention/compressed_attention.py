@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class CompressedAttention(CompressedHeads):
-    """Attention to the latest keys, and to an entry for each block of m earlier ones (DeepSeek-V4, arXiv 2606.19348, 2.3).
+    """Attention to the latest keys, and to an entry per block of m earlier ones (DeepSeek-V4, arXiv 2606.19348, 2.3).
 
         q = rotate(norm(c W_uq)) per head, c = norm(x W_dq): (B, T, H, E); k = rotate(norm(x W_k)): (B, S, E), for all heads
         e: entries of the `Compressor`, (B, S / m, E); what stands in the softmax is its own value
         rotate back(softmax([q k^T, q e^T] * scale, where in the window, and where the block is passed) [k, e]), then the output
 
     With a choice of entries (m = 4, the paper's compressed sparse attention), time and memory of attention grow with the window
-    and the k chosen ones for each query; without it (m = 128, heavily compressed attention) with the window and all entries.
+    and the k chosen ones per query; without it (m = 128, heavily compressed attention) with the window and all entries.
     The decode state has a window of keys, S / m entries and the tokens of the next ones.
     """
 

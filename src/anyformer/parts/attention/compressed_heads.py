@@ -48,7 +48,7 @@ class CompressedHeads(Sublayer):
     compressor: Compressor | None = None
     """What makes entries of blocks of positions; without it there is the window alone."""
     choice: EntryIndexer | None = None
-    """A choice of entries for each query; without it a query sees the entries of all blocks that it has passed."""
+    """A choice of entries per query; without it a query sees the entries of all blocks that it has passed."""
     output: GroupedOutput | None = None
     """An output projection in two steps; None: one matrix."""
 
@@ -130,7 +130,7 @@ class CompressedHeads(Sublayer):
         return min(self.window, keys) + kept
 
     def sparse(self, keys: int, entries: int, plan: Plan) -> bool:
-        """Whether a call gathers what each query sees; attention written out masks the others."""
+        """Whether a call gathers what a query sees; attention written out masks the others."""
         return self.picked(keys, entries) < keys + entries and plan.attention != "plain"
 
     def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Compressor(Drawn):
-    """One entry for each block of m positions, pooled of the tokens of its own block and of the r - 1 before it:
+    """One entry per block of m positions, pooled of the tokens of its own block and of the r - 1 before it:
 
-        entry_i = rotate(norm(sum_t softmax_t(x_t W_g + b_t) * (x_t W_v))), with weights for each feature: (B, S / m, E)
+        entry_i = rotate(norm(sum_t softmax_t(x_t W_g + b_t) * (x_t W_v))), with weights per feature: (B, S / m, E)
 
     W_v, W_g: (D, E) and b: (m, E), others for each of the r places of a block; it is rotated as the first position of its own
     block. An entry is there once its block is whole (DeepSeek-V4, arXiv 2606.19348, section 2.3: m = 4 and r = 2, or m = 128

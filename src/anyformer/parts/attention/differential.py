@@ -47,7 +47,7 @@ class Differential(Weigh):
     @model_validator(mode="after")
     def _of_half(self) -> Differential:
         if given := self.maps.in_the_way("pairs of heads"):
-            raise ValueError(f"each map has half of the heads: leave {' and '.join(given)} out")
+            raise ValueError(f"a map has half of the heads: leave {' and '.join(given)} out")
         return self
 
     @property

@@ -1,6 +1,6 @@
 """Dual cross-attention (DCA, Ates et al. 2023, arXiv 2303.17696) among several scales of features.
 
-The scales stand side by side in the residual stream. First their channels attend to each other, then their positions:
+The scales stand side by side in the residual stream. First their channels attend to one another, then their positions:
 
     residual(ChannelCrossAttention(scales=(32, 64, 128)), SpatialCrossAttention(scales=(32, 64, 128)))
 """

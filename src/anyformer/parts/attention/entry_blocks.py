@@ -27,7 +27,7 @@ class Blocks:
     latest: Tensor | None = None
 
     def cut(self, x_BSF: Tensor) -> Tensor:
-        """What each token gives to the entry, by its block's place: (B, S, r * E) -> (B, n, r, m, E)."""
+        """What a token gives to the entry, by its block's place: (B, S, r * E) -> (B, n, r, m, E)."""
         r = self.at.shape[2]
         rows = torch.arange(len(x_BSF), device=x_BSF.device)[:, None, None, None]
         part = torch.arange(r, device=x_BSF.device)[:, None]

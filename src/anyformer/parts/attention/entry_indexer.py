@@ -1,4 +1,4 @@
-"""The lightning indexer over entries: those that each query attends to, by the scores of small entries of its own."""
+"""The lightning indexer over entries: those that a query attends to, by the scores of small entries of its own."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class EntryIndexerModule(nn.Module):
         return f"keep={self.part.keep}, heads={self.part.heads}, head_width={self.part.head_width}"
 
     def forward(self, x_BTD: Tensor, c_BTQ: Tensor, seen_BTn: Tensor, context: Context, state: EntryState | None) -> Chosen:
-        """`seen`: the entries that each query may choose from."""
+        """`seen`: the entries that a query may choose from."""
         entries = self.compressor(x_BTD.detach(), context, state).features
         q = context.rotated(self.query(c_BTQ.detach()).unflatten(-1, (self.part.heads, -1)), self.rotary)
         weights = self.weights(x_BTD.detach()) * (self.part.heads * self.part.head_width) ** -0.5

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 GATES = "gates"
-"""The projection of the stream to one gate for each head."""
+"""The projection of the stream to one gate per head."""
 
 
 class ForgettingGate(Term):

@@ -36,7 +36,7 @@ class FourierMixing(Sublayer):
         return FourierMixingModule()
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        """No matrix product: 5 n log2(n) operations for each transform of n numbers, as fast transforms are usually counted."""
+        """No matrix product: 5 n log2(n) operations per transform of n numbers, as fast transforms are usually counted."""
         count = 5 * shape.rows * width * ceil(log2(max(width * shape.length, 2)))
         work = Elementwise("activations", count, count, moved=4 * shape.rows * width)
         reason = "a Fourier transform over positions reads the whole row, padding included"

@@ -35,7 +35,7 @@ class Heads(Sublayer):
     project: Projection = Projection()
     """How queries, keys and values are made."""
     score: Score = Score()
-    """How each key is scored for each query."""
+    """How keys are scored, per query."""
     weigh: Weigh = Softmax()
     """How scores become weights of the values."""
     combine: PartSet[Combine] = PartSet()

@@ -12,7 +12,7 @@ from anyformer.parts.call.state import EMPTY
 
 
 def index_loss(scores: Tensor, allowed: Tensor, share: Tensor) -> Tensor:
-    """KL(p || softmax(I)) over what each query chose, (..., k) -> (...) in fp32; p = `share` sums to 1 and has no gradient."""
+    """KL(p || softmax(I)) over what a query chose, (..., k) -> (...) in fp32; p = `share` sums to 1 and has no gradient."""
     log_q = F.log_softmax(scores, -1).masked_fill(~allowed, 0)
     share = share.detach().masked_fill(~allowed, 0)
     return (torch.xlogy(share, share) - share * log_q).sum(-1)

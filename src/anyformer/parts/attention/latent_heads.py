@@ -65,9 +65,9 @@ class LatentHeads(Sublayer):
     gate_from: Literal["input", "queries"] = "input"
     """What the gate reads: the layer's input, or what queries are made of (A.X K2)."""
     sink: Literal["head"] | None = None
-    """One more score for each head, which takes part in its softmax and has no value (Hy4)."""
+    """One more score per head, which takes part in its softmax and has no value (Hy4)."""
     choice: KeyChoice | None = None
-    """A choice of keys for each query, by index scores that its latent gives (DeepSeek sparse attention)."""
+    """A choice of keys per query, by index scores that its latent gives (DeepSeek sparse attention)."""
 
     @model_validator(mode="after")
     def _keeps_what_it_chooses_from(self) -> LatentHeads:
@@ -133,7 +133,7 @@ class LatentHeads(Sublayer):
 
     @property
     def remembered(self) -> int:
-        """Numbers of each position in the decode state."""
+        """Numbers per position in the decode state."""
         return self.kv_rank + self.rope_width + self.index_width
 
     @property
@@ -145,7 +145,7 @@ class LatentHeads(Sublayer):
         return {} if self.choice is None else self.choice.leaves
 
     def sparse(self, keys: int, plan: Plan) -> bool:
-        """Whether a call with so many keys gathers those that each query chooses; attention written out masks the others."""
+        """Whether a call with so many keys gathers those that a query chooses; attention written out masks the others."""
         return self.choice is not None and keys > self.choice.keep and plan.attention != "plain"
 
     def absorbed(self, shape: Shape, plan: Plan) -> bool:

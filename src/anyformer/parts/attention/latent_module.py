@@ -1,4 +1,4 @@
-"""The modules of multi-head latent attention: of all keys, and of keys that are chosen for each query."""
+"""The modules of multi-head latent attention: of all keys, and of keys that are chosen per query."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Latents(Drawn):
     """T learned vectors, (T, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
 
-    The decoder's blocks read the input by cross-attention and then each other by self-attention.
+    The decoder's blocks read the input by cross-attention and then one another by self-attention.
     """
 
     count: Count

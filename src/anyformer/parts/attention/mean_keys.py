@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class MeanKeys(BlockChoice):
-    """The query's own block and the n - 1 earlier ones of the greatest q_th . mean over s of block j of k_s, for each head.
+    """The query's own block and the n - 1 earlier ones of the greatest q_th . mean over s of block j of k_s, per head.
 
         q: (B, T, H, E), k: (B, S, K, E), normed and rotated as the attention's own; scores (B, T, H, ceil(S / b))
 

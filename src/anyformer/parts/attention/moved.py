@@ -1,4 +1,4 @@
-"""What attention of version 1 of descriptions becomes: a field for each option, in the slot where it stands now."""
+"""What attention of version 1 of descriptions becomes: a field per option, in the slot where it stands now."""
 
 from __future__ import annotations
 

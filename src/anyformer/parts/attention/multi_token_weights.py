@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class MultiTokenWeights(Map):
     """a = softmax(s' where visible), s'_ts = sum over i < n, j < m of w_ij s_(t - i)(s + j - (m - 1) / 2) of what is visible.
 
-    w: (H, n, m), one filter for each head; s, s', a: (B, H, T, S). The key-query convolution of Golovneva et al. 2025 (arXiv
+    w: (H, n, m), one filter per head; s, s', a: (B, H, T, S). The key-query convolution of Golovneva et al. 2025 (arXiv
     2504.00927, section 3.1), whose c_q is n and c_k is m; its mixing of heads is that of talking heads.
     """
 

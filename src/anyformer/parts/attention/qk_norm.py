@@ -35,7 +35,7 @@ class QKNorm(Adjustment):
     @model_validator(mode="after")
     def _fits_together(self) -> QKNorm:
         if self.at == "after_rotary" and self.over != "head":
-            raise ValueError("at = 'after_rotary' needs over = 'head': a norm of each head, with one gain for all")
+            raise ValueError("at = 'after_rotary' needs over = 'head': norms head by head, with one gain for all")
         if self.over == "each_head" and not isinstance(self.norm, RMSNorm | LayerNorm):
             raise ValueError("over = 'each_head' needs a norm of kind rms_norm or layer_norm")
         return self

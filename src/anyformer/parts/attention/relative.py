@@ -76,7 +76,7 @@ class Disentangled(ScoreBias):
     terms: tuple[Term, ...] = Field(TERMS, min_length=1)
     shared: bool = True
     span: Count = 256
-    """Rows of the table for each direction: `position_buckets` of version 2."""
+    """Rows of the table per direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None: every distance up to the span has a row of its own (version 1)."""
     bias: Annotated[tuple[Term, ...], each_once(*TERMS)] = ()
@@ -131,7 +131,7 @@ class Disentangled(ScoreBias):
 
 
 class RelativeTable(Drawn):
-    """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
+    """A learned vector per relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
 
     span: Count = 256
     norm: Norm | None = None

@@ -1,4 +1,4 @@
-"""Relative logits: a number for each distance back that the content of the query alone decides."""
+"""Relative logits: a number per distance back that the content of the query alone decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class RelativeLogits(ScoreBias):
     """Scores q_t k_s * scale + r_t p_(t-s), r_t = x_t W_r per head, for 0 <= t - s < n (Inkling; transformers 5.23).
 
-    W_r: (D, H * P); p: (n, P), the same for all heads: P profiles over the distance, which each token mixes as it likes. Keys
+    W_r: (D, H * P); p: (n, P), the same for all heads: P profiles over the distance, which a token mixes as it likes. Keys
     farther away, and later ones, get 0. A temperature of the attention multiplies q_t alone. Nothing is kept for decoding but
     the positions of keys.
     """

@@ -1,4 +1,4 @@
-"""The slot of attention that scores each key for each query."""
+"""The slot of attention that scores keys, per query."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Score(SlotPart):
         return head_width**-0.5 if self.scale is None else self.scale
 
     def beside(self, sizes: HeadSizes) -> int:
-        """Numbers in fp32 of each position that the decode state holds for terms."""
+        """Numbers in fp32 per position that the decode state holds for terms."""
         return sum(term.beside(sizes) for term in self.terms.values())
 
     def check(self, sizes: HeadSizes) -> None:

@@ -124,7 +124,7 @@ class Term(Part, SlotPart):
         return ()
 
     def beside(self, sizes: HeadSizes) -> int:
-        """Numbers in fp32 of each position that the decode state holds for it."""
+        """Numbers in fp32 per position that the decode state holds for it."""
         return 0
 
     def term(self, q_BHTE: Tensor, memory: Memory, call: AttentionCall) -> Tensor:
@@ -187,5 +187,5 @@ class Remembered(Part, SlotPart):
     def extended(
         self, memory: Memory, visible: Visible, bias: Tensor | None, call: AttentionCall
     ) -> tuple[Memory, Visible, Tensor | None]:
-        """Keys and values, what each query sees of them and the terms of their scores, with those that stand beside them."""
+        """Keys and values, what a query sees of them and the terms of their scores, with those that stand beside them."""
         return memory, visible, bias

@@ -1,4 +1,4 @@
-"""What the slots of attention pass to each other in tensors, and the parameters that they make."""
+"""What the slots of attention pass to one another in tensors, and the parameters that they make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyformer.parts.call.context import Visible
 
 @dataclass(frozen=True)
 class AttentionInputs:
-    """What is weighed: queries (B, H, T, E), keys (B, K, S, E), values (B, K, S, U), the keys that each query sees, what is
+    """What is weighed: queries (B, H, T, E), keys (B, K, S, E), values (B, K, S, U), the keys that a query sees, what is
     added to scores, and which heads of the attention these are."""
 
     query: Tensor

@@ -25,7 +25,7 @@ PROJECTIONS: tuple[Projection, ...] = ("key", "kernel", "value")
 
 def _odd(kernel: int) -> int:
     if kernel % 2 == 0:
-        raise ValueError(f"a convolution around each position has an odd kernel, got {kernel}")
+        raise ValueError(f"a convolution around a position has an odd kernel, got {kernel}")
     return kernel
 
 

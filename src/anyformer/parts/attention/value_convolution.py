@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class ValueConvolution(Combine):
     """y'_t = y_t + sum over j < n of w_j v_{t + j - (n - 1) / 2}: a filter over the values around a token beside attention.
 
-    y (B, H, T, U): the mixed values; v (B, K, T, U): the values of y's group; w (K, n): one filter for each head of values.
+    y (B, H, T, U): the mixed values; v (B, K, T, U): the values of y's group; w (K, n): one filter per head of values.
     Positions outside the row or the document, and padding, are zeros. Nyströmformer (Xiong et al. 2021, arXiv 2102.03902),
     n = 65; beside linear attention FLatten (Han et al. 2023, arXiv 2308.00442). It looks ahead, so the mask must too.
     """

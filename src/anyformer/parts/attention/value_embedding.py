@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ValueEmbedding(Adjustment):
-    """v'_t = v_t + scale * g(x_t) * table[token_t], table (V, K * U): a row has a part for each head of values, (B, T, K, U).
+    """v'_t = v_t + scale * g(x_t) * table[token_t], table (V, K * U): a row has a part per head of values, (B, T, K, U).
 
     Large tables cost memory and no products. modded-nanogpt (Jordan et al. 2024) has them without a gate in some layers,
     nanochat (Karpathy 2025) in every other one with a gate per head and scale 2, so that a gate of one half changes nothing.
@@ -35,7 +35,7 @@ class ValueEmbedding(Adjustment):
 
     @property
     def words(self) -> tuple[str, ...]:
-        return (f"values plus a row of {self.vocab:,} for each token",)
+        return (f"values plus a row of {self.vocab:,} per token",)
 
     @property
     def technique(self) -> str:

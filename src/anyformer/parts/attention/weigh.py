@@ -69,7 +69,7 @@ class Weigh(SlotPart):
 
 
 class Map(Weigh):
-    """The base of functions from the scores of a query to the weights of its keys, one map of them for each head.
+    """The base of functions from the scores of a query to the weights of its keys, one map of them per head.
 
     A kind says `weights`, which is given scores written out whatever the plan: torch's kernel knows the softmax alone.
     """

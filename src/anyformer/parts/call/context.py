@@ -34,7 +34,7 @@ _CAUSAL = Causal().digest
 
 @dataclass(frozen=True)
 class Visible:
-    """The keys that each query may see: all of them, or those where `allowed`, bool (B or 1, 1, T or 1, S), is true.
+    """The keys that a query may see: all of them, or those where `allowed`, bool (B or 1, 1, T or 1, S), is true.
 
     `causal`: the lower triangle of a square, which kernels know without a mask; `dense` makes it a tensor.
     `band`: `allowed` holds each block of queries against the keys around it, bool (B or 1, n, size, keys).
@@ -94,7 +94,7 @@ class Context:
     documents: Tensor | None = None
     prefix: Tensor | None = None
     until: Tensor | None = None
-    """(B, T): the last position that each query sees even if its mask does not allow it, such as the end of its image."""
+    """(B, T): the last position that a query sees even if its mask does not allow it, such as the end of its image."""
     axes: Tensor | None = None
     """(n, B or 1, T): the positions on each of n axes, by which rotary positions along axes turn; None: `positions` on all."""
     noise: Noise | None = None

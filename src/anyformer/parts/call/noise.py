@@ -47,11 +47,11 @@ class Noise:
         return Noise(torch.randint(0, _LOW32, (), device=device), torch.arange(batch, device=device))
 
     def other(self, number: int) -> Noise:
-        """Noise of the same step that is independent for each `number`."""
+        """Noise of the same step that is independent per `number`."""
         return Noise(mix(self.key ^ (number + 1)), self.rows, self.span)
 
     def of_each(self, count: int) -> Noise:
-        """Noise of samples that take `count` rows, which stand together; another in each row."""
+        """Noise of samples that take `count` rows, which stand together; another in every row."""
         if count == 1:
             return self
         numbers = self.rows[:, None] * count + torch.arange(count, device=self.rows.device)

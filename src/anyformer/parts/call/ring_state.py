@@ -38,7 +38,7 @@ class RingState(KeyValueState):
         self.value.index_copy_(2, slots % self.size, value)
 
     def _positions(self, chunk: ChunkSlots, written: Tensor) -> Tensor:
-        """The position at each place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
+        """The position at every place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
         place = torch.arange(self.size, device=written.device)
         slot = written - 1 - (written - 1 - place) % self.size
         held = chunk.slot_positions.index_select(1, slot.clamp(min=0))

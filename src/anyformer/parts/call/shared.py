@@ -63,5 +63,5 @@ def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
 
 
 def slot_bytes(batch: int, capacity: int) -> int:
-    """Bytes of the positions that a stack's decode state holds, one in each slot."""
+    """Bytes of the positions that a stack's decode state holds, one per slot."""
     return 8 * batch * capacity

@@ -1,6 +1,6 @@
 """Decode state: a layer's memory of earlier positions. Preallocated, one protocol, its kind chosen by the part.
 
-The stack has one table (`Slots`) of the position in each slot; each layer's state has only its tensors. Positions are
+The stack has one table (`Slots`) of the position in every slot; each layer's state has only its tensors. Positions are
 tensors, so one compiled graph serves every step.
 """
 
@@ -75,7 +75,7 @@ def _number(value: int, device: torch.device) -> Tensor:
 
 
 class Slots:
-    """The slots of a stack's state: `positions` (B, C), the position held in each slot, EMPTY in a free one.
+    """The slots of a stack's state: `positions` (B, C), the position held in every slot, EMPTY in a free one.
 
     `reserve` counts on the host; the graph of a step reads only tensors and `visible`, a bound on the slots in use that stays
     constant for many compiled steps.

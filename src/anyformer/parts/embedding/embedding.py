@@ -1,4 +1,4 @@
-"""Token embedding: a row of a table for each token; and the base of every kind of input."""
+"""Token embedding: a row of a table per token; and the base of every kind of input."""
 
 from __future__ import annotations
 

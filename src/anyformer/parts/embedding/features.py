@@ -29,7 +29,7 @@ class Features(Input):
     kind: Literal["features"] = "features"
     rank: ClassVar[int] = 3
     features: Count
-    """I, numbers at each position."""
+    """I, numbers at every position."""
     bias: bool = True
     norm: Norm | None = None
 
@@ -140,7 +140,7 @@ class GatedFrames(Frames):
     @classmethod
     def _odd(cls, kernels: tuple[int, ...]) -> tuple[int, ...]:
         if any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
-            raise ValueError(f"kernels must be odd, so that they have a middle, got {kernels}")
+            raise ValueError(f"kernels must be odd, to have a middle, got {kernels}")
         return kernels
 
     @property

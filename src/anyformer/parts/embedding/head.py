@@ -74,7 +74,7 @@ class Head(Drawn):
     outputs: Count | Literal["features"] | None = None
     """The number of logits (classes, for instance); by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean", "last"] | None = None
-    """One x for each row: that of the first position (ViT, BERT), the mean over all but padding, or that of the last position
+    """One x per row: that of the first position (ViT, BERT), the mean over all but padding, or that of the last position
     (classifiers and reward models that are decoders)."""
     passed_over: Annotated[int, Field(ge=0)] | None = None
     """A token that `last` passes over wherever it stands, as classes of transformers do with the one of padding; a row of

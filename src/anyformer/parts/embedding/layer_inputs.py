@@ -54,7 +54,7 @@ class LayerInputs(Drawn):
         return self
 
     def sketch(self, width: int) -> Sketch:
-        table = () if self.vocab is None else (f"plus a row of {self.vocab:,} × L × {self.width} for each token",)
+        table = () if self.vocab is None else (f"plus a row of {self.vocab:,} × L × {self.width} per token",)
         return Sketch("Inputs of each layer", (f"{number(width)} → L × {self.width}", *table))
 
     def build(self, width: int, depth: int) -> LayerInputsModule:

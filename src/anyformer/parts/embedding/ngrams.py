@@ -26,11 +26,11 @@ _APART = 10_007
 
 
 class Ngrams(Value):
-    """Rows of the n-grams (t, t - 1, ... t - n + 1), n from `shortest` to `longest`, in `heads` tables for each n.
+    """Rows of the n-grams (t, t - 1, ... t - n + 1), n from `shortest` to `longest`, in `heads` tables per n.
 
         h = (t f_0) xor (t-1 f_1) xor ... xor (t-n+1 f_(n-1)), row of a table of p rows: h mod p
 
-    in whole numbers of 64 bits. The p are the primes from `rows` on, one for each table in order, without those of look-ups of
+    in whole numbers of 64 bits. The p are the primes from `rows` on, one per table in order, without those of look-ups of
     a smaller `index`; f_i = 2 (s_i mod c) + 1, c = floor((2^63 - 1) / V) / 2, so that no product overflows, and s_i the output
     i + 2, from 1, of splitmix64 (Steele et al. 2014) from `seed` + 10,007 `index`. Different n-grams may share a row, rarely in
     all heads. It is the hash of Qwen4-Exp. Engram (Cheng et al. 2026, arXiv 2601.07372) has the same with other f_i, and first
@@ -40,7 +40,7 @@ class Ngrams(Value):
     vocab: Count
     """V, tokens."""
     rows: Count
-    """Least rows of a table; a table of a prime number of rows, of at least so many, for each head of each n."""
+    """Least rows of a table; a table of a prime number of rows, of at least so many, per head of each n."""
     shortest: Annotated[int, Field(ge=2)] = 2
     longest: Annotated[int, Field(ge=2)] = 3
     heads: Count = 8

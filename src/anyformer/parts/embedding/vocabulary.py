@@ -34,6 +34,6 @@ WHOLE_VOCABULARY = Whole()
 
 
 class HoldsVocabulary(nn.Module):
-    """The base of modules with a row or a logit for each token."""
+    """The base of modules with a row or a logit per token."""
 
     vocabulary: Vocabulary = WHOLE_VOCABULARY

@@ -60,7 +60,7 @@ class Placement:
         return _move(x_ZD, self.choice // self.chosen.shape[1], self.row, self.taken)
 
     def arrange(self, x_ZJI: Tensor) -> Tensor:
-        """(Z, J, I) -> (Q, I): what each choice has, in the row of the choice."""
+        """(Z, J, I) -> (Q, I): what a choice has, in the row of the choice."""
         taken = None if self.taken is None else self.taken.view(-1, 1)
         return _move(x_ZJI.flatten(0, 1), self.choice, self.row.view(-1, 1), taken)
 
@@ -69,7 +69,7 @@ class Placement:
         return self.arrange(weights_ZJ[..., None])
 
     def combine(self, y_QD: Tensor) -> Tensor:
-        """(Q, D) -> (Z, J, D): the expert's output for each choice, 0 for a choice without a row."""
+        """(Q, D) -> (Z, J, D): the expert's output per choice, 0 for a choice without a row."""
         filled = None if self.filled is None else self.filled[:, None]
         y_ZJD = _move(y_QD, self.row, self.choice[:, None], filled)
         return y_ZJD if self.taken is None else y_ZJD * self.taken[..., None]
@@ -93,13 +93,13 @@ class InOrder(Placement):
 
 
 def in_order(chosen_ZJ: Tensor) -> Placement:
-    """Exactly one row for each choice, as the choices come."""
+    """Exactly one row per choice, as the choices come."""
     expert = chosen_ZJ.flatten()
     return InOrder(chosen_ZJ, chosen_ZJ, expert, expert, None)
 
 
 def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:
-    """Exactly one row for each choice: Q = Z * J."""
+    """Exactly one row per choice: Q = Z * J."""
     expert_Q, choice_Q = torch.sort(chosen_ZJ.flatten(), stable=True)
     count = torch.arange(len(choice_Q), device=choice_Q.device)
     row_ZJ = torch.zeros_like(choice_Q).scatter(0, choice_Q, count).view(chosen_ZJ.shape)
@@ -108,7 +108,7 @@ def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:
 
 
 def in_places(chosen_ZJ: Tensor, taken_ZJ: Tensor, place_ZJ: Tensor, experts: int, places: int) -> Placement:
-    """`places` rows for each expert: Q = X * places; a free row computes some token, and its output is not used."""
+    """`places` rows per expert: Q = X * places; a free row computes some token, and its output is not used."""
     rows = experts * places
     row_ZJ = torch.where(taken_ZJ, chosen_ZJ * places + place_ZJ, rows)
     # One more row, for choices without a place.

@@ -14,7 +14,7 @@ from anyformer.parts.experts.dispatch import ExpertRows, Placement, in_order, so
 from anyformer.parts.experts.grouped import grouped_product
 
 Compute = Callable[[Tensor, ExpertRows], Tensor]
-"""Rows (Q, D) in groups, one for each expert held here -> the outputs of their experts, (Q, D)."""
+"""Rows (Q, D) in groups, one per expert held here -> the outputs of their experts, (Q, D)."""
 
 
 class Exchange(Protocol):
@@ -36,7 +36,7 @@ class HoldsExperts(nn.Module):
         self.exchange: Exchange = here
 
     def placed(self, wanted_ZJ: Tensor, experts: int) -> Placement:
-        """A row for each choice."""
+        """A row per choice."""
         # To put a few rows in order takes longer than their products.
         few = wanted_ZJ.device.type == "cpu" and wanted_ZJ.numel() <= FEW and self.exchange is here
         if few and not (torch.is_grad_enabled() or torch.compiler.is_compiling()):

@@ -1,4 +1,4 @@
-"""Mixture of experts: many feed-forward networks, a few of which each token passes."""
+"""Mixture of experts: many feed-forward networks, a few of which a token passes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Experts(PositionwiseNetwork):
     """Whether the weights multiply an expert's output or its input."""
     shared: SharedExpert | None = None
     capacity: ExpertCapacity | None = None
-    """The most tokens for each expert; without it, every expert takes all tokens that chose it."""
+    """The most tokens per expert; without it, every expert takes all tokens that chose it."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:

@@ -1,4 +1,4 @@
-"""The router: scores of every expert for each token, the choice of experts, and their weights."""
+"""The router: scores of every expert per token, the choice of experts, and their weights."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class RouterInputs:
 
 
 class Selection(Value):
-    """A rule that puts the experts in an order for each token; the first k are chosen."""
+    """A rule that puts the experts in an order per token; the first k are chosen."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -197,7 +197,7 @@ class ByToken(Selection):
 
 
 class Hashed(ByToken):
-    """A fixed random k experts for each token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
+    """A fixed random k experts per token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
 
     Computed from (seed, token, expert) with no table. If the router has scores, they are weights only (DeepSeek-V4).
     """
@@ -206,7 +206,7 @@ class Hashed(ByToken):
 
 
 class TokenTable(ByToken):
-    """The k experts that a table has for each token, (V, k): whole numbers that nothing trains (DeepSeek-V4's `tid2eid`).
+    """The k experts that a table has per token, (V, k): whole numbers that nothing trains (DeepSeek-V4's `tid2eid`).
 
     Checkpoints contain it. It starts at -1, which stands for the experts that `Hashed` gives the token.
     """
@@ -242,7 +242,7 @@ class SparseMixer(Selection):
     margin: Positive = 0.02
 
     def rounds(self, chosen: int) -> int:
-        return chosen + 1  # a round for each draw, and one for the divisions by 3
+        return chosen + 1  # a round per draw, and one for the divisions by 3
 
     def preference(self, inputs: RouterInputs) -> Tensor:
         from anyformer.parts.experts.selection_module import drawn_in_order

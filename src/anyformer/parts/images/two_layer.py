@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TwoLayerProjector(Projector):
-    """y = W_2 act(W_1 x + b_1) + b_2, W_1 (D, I), W_2 (D, D): a token for each position of an image.
+    """y = W_2 act(W_1 x + b_1) + b_2, W_1 (D, I), W_2 (D, D): a token per position of an image.
 
     Liu et al. 2023, "Improved Baselines with Visual Instruction Tuning" (LLaVA 1.5, arXiv 2310.03744), section 3.3.
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class AttentionResiduals(StepStreams):
-    """N values in place of one residual stream: the input, and for each block of `block` steps the sum of their outputs.
+    """N values in place of one residual stream: the input, and per block of `block` steps the sum of their outputs.
 
     AttnRes (Kimi Team 2026, arXiv 2603.15031). Step s, the first of which is 0, reads
 
@@ -38,7 +38,7 @@ class AttentionResiduals(StepStreams):
     block: Count = 1
     """Steps of a block."""
     norm: Norm = RMSNorm()
-    """Of the values that w reads (the keys), one for each step."""
+    """Of the values that w reads (the keys), one per step."""
     values: Literal["plain", "normed"] = "plain"
     """What is summed: v, or norm(v) (Inkling 2)."""
     scale: Positive = 1.0
@@ -54,9 +54,9 @@ class AttentionResiduals(StepStreams):
 
     def problem_of_layers(self, steps: Sequence[int], *, own: bool) -> str | None:
         if len(set(steps)) > 1:
-            return f"attention_residuals count steps: give each layer as many, not {sorted(set(steps))}"
+            return f"attention_residuals count steps: give all layers as many, not {sorted(set(steps))}"
         if not own:
-            return "attention_residuals read by a weight of each place: leave shared_weights out"
+            return "attention_residuals read by a weight per place: leave shared_weights out"
         needed = 1 + -(-sum(steps) // self.block)
         if self.count != needed:
             made = f"the input and {sum(steps)} steps in blocks of {self.block} are {needed} values"

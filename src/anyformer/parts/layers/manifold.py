@@ -1,4 +1,4 @@
-"""Manifold-constrained hyper-connections: streams that each step mixes by a doubly stochastic matrix."""
+"""Manifold-constrained hyper-connections: streams that a step mixes by a doubly stochastic matrix."""
 
 from __future__ import annotations
 

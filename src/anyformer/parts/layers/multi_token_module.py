@@ -15,7 +15,7 @@ from anyformer.plan import Plan
 
 
 class PredictionsModule(nn.Module):
-    """What the head reads for each further token, k = 1 ... depth: (B, T - k, D)."""
+    """What the head reads per further token, k = 1 ... depth: (B, T - k, D)."""
 
     def __init__(self, part: MultiToken, width: int, stack: Stack, plan: Plan, name: str) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import groupby
 
 Run = tuple[str, int]
-"""The name of a variant, and how many layers of it follow each other."""
+"""The name of a variant, and how many layers of it follow one another."""
 LONGEST = 64
 """Most runs in a repeated unit; the time of the search is quadratic in it."""
 MOST_LAYERS = 10_000
@@ -47,7 +47,7 @@ def repeats(layers: Sequence[Run]) -> list[tuple[tuple[Run, ...], int]]:
 
 
 def _repeat(layers: Sequence[Run], at: int, size: int) -> tuple[tuple[Run, ...], int]:
-    """The `size` runs that start at `at`, and how often they follow each other there."""
+    """The `size` runs that start at `at`, and how often they follow one another there."""
     unit, times = tuple(layers[at : at + size]), 1
     while tuple(layers[at + size * times : at + size * (times + 1)]) == unit:
         times += 1

@@ -1,4 +1,4 @@
-"""What the layers of a stack must find of each other, and which of them a gradient reaches."""
+"""What the layers of a stack must find of one another, and which of them a gradient reaches."""
 
 from __future__ import annotations
 

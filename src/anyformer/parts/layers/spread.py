@@ -25,7 +25,7 @@ class Spread(Protocol):
 
 
 class Relay(Protocol):
-    """The way of a stream through the layers of a stack, of which each process has some."""
+    """The way of a stream through the layers of a stack, of which a process has some."""
 
     def __call__(self, run: Callable[[range, Tensor], Tensor], x: Tensor, context: Context) -> Tensor:
         """The stream after all layers; `run` gives it after layers of these numbers, which this process has."""

@@ -64,7 +64,7 @@ class Step(Value):
         if self.residual == "normed" and self.norm_before is None:
             raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
         if self.residual_scale == "by_layer" and self.norm_branches is not None:
-            raise ValueError("residual_scale = 'by_layer' scales each branch, which norm_branches undoes: leave one out")
+            raise ValueError("residual_scale = 'by_layer' scales branches, which norm_branches undoes: leave one out")
         if self.residual == "none" and self.residual_scale != 1.0:
             raise ValueError("residual = 'none' adds the branches to nothing, which no residual_scale multiplies: leave it out")
         return self

@@ -44,7 +44,7 @@ class Streams(Drawn):
         raise NotImplementedError
 
     def problem_of_layers(self, steps: Sequence[int], *, own: bool) -> str | None:
-        """Why layers of so many steps each cannot have them, None if they can; `own`: whether each layer has weights of its
+        """Why layers of so many steps each cannot have them, None if they can; `own`: whether every layer has weights of its
         own."""
         return None
 
@@ -58,7 +58,7 @@ class Streams(Drawn):
 
 
 class StepStreams(Streams):
-    """Streams that each step reads and writes: copies of the input at first, added up behind the last layer.
+    """Streams that a step reads and writes: copies of the input at first, added up behind the last layer.
 
     Each step has a module of its own: streams (B, T, N, D) -> what its branches read (B, T, D), the mixed streams (B, T, N, D)
     and the weights with which the branches' output is added to them, (B, T, N, 1).

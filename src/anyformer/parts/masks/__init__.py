@@ -1,1 +1,1 @@
-"""Masks: the keys that each query may attend to, as values closed under `&` and `|`; their key ranges, pairs and bands."""
+"""Masks: the keys that a query may attend to, as values closed under `&` and `|`; their key ranges, pairs and bands."""

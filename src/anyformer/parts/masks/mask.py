@@ -1,4 +1,4 @@
-"""Masks: the keys that each query may attend to, as one value closed under `&` and `|`.
+"""Masks: the keys that a query may attend to, as one value closed under `&` and `|`.
 
 Each mask has two forms, which the tests compare. `allowed` is the predicate (query position, key position) -> bool on tensors;
 the kernel's mask is made from it. `ranges` gives the same set as key ranges per query; the exact number of pairs and the
@@ -98,11 +98,11 @@ class Mask(Value):
         return count_pairs(self, shape.past, shape.keys, shape.prefix) + (0 if self.looks_ahead else shape.ahead)
 
     def pairs_at_most(self, most: int, shape: Shape) -> int:
-        """Allowed pairs as in `pairs`, of which each query has no more than `most`."""
+        """Allowed pairs as in `pairs`, of which a query has no more than `most`."""
         return count_pairs(self, shape.past, shape.keys, shape.prefix, most)
 
     def counts(self, shape: Shape) -> Integers:
-        """The number of keys that each query of one row sees, (T,); `pairs` is their sum."""
+        """The number of keys that a query of one row sees, (T,); `pairs` is their sum."""
         return self.ranges(np.arange(shape.past, shape.keys, dtype=np.int64), shape.keys, shape.prefix).counts()
 
     def __and__(self, other: Mask) -> AllOf:

@@ -20,7 +20,7 @@ class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * gain + bias, a mean and variance per feature (Ioffe & Szegedy 2015, arXiv 1502.03167).
 
     In training the statistics are those of the batch, as `over` says. In evaluation they are running means, one of each
-    feature, so that tokens do not depend on each other. Running means are parameters without a gradient, because a model has
+    feature, so that tokens do not depend on one another. Running means are parameters without a gradient, because a model has
     no buffers that could be lost.
     """
 

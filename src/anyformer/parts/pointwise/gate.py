@@ -18,8 +18,8 @@ class Gate(Value):
     """mixed * act(x W_g), a gate per feature of every head, W_g (D, H * E), or one per head, W_g (D, H).
 
     Sigmoid gates by element: Qwen3-Next; by head: Step-3; softplus: Laguna; SiLU: gated delta nets; through `rank` features,
-    W_g = W_down W_projection: Kimi Linear. (Qiu et al. 2025, arXiv 2505.06708.) `bias`: one number for each gate, or `head`:
-    one for each head (Beam).
+    W_g = W_down W_projection: Kimi Linear. (Qiu et al. 2025, arXiv 2505.06708.) `bias`: one number per gate, or `head`:
+    one per head (Beam).
     """
 
     per: Literal["feature", "head"] = "feature"

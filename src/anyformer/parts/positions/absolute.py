@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Position(Drawn):
-    """The base of absolute positions: a vector for each position, added to the stream."""
+    """The base of absolute positions: a vector per position, added to the stream."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str

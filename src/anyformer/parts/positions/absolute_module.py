@@ -20,7 +20,7 @@ class LearnedPositionModule(nn.Module):
 
 
 class SinusoidalPositionModule(nn.Module):
-    """Computes the waves at each call: no table to size, no buffer to lose."""
+    """Computes the waves at every call: no table to size, no buffer to lose."""
 
     def __init__(self, position: SinusoidalPosition, width: int) -> None:
         super().__init__()

@@ -170,7 +170,7 @@ class Llama3Scaling(Stretched):
 
 
 class LongRoPE(RotaryScaling):
-    """A divisor for each pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753).
+    """A divisor per pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753).
 
     A text that comes to be longer is read again from its start, as Phi-3 is in transformers.
     """
@@ -193,7 +193,7 @@ class LongRoPE(RotaryScaling):
     def check(self, pairs: int) -> None:
         for name, divisors in (("short", self.short), ("long", self.long)):
             if len(divisors) != pairs:
-                raise ValueError(f"longrope's {name} needs a divisor for each of the {pairs} pairs, got {len(divisors)}")
+                raise ValueError(f"longrope's {name} needs {pairs} divisors, one per pair, got {len(divisors)}")
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         import torch

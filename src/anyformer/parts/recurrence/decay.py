@@ -1,4 +1,4 @@
-"""Learned decays of a recurrent state: the share of the past that each token passes on."""
+"""Learned decays of a recurrent state: the share of the past that a token passes on."""
 
 from __future__ import annotations
 

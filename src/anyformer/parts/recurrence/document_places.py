@@ -15,7 +15,7 @@ def document_starts(segments: Tensor | None) -> Tensor | None:
 
 
 def places_in_documents(context: Context, *, goes_on: bool) -> Tensor:
-    """The number of tokens of its document before each token, below 0 on padding, (B or 1, T), whatever positions are given.
+    """The number of tokens of its document before every token, below 0 on padding, (B or 1, T), whatever positions are given.
 
     `goes_on`: with a state, whose positions are such numbers.
     """

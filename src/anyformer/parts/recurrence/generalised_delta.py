@@ -6,7 +6,7 @@ Shapes: q, k, a, c and the log-decay g (..., T, M), v (..., T, E), state (..., M
 place of c_t and k_t it is the delta rule of `recurrence`. RWKV-7 (Peng et al. 2025, arXiv 2503.14456) reads with a removal key
 and takes out along that key times a learning rate per channel; its paper's state is transposed.
 
-What a chunk's tokens take out, u_t = a_t^T S_{t-1}, depends on each other through a unit triangular matrix, as in `recurrence`:
+What a chunk's tokens take out, u_t = a_t^T S_{t-1}, depend on one another by a unit triangular matrix, as in `recurrence`:
 one solve gives their part without the state that enters the chunk, and a matrix that this state is multiplied by for the rest.
 """
 

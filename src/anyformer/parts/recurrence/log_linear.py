@@ -5,7 +5,7 @@
 level(t, s) is the number of binary digits of t xor s, so that the tokens of a level l > 0 are 2^(l - 1) that follow one
 another, the level 0 is the token itself, and what lies further back than the last level's is of the last level. (Guo et al.
 2025, arXiv 2506.04761, section 3.) Shapes: q, k (B, H, 1, T, M), v (..., E), log-decay g (..., 1) or None, scales (...,
-levels), state (B, H, levels, M, E), one sum for each level of the last token read.
+levels), state (B, H, levels, M, E), one sum per level of the last token read.
 
 Spans only grow together, so that all tokens of one have one level for any later token. Chunks follow one another: pairs of
 tokens of a chunk are matrix products, and each token reads the states of all levels before the chunk, each times the scale of

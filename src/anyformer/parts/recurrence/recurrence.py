@@ -62,7 +62,7 @@ def linear_recurrence(
 
 
 def _carried(across: Tensor, first: Tensor, writes: Tensor) -> Tensor:
-    """The state before each chunk, the `first` and, of what each chunk adds, those before the others: (..., chunks, M, E)."""
+    """The state before every chunk, the `first` and, of what a chunk adds, those before the others: (..., chunks, M, E)."""
     lead, (chunks, M, E) = writes.shape[:-3], writes.shape[-3:]
     if chunks == 1:
         return first

@@ -1,4 +1,4 @@
-"""RG-LRU: a real-gated linear recurrence, one number of state for each channel (Griffin, RecurrentGemma)."""
+"""RG-LRU: a real-gated linear recurrence, one number of state per channel (Griffin, RecurrentGemma)."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RWKV7(Sublayer):
     Per head of width E: S (E, E) in fp32, transposed to the paper's. r, k', v, w, a, g read x_t + mix * (x_{t-1} - x_t),
     each with a mix (D,) of its own; r, k', v: its product with a matrix (D, H * E); w = exp(-exp(-1/2) sigmoid(d)), d = bias +
     tanh(x A) B; learning rate a = sigmoid(bias + x A B); gate g = sigmoid(x A) B; kappa = removal * k' divided by its length; k
-    = k' * (1 + replacement * (a - 1)); a norm with a gain per channel for each head. (RWKV-7 "Goose", Peng et al. 2025, arXiv
+    = k' * (1 + replacement * (a - 1)); a norm per head, with a gain per channel. (RWKV-7 "Goose", Peng et al. 2025, arXiv
     2503.14456.) Unlike the paper's, initial values do not depend on layer and channel: a step forgets 0.06 to 6 %.
     """
 

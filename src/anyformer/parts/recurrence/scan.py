@@ -34,7 +34,7 @@ def add_up(links: Tensor, x: Tensor) -> None:
 
 
 def _combine(links: Tensor, x: Tensor, join: Join, chain: Callable[[Tensor, Tensor], object]) -> None:
-    """Every x joins all before it, in place; `chain` makes one link of two that follow each other."""
+    """Every x joins all before it, in place; `chain` makes one link of two that follow one another."""
     length = x.shape[1]
     if length == 1:
         return

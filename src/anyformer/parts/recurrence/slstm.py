@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 GATES: dict[str, float] = {"cell_input": 0.0, "input_gate": 0.0, "forget_gate": 4.0, "output_gate": 0.0}
-"""What each token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
+"""What a token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
 
 
 class SLSTM(Sublayer):
     """c_t = f c_{t-1} + i tanh(z), n_t = f n_{t-1} + i, h_t = sigmoid(o) c_t / n_t, i = exp(i'), f = sigmoid(f'); y = norm(h).
 
-    z, i', f', o = x_t W + h_{t-1} R + b for each feature of H heads of width E = D / H: (B, T, H, E), W and R block-diagonal by
+    z, i', f', o = x_t W + h_{t-1} R + b per feature of H heads of width E = D / H: (B, T, H, E), W and R block-diagonal by
     head, (H, E, 4 E) for all four; i' and f' of x behind a short convolution. State: c, n, h and the logarithm m that c and n
     are scaled by, D numbers each, in fp32. (Beck et al. 2024, arXiv 2405.04517, sections 2.2 and 2.3.) As h_{t-1} R stands
     inside the gates, tokens cannot be computed in parallel: a call of T tokens takes T steps one after the other, forward and

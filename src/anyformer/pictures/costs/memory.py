@@ -39,7 +39,7 @@ class Bar:
 
 
 def training_bars(sheet: CostSheet) -> tuple[Bar, ...]:
-    """A bar for each way of checkpointing."""
+    """A bar per way of checkpointing."""
     ways: Sequence[Checkpointing] = get_args(Checkpointing)
     return tuple(_training(way, replace(sheet, plan=sheet.plan.but(checkpointing=way))) for way in ways)
 
@@ -50,7 +50,7 @@ def _training(name: str, sheet: CostSheet) -> Bar:
 
 
 def inference_bars(sheet: CostSheet) -> tuple[Bar, ...]:
-    """A bar for each format of the weights."""
+    """A bar per format of the weights."""
     return tuple(_inference(format, sheet, size) for format, size in sheet.weights.items())
 
 

@@ -42,7 +42,7 @@ def modes_of(sheet: CostSheet) -> tuple[Mode, ...]:
 
 
 def points(sheets: Mapping[str, CostSheet]) -> tuple[Point, ...]:
-    """Points of one architecture's components, or of several architectures' whole steps, in each mode."""
+    """Points of one architecture's components, or of several architectures' whole steps, in every mode."""
     if len(sheets) > 1:
         return tuple(_step(name, sheet.of(mode)) for name, sheet in sheets.items() for mode in modes_of(sheet))
     (sheet,) = sheets.values()

@@ -29,7 +29,7 @@ def inches(rows: Rows, architectures: int) -> float:
 
 
 def draw_rows(axes: Axes, rows: Rows, names: Sequence[str], hardware: Hardware, title: str) -> None:
-    """A row for each title with a line for each architecture; a dashed line at the device's usable memory."""
+    """A row per title with a line per architecture; a dashed line at the device's usable memory."""
     sizes = [size for row in rows.values() for size, _ in row.values()]
     low, high = min(*sizes, hardware.usable_memory) / 2, max(*sizes, hardware.usable_memory)
     axes.set_xscale("log")

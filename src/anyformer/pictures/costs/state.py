@@ -29,7 +29,7 @@ WAYS: Mapping[Growth, str] = {
 
 @dataclass(frozen=True)
 class Curve:
-    """Bytes at each context."""
+    """Bytes at every context."""
 
     name: str
     contexts: tuple[int, ...]
@@ -43,7 +43,7 @@ def contexts(sheet: CostSheet) -> tuple[int, ...]:
 
 
 def curves(sheets: Mapping[str, CostSheet]) -> tuple[Curve, ...]:
-    """A curve for each architecture; for a single one whose memories grow in several ways, also one for each way."""
+    """A curve per architecture; for a single one whose memories grow in several ways, also one per way."""
     decoding = {name: sheet for name, sheet in sheets.items() if "decode" in sheet.modes}
     made = []
     for name, sheet in decoding.items():

@@ -39,7 +39,7 @@ class Side:
 
 
 def rail(x: float, bottom: float, top: float, lanes: int, *, arrow: bool = False) -> list[Shape]:
-    """The stream, or several beside each other."""
+    """The stream, or several side by side."""
     first = x - LANE * (lanes - 1) / 2
     return [
         Polyline(((first + LANE * i, bottom), (first + LANE * i, top)), arrow=arrow, thick=lanes == 1) for i in range(lanes)

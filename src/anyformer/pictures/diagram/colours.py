@@ -79,7 +79,7 @@ class Strokes:
 
 
 def strokes(cells: Cells) -> list[Strokes]:
-    """A stroke for each cell, by shade."""
+    """A stroke per cell, by shade."""
     strip = cells.tone == "strip"
     fills = KINDS if strip else TICKS[cells.tone]
     columns = -(-len(cells.shades) // cells.rows)

@@ -24,12 +24,12 @@ TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "pos
 
 
 def panels(looks: Sequence[Look]) -> list[Drawing]:
-    """A panel for each architecture."""
+    """A panel per architecture."""
     return [_panel(look) for look in looks]
 
 
 def _panel(look: Look) -> Drawing:
-    """Columns beside each other, the source's line between them, the title on top."""
+    """Columns side by side, the source's line between them, the title on top."""
     wide = (WIDE - GUTTER * (len(look.columns) - 1)) / len(look.columns)
     columns = [CompactRows(column, wide).drawn() for column in look.columns]
     tall = max([columns[-1].height, *(column.height + SPACE for column in columns[:-1])])
@@ -149,7 +149,7 @@ class CompactRows:
             self.shown.setdefault(sketch, f"as in {name}")
 
     def by_turns(self, section: Series, shade: int, at: BlockFrame) -> Drawing:
-        """Frames above each other in one more; each layer takes one of the dashed ways through them."""
+        """Frames above one another in one more; each layer takes one of the dashed ways through them."""
         side, inner = self.side, at.narrower(INDENT + OUT)
         y, shapes, ports = FORK, list[Shape](), list[Point]()
         exits, entry = [], INDENT + RAIL

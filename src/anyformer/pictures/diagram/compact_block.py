@@ -170,7 +170,7 @@ class Steps:
             self.on_rail(text, tone, f"{number}/after {i}")
 
     def branch(self, part: SublayerText, left: float, width: float, y: float, about: str) -> float:
-        """Put the boxes of a branch above each other, and return the height where it ends."""
+        """Put the boxes of a branch above one another, and return the height where it ends."""
         look, x, middle = part.look, self.side.box(left, width), left + width / 2
         tone = "mixing" if look.mixes else "pointing"
         before = [(look.before, "norm", "before")] if look.before else []

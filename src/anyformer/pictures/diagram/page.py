@@ -97,7 +97,7 @@ def _body(towers: Sequence[PlacedColumn]) -> float:
 
 
 def _panel(look: Look, towers: Sequence[PlacedColumn], tall: float) -> Drawing:
-    """Columns beside each other, the source's line between them, the title on top."""
+    """Columns side by side, the source's line between them, the title on top."""
     shapes, x = list[Shape](), 0.0
     for i, column in enumerate(towers):
         shapes += column.drawing.at(x, 0)

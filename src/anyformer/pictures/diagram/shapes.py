@@ -153,7 +153,7 @@ def _depth(shape: Shape) -> int:
 
 
 def written(x: float, top: float, lines: Iterable[str], size: float, **style: object) -> list[TextLine]:
-    """Lines of text below each other, the first one below `top`."""
+    """Lines of text below one another, the first one below `top`."""
     step = size * LINE
     return [TextLine(x, top - step * (i + 0.5), line, size, **style) for i, line in enumerate(lines)]  # type: ignore[arg-type]
 

@@ -43,7 +43,7 @@ def answers(writer: ChatWriter, text: str, tokens: TokenSpelling) -> list[Span]:
     for begin, end in found:
         if not _ends(text, begin, end, tokens.added):
             raise DataError(
-                "the tokenizer's chat template ends an answer with no special token, so that a model would not learn where to "
+                "the tokenizer's chat template ends an answer with no special token, and a model would not learn where to "
                 "stop: mark its answers with {% generation %} and {% endgeneration %}, or end them with one"
             )
     return found

@@ -1,4 +1,4 @@
-"""What a template may take while it writes one chat: steps, memory and time, counted before each operation."""
+"""What a template may take while it writes one chat: steps, memory and time, counted before every operation."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, cast
 from anyformer.text.errors import DataError
 
 STEPS = 200_000
-"""Operations, with 100 more for each character of what a template is given; published ones take some hundred."""
+"""Operations, with 100 more per character of what a template is given; published ones take some hundred."""
 SIZE = 32_000_000
 """Characters made, with 200 more for each that is given: also those of intermediate texts."""
 SECONDS = 1.0
-"""Processor time, with 2 microseconds for each character that is given."""
+"""Processor time, with 2 microseconds per character that is given."""
 LARGEST_NUMBER = 100_000
 """The largest number in a call, such as a width, and of bits in a whole number."""
 SLOT = 16
@@ -99,7 +99,7 @@ def too_much(what: str) -> TemplateLimit:
 
 
 def weight(value: Any, most: int) -> int:
-    """Characters, and `SLOT` for each value; what stands at several places counts at each. Ends soon beyond `most`."""
+    """Characters, and `SLOT` per value; what stands at several places counts at each. Ends soon beyond `most`."""
     total, left = 0, [value]
     while left:
         each = left.pop()

@@ -75,8 +75,8 @@ class ChatWriter:
         words = {match for said in self.chat.texts() for match in self.spelling.findall(said)}
         raise DataError(
             f"a chat spells {', '.join(map(repr, sorted(words)))}, which must not become a special token, and the template "
-            "reads what is said, so that it cannot be told where this comes to stand: leave it out of the chat, or give a "
-            "template that does not look at contents"
+            "reads the contents, which hides the place of these words: leave them out of the chat, or give a template that "
+            "does not look at contents"
         )
 
     def _hidden(self, text: str, prompt: bool) -> tuple[int, ...] | None:

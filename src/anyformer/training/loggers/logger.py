@@ -99,12 +99,12 @@ def _listed(given: Any) -> Any:
 def _once(loggers: tuple[Logger, ...]) -> tuple[Logger, ...]:
     for kind, count in Counter(each.kind for each in loggers).items():
         if count > 1:
-            raise ValueError(f"{kind!r} is named {count} times: name each logger once")
+            raise ValueError(f"{kind!r} is named {count} times: name it once")
     return loggers
 
 
 LoggerList = Annotated[tuple[Logger, ...], BeforeValidator(_listed), AfterValidator(_once)]
-"""Loggers, each at most once; one alone needs no list."""
+"""Loggers, without repetition; one alone needs no list."""
 
 
 def check_loggers(loggers: Iterable[Logger]) -> None:

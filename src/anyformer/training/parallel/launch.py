@@ -127,7 +127,7 @@ def connect(device: torch.device, timeout: float) -> None:
     faulthandler.enable(sys.__stderr__ or 2)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=timedelta(seconds=timeout))
     atexit.register(disconnect)
-    # A name of their meeting: a launcher counts restarts for each machine, not for all.
+    # A name of their meeting: a launcher counts restarts per machine, not for all.
     met = [("", "")] * dist.get_world_size()
     dist.all_gather_object(met, (uuid4().hex, socket.gethostname()))
     look_out(met[0][0], [machine for _, machine in met], belongs=TORCHRUN in os.environ)

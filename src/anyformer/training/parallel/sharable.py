@@ -34,7 +34,7 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
     _check_numbers(run)
     check_divided(run)
     if statistics := sorted(name for name in unlearnt(run.architecture) if "running_" in name):
-        raise UserError(f"{statistics[0]} is a mean over all rows, and each process has some of them: train in one process")
+        raise UserError(f"{statistics[0]} is a mean over all rows, and a process has some of them: train in one process")
 
 
 def _check_numbers(run: Run) -> None:
@@ -102,7 +102,7 @@ def _order_line(mesh: Mesh, pieces: int) -> str:
     """The order of a pipeline's passes, and how long its processes wait for one another, in words."""
     waits = bubble([1.0] * mesh.pipeline, pieces, mesh.chunks, mesh.schedule)
     order = {"1f1b": "one forward, one backward", "zero_bubble": "gradients of weights apart (zero-bubble)"}[mesh.schedule]
-    chunks = f"{mesh.chunks} chunks of layers in each process, " if mesh.chunks > 1 else ""
+    chunks = f"{mesh.chunks} chunks of layers per process, " if mesh.chunks > 1 else ""
     return f"pipeline: {chunks}{order}; {waits / (1 + waits):.0%} of a step's time waits where stages take equally long"
 
 

@@ -1,4 +1,4 @@
-"""Models of which each process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
+"""Models of which a process holds a part: FSDP2 over a mesh of copies and of processes that divide a copy.
 
 Each layer is gathered while it computes, and its gradients are summed when they are known (`fully_shard`, Zhao et al. 2023,
 arXiv 2304.11277). Weights that no gradient moves, such as corrections of routers, stay whole. Of frozen matrices in few bits
@@ -142,7 +142,7 @@ def kept_whole(root: Root) -> Iterator[None]:
 
 
 def _gather(root: Root, *, again: bool) -> None:
-    """Let weights be gathered for each pass of a layer and gradients be summed behind it, or not."""
+    """Let weights be gathered per pass of a layer and gradients be summed behind it, or not."""
     for module in root.modules():
         if isinstance(module, FSDPModule):
             module.set_reshard_after_forward(again and not isinstance(module, Root), recurse=False)

@@ -1,4 +1,4 @@
-"""What each process of a run writes of a checkpoint, and the checkpoint that they write together.
+"""What a process of a run writes of a checkpoint, and the checkpoint that they write together.
 
 Every number is written once. A weight that is divided is written by the processes that hold its parts; of those that hold the
 same part one writes, chosen by the weight's name, so that copies share the work. Who writes what follows from the mesh alone:

@@ -23,7 +23,7 @@ from anyformer.training.parallel.locals import hold
 
 @dataclass(frozen=True)
 class InRows:
-    """`Vocabulary` of which each process has as many rows as every other."""
+    """`Vocabulary` of which a process has as many rows as every other."""
 
     group: Group
     mesh: DeviceMesh

@@ -80,7 +80,7 @@ def lost(found: Mapping[int, Whereabouts | None], machines: Sequence[str]) -> st
 
 
 def _by_place(found: Mapping[int, Whereabouts | None], *, waits: bool) -> dict[str, list[int]]:
-    """The ranks in each place, of those that wait for other processes or of those that do not."""
+    """The ranks by place, of those that wait for other processes or of those that do not."""
     places: dict[str, list[int]] = {}
     for rank, where in found.items():
         if where is not None and where.waits == waits:

@@ -23,7 +23,7 @@ MOMENTS = {"mean": True, "mean_square": False}
 def codes(signed: bool, device: torch.device) -> Tensor:
     """The 256 numbers that a code stands for, in order: the paper's dynamic map (section 1.3), from -1 or 0 to 1.
 
-    In each power of ten up to 1, twice as many as in the one below, in the middle of equal intervals; and 0 and 1.
+    In every power of ten up to 1, twice as many as in the one below, in the middle of equal intervals; and 0 and 1.
     """
     numbers = [0.0, 1.0]
     for decade in range(7):
@@ -49,7 +49,7 @@ def restored(code: Tensor, scale: Tensor, block: int, signed: bool) -> Tensor:
 
 @dataclass(frozen=True)
 class EightBitRule(Rule):
-    """`AdamRule` with moments that are restored from 8 bits before each update and rounded to them after it."""
+    """`AdamRule` with moments that are restored from 8 bits before every update and rounded to them after it."""
 
     betas: tuple[float, float]
     eps: float

@@ -16,7 +16,7 @@ LEAST_NORM = 1e-7
 
 
 def orthogonal(x: Tensor, iterations: int, coefficients: tuple[float, float, float], dtype: torch.dtype) -> Tensor:
-    """U p(S) V^T for each matrix U S V^T of a stack (..., O, I), p nearly 1: Newton and Schulz, in numbers of `dtype`.
+    """U p(S) V^T for every matrix U S V^T of a stack (..., O, I), p nearly 1: Newton and Schulz, in numbers of `dtype`.
 
     X <- a X + b (X X^T) X + c (X X^T)^2 X from X = x / |x|, on the side where X X^T is the smaller.
     """
