@@ -48,8 +48,8 @@ def run(
 
     Parts are put into a tiny model: declared weights and FLOPs are those of the module, no token sees a later one, decoding is
     the whole forward pass, padding and packing change nothing, and so on; it is priced, drawn, trained, resumed and exported.
-    A broken contract is printed with the reason, and the exit code is then 1. What follows from it is not asked; a line tells how
-    much that is. docs/extend.md describes plug-ins.
+    A broken contract is printed with the reason, and the exit code is then 1. What follows from it is not asked; a line tells
+    how much that is. docs/extend.md describes plug-ins.
     """
     from anyformer.describe import UserError
 
