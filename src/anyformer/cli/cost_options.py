@@ -14,6 +14,7 @@ from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.plan import Plan
+    from anyformer.tuning import Optimiser
 
 measuring_option = partial(typer.Option, rich_help_panel="Measurement on this machine")
 
@@ -86,6 +87,28 @@ class MachineOptions:
             metavar="none|selective|full",
         ),
     ] = None
+
+    optimiser: Annotated[
+        str | None,
+        machine_option(
+            help="The optimiser of training, by its kind, as in lion, or as a table: '{kind=\"sgd\",momentum=0.0}'. By default "
+            "adamw.",
+            metavar="KIND|TABLE",
+        ),
+    ] = None
+
+    def trained_by(self) -> Optimiser | None:
+        from anyformer.describe import UserError, parse_assignment
+        from anyformer.tuning import Optimiser
+
+        if self.optimiser is None:
+            return None
+        if self.gpus is not None:
+            raise UserError(
+                "--optimiser prices training on one accelerator, and --gpus lays training with AdamW out: leave one out"
+            )
+        _, given = parse_assignment(f"optimiser={self.optimiser}")
+        return Optimiser.parse({"kind": given} if isinstance(given, str) else given, "--optimiser")
 
     def plan(self) -> Plan:
         from anyformer.plan import Plan
