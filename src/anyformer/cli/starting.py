@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from anyformer.cli.arguments import Json
+from anyformer.cli.as_json import print_json
 from anyformer.describe import UserError
 
 if TYPE_CHECKING:
-    from anyformer.starting_points import Names, Thing, Writing
+    from anyformer.starting_points import Writing
 
 EXAMPLES = """
 anyformer new mixer GatedAverage
@@ -24,12 +26,12 @@ PART_KINDS = ("norm", "mask", "weigh", "combine", "sublayer", "activation")
 
 def run(
     thing: Annotated[
-        Literal["part", "mixer", "objective", "task", "family"],
+        Literal["part", "mixer", "objective", "optimiser", "task", "family"],
         typer.Argument(
-            help="What to start: a part needs --kind.", metavar="part|mixer|objective|task|family", show_default=False
+            help="What to start: a part needs --kind.", metavar="part|mixer|objective|optimiser|task|family", show_default=False
         ),
     ],
-    name: Annotated[
+    given: Annotated[
         str,
         typer.Argument(help="Its name, GatedAverage or gated_average: of the class, the kind and the file.", metavar="NAME"),
     ],
@@ -49,6 +51,7 @@ def run(
             "in the zoo of the tests.",
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Write a small working example of something new, with its checks, to start from.
 
@@ -60,16 +63,21 @@ def run(
     from anyformer.starting_points import ROOMS, THINGS, Names, checkout, in_package, plugin
 
     chosen = THINGS[_chosen(thing, kind)]
-    names = Names.of(name, chosen.suffix)
+    names = Names.of(given, chosen.suffix)
     if package:
         root = checkout(Path(anyformer.__file__).parent)
         writing = in_package(chosen, names, root)
-        commands = ROOMS[chosen.name].after
+        following = ROOMS[chosen.name].after
     else:
         writing = plugin(chosen, names, Path())
-        commands = ("anyformer check {snake}.py", "python -m pytest test_{snake}.py", chosen.use)
+        following = ("anyformer check {snake}.py", "python -m pytest test_{snake}.py", chosen.use)
     writing.write()
-    _tell(chosen, names, writing, commands)
+    commands = [each.format(snake=names.snake) for each in following]
+    if json:
+        written, changed = ([str(writing.folder / file) for file in files] for files in (writing.new, writing.changed))
+        print_json({"class": names.camel, "kind": names.snake, "written": written, "changed": changed, "next": commands})
+    else:
+        _tell(f"{names.camel}, {chosen.what}:", writing, commands)
 
 
 def _chosen(thing: str, kind: str | None) -> str:
@@ -82,11 +90,11 @@ def _chosen(thing: str, kind: str | None) -> str:
     return kind
 
 
-def _tell(thing: Thing, names: Names, writing: Writing, commands: Sequence[str]) -> None:
-    print(f"{names.camel}, {thing.what}:")
+def _tell(title: str, writing: Writing, commands: Sequence[str]) -> None:
+    print(title)
     for verb, files in (("wrote", writing.new), ("changed", writing.changed)):
         for file in files:
             print(f"  {verb} {writing.folder / file}")
     print("Next:" if writing.folder == Path() else f"Next, in {writing.folder}:")
     for command in commands:
-        print(f"  {command.format(snake=names.snake)}")
+        print(f"  {command}")

@@ -48,18 +48,19 @@ def exported(text: str, name: str) -> str:
     earlier = [each for each in names if _export_order(each) < _export_order(name)]
     if not earlier:
         raise NoPlaceError(f"its __all__ has no name before {name}")
-    behind, new = f'"{earlier[-1]}",', f'"{name}",'
+    before = f'"{earlier[-1]}"'
     lines = text.splitlines(keepends=True)
-    place = next(at for at in range(node.lineno - 1, node.end_lineno or 0) if behind in lines[at])
+    place = next(at for at in range(node.lineno - 1, node.end_lineno or 0) if before in lines[at])
     line = lines[place]
     indent = line[: len(line) - len(line.lstrip())]
-    if line.strip() == behind:
-        lines.insert(place + 1, f"{indent}{new}\n")
-    elif len(joined := line.replace(behind, f"{behind} {new}")) <= WIDEST + 1:
+    first, rest = line.split(before)
+    comma = "," if rest.startswith(",") else ""  # none behind the last name of a list in one line
+    if line.strip() == f"{before},":
+        lines.insert(place + 1, f'{indent}"{name}",\n')
+    elif len(joined := f'{first}{before}, "{name}"{rest}') <= WIDEST + 1:
         lines[place] = joined
     else:
-        first, rest = line.split(behind)
-        lines[place] = f"{first}{behind}\n{indent}{new}{rest if rest.strip() else chr(10)}"
+        lines[place] = f'{first}{before},\n{indent}"{name}"{comma}{rest.removeprefix(",")}'
     return "".join(lines)
 
 

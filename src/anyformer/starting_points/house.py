@@ -82,6 +82,8 @@ CONTRACTS = (
     "make format",
 )
 NORM_WORK, MASKS = "tests/parts/test_norm_work.py", "tests/parts/test_mask.py"
+OPTIMISERS = f"{SOURCE}/tuning/optimisers"
+UPDATES, STATES = "tests/training/test_optimisers.py", "tests/training/test_optimiser_state.py"
 TASKS, ORACLES = f"{SOURCE}/tasks", "tests/tasks/oracles.py"
 ROOMS: Mapping[str, Rooms] = MappingProxyType(
     {
@@ -113,6 +115,21 @@ ROOMS: Mapping[str, Rooms] = MappingProxyType(
                 (f"{NAIVE}/networks.py", _entry("ACTIVATIONS", "twin_entry")),
             ),
             CONTRACTS,
+        ),
+        "optimiser": Rooms(
+            {f"{OPTIMISERS}/{{snake}}.py": "house", f"{OPTIMISERS}/{{snake}}_module.py": "house_module"},
+            (
+                (f"{OPTIMISERS}/__init__.py", _import("anyformer.tuning.optimisers.{snake}")),
+                (f"{OPTIMISERS}/__init__.py", _export),
+                (f"{SOURCE}/tuning/__init__.py", _import("anyformer.tuning.optimisers")),
+                (f"{SOURCE}/tuning/__init__.py", _export),
+                (UPDATES, _import("anyformer.tuning")),
+                (UPDATES, _definition("TWINS", "twin")),
+                (UPDATES, _entry("TWINS", "twin_entry")),
+                (STATES, _import("anyformer.tuning")),
+                (STATES, _entry("EACH", "state_entry")),
+            ),
+            ("python -m pytest tests/training/test_optimisers.py -k {snake}", "python docs/make_train.py", "make format"),
         ),
         "task": Rooms(
             {f"{TASKS}/{{snake}}.py": "house"},

@@ -54,6 +54,12 @@ def _objectives() -> Collection[str]:
     return Objective.kinds.keys()
 
 
+def _optimisers() -> Collection[str]:
+    from anyformer.tuning import Optimiser
+
+    return Optimiser.kinds.keys()
+
+
 def _tasks() -> Collection[str]:
     from anyformer.tasks import Task
 
@@ -108,6 +114,10 @@ _THINGS = (
     Thing(
         "objective", "a training objective", _objectives,
         _TRAIN + " --data python-stdlib --set objective='{{kind=\"{snake}\"}}'" + PLUGIN, suffix="Objective",
+    ),
+    Thing(
+        "optimiser", "an optimiser", _optimisers,
+        _TRAIN + " --data python-stdlib --set optimiser='{{kind=\"{snake}\"}}'" + PLUGIN,
     ),
     Thing("task", "a generated task", _tasks, _TRAIN + " --data {snake}" + PLUGIN),
     Thing("family", "a family of Hugging Face models", _families, "anyformer check {snake}.py --only logits"),
