@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from anyformer.describe import UserError
-from anyformer.starting_points import ROOMS, THINGS, Names, checkout, edits, in_package
-from anyformer.starting_points.writing import Writing
+from anyformer.starting_points import ROOMS, THINGS, Spellings, checkout, edits, in_package
+from anyformer.starting_points.writing import NewFiles
 
 ROOT = Path(__file__).parents[2]
 GIVEN = {"weigh": "ReluWeights", "mixer": "gated_mean", "norm": "AdeptNorm", "optimiser": "SignSteps"}
@@ -21,11 +21,11 @@ LONG = '__all__ = [\n    "A' + 110 * "a" + '", {}\n]\n'
 """A list of exports with no room in its line for one more."""
 
 
-def names(thing: str) -> Names:
-    return Names.of(GIVEN.get(thing, f"new_{thing}"))
+def names(thing: str) -> Spellings:
+    return Spellings.of(GIVEN.get(thing, f"new_{thing}"))
 
 
-def write_all(root: Path) -> dict[str, Writing]:
+def write_all(root: Path) -> dict[str, NewFiles]:
     """One of each, one after the other, in the same checkout."""
     written = {}
     for thing in ROOMS:
@@ -70,9 +70,9 @@ def test_a_file_without_its_place_is_named(tmp_path):
     zoo.write_text(zoo.read_text().replace("MIXERS = {", "OTHERS = {"))
     before = {path: path.read_bytes() for path in tmp_path.rglob("*.py")}
     with pytest.raises(UserError, match=r"zoo_recurrent\.py: it has no MIXERS"):
-        in_package(THINGS["mixer"], Names.of("another"), tmp_path)
+        in_package(THINGS["mixer"], Spellings.of("another"), tmp_path)
     with pytest.raises(UserError, match=r"recurrent\.py: .*math is the name of something else"):
-        in_package(THINGS["mixer"], Names("math", "Maths"), tmp_path)
+        in_package(THINGS["mixer"], Spellings("math", "Maths"), tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.py")} == before
 
 

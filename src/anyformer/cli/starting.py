@@ -13,7 +13,7 @@ from anyformer.cli.as_json import print_json
 from anyformer.describe import UserError
 
 if TYPE_CHECKING:
-    from anyformer.starting_points import Writing
+    from anyformer.starting_points import NewFiles
 
 EXAMPLES = """
 anyformer new mixer GatedAverage
@@ -60,10 +60,10 @@ def run(
     so is a file that is there; all files are written, or none.
     """
     import anyformer
-    from anyformer.starting_points import ROOMS, THINGS, Names, checkout, in_package, plugin
+    from anyformer.starting_points import ROOMS, THINGS, Spellings, checkout, in_package, plugin
 
     chosen = THINGS[_chosen(thing, kind)]
-    names = Names.of(given, chosen.suffix)
+    names = Spellings.of(given, chosen.suffix)
     if package:
         root = checkout(Path(anyformer.__file__).parent)
         writing = in_package(chosen, names, root)
@@ -90,7 +90,7 @@ def _chosen(thing: str, kind: str | None) -> str:
     return kind
 
 
-def _tell(title: str, writing: Writing, commands: Sequence[str]) -> None:
+def _tell(title: str, writing: NewFiles, commands: Sequence[str]) -> None:
     print(title)
     for verb, files in (("wrote", writing.new), ("changed", writing.changed)):
         for file in files:

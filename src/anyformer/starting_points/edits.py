@@ -31,10 +31,10 @@ def imported(text: str, module: str, name: str) -> str:
                 line = f"from {module} import (\n" + "".join(f"    {each},\n" for each in names) + ")\n"
             lines[node.lineno - 1 : node.end_lineno] = [line]
             return "".join(lines)
-    package = module.partition(".")[0]
-    beside = [node for node in found if (node.module or "").partition(".")[0] == package]
+    first = re.match(r"\w+\.", module)
+    beside = [node for node in found if first is not None and (node.module or "").startswith(first[0])]
     if not beside:
-        raise NoPlaceError(f"it imports nothing of {package}, beside which {name} could stand")
+        raise NoPlaceError(f"it imports nothing beside which {module} could stand")
     later = next((node.lineno - 1 for node in beside if (node.module or "") > module), beside[-1].end_lineno)
     assert later is not None
     lines.insert(later, f"from {module} import {name}\n")
@@ -44,8 +44,7 @@ def imported(text: str, module: str, name: str) -> str:
 def exported(text: str, name: str) -> str:
     """With a name in `__all__`, which is sorted: names in capitals, classes, and others."""
     node = _table(text, "__all__")
-    names = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)]
-    earlier = [each for each in names if _export_order(each) < _export_order(name)]
+    earlier = [each for each in ast.literal_eval(node) if _export_order(each) < _export_order(name)]
     if not earlier:
         raise NoPlaceError(f"its __all__ has no name before {name}")
     before = f'"{earlier[-1]}"'
@@ -130,7 +129,7 @@ def _targets(node: ast.stmt) -> Sequence[str]:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """Names that the statements of a module bind."""
+    """Spellings that the statements of a module bind."""
     names: set[str] = set()
     for node in tree.body:
         names |= set(_targets(node))

@@ -10,18 +10,18 @@ from types import MappingProxyType
 
 from anyformer.describe import UserError
 from anyformer.starting_points import edits
-from anyformer.starting_points.names import Names
+from anyformer.starting_points.names import Spellings
 from anyformer.starting_points.plugin import check_free
 from anyformer.starting_points.templates import piece
 from anyformer.starting_points.things import Thing
-from anyformer.starting_points.writing import Writing
+from anyformer.starting_points.writing import NewFiles
 
 SOURCE = "src/anyformer"
 PARTS = f"{SOURCE}/parts"
 NAIVE, ZOO = "tests/contract/naive", "tests/contract/zoo.py"
 Piece = Callable[[str], str]
 """The text of a block of the template."""
-Change = Callable[[str, Names, Piece], str]
+Change = Callable[[str, Spellings, Piece], str]
 """The new text of a file, of its text."""
 
 
@@ -39,7 +39,7 @@ def _import(module: str, name: str = "{camel}") -> Change:
     return lambda text, names, _: edits.imported(text, _filled(module, names), _filled(name, names))
 
 
-def _export(text: str, names: Names, _: Piece) -> str:
+def _export(text: str, names: Spellings, _: Piece) -> str:
     return edits.exported(text, names.camel)
 
 
@@ -79,7 +79,7 @@ def _with_twin(rooms: Rooms, twin: str) -> Rooms:
 CONTRACTS = (
     "python -m pytest tests/contract -m '' -k {snake}",
     "python -m pytest tests/contract/test_coverage.py tests/test_dims.py tests/test_names.py",
-    "make format",
+    "make format && python -m benchmarks.operators",
 )
 NORM_WORK, MASKS = "tests/parts/test_norm_work.py", "tests/parts/test_mask.py"
 OPTIMISERS = f"{SOURCE}/tuning/optimisers"
@@ -162,7 +162,7 @@ def checkout(package: Path) -> Path:
     return root
 
 
-def in_package(thing: Thing, names: Names, root: Path) -> Writing:
+def in_package(thing: Thing, names: Spellings, root: Path) -> NewFiles:
     """The new and the changed files of a checkout."""
     rooms = ROOMS.get(thing.name)
     if rooms is None:
@@ -181,15 +181,15 @@ def in_package(thing: Thing, names: Names, root: Path) -> Writing:
             changed[file] = change(text, names, block)
         except (OSError, edits.NoPlaceError) as error:
             raise UserError(f"{root / file}: {error}") from None
-    return Writing(root, {_filled(file, names): block(name) for file, name in rooms.files.items()}, changed)
+    return NewFiles(root, {_filled(file, names): block(name) for file, name in rooms.files.items()}, changed)
 
 
-def _check_class(names: Names, root: Path) -> None:
+def _check_class(names: Spellings, root: Path) -> None:
     """A class name means one thing in the whole package."""
     for path in sorted((root / SOURCE).rglob("*.py")):
         if re.search(rf"^class {names.camel}\b", path.read_text(encoding="utf-8"), re.MULTILINE):
             raise UserError(f"{names.camel} is a class of {path} already: take another name")
 
 
-def _filled(text: str, names: Names) -> str:
+def _filled(text: str, names: Spellings) -> str:
     return text.format(snake=names.snake, camel=names.camel)

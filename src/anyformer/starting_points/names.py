@@ -17,7 +17,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z0-9]+")
 
 
 @dataclass(frozen=True)
-class Names:
+class Spellings:
     """One name in its spellings."""
 
     snake: str

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from anyformer.starting_points.names import Names
+from anyformer.starting_points.names import Spellings
 
 
-def piece(template: str, block: str, names: Names, *, house: bool) -> str:
+def piece(template: str, block: str, names: Spellings, *, house: bool) -> str:
     """A block of a template; `house`: as the package has it, with the description and the module in two files."""
     found = _environment().get_template(f"{template}.jinja")
     variables = {"snake": names.snake, "camel": names.camel, "words": names.words, "house": house}

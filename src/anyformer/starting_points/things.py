@@ -35,7 +35,7 @@ def _weighings() -> Collection[str]:
 
 
 def _combinations() -> Collection[str]:
-    """Names of parts that stand in any slot: an attention finds each by its name alone."""
+    """Spellings of parts that stand in any slot: an attention finds each by its name alone."""
     from anyformer.parts import Adjustment, Attention, Combine, Place, Remembered, Term
 
     slots = (Adjustment, Place, Term, Combine, Remembered)
@@ -94,11 +94,11 @@ _TRAIN = "anyformer train llama-12m --tiny --set steps=20"
 _THINGS = (
     Thing(
         "mixer", "a mixer of positions with a state", _sublayers,
-        _ATTENTION + ".sublayer='{{kind=\"{snake}\",features=16}}'" + PLUGIN,
+        _ATTENTION + ".sublayer='{{kind=\"{snake}\",channels=16}}'" + PLUGIN,
     ),
     Thing(
         "sublayer", "a sublayer that mixes no positions", _sublayers,
-        "anyformer show gpt2 --tiny --set decoder.layer.feedforward.sublayer='{{kind=\"{snake}\",features=16}}'" + PLUGIN,
+        "anyformer show gpt2 --tiny --set decoder.layer.feedforward.sublayer='{{kind=\"{snake}\",width=16}}'" + PLUGIN,
     ),
     Thing("norm", "a norm", _norms, "anyformer show gpt2 --tiny --set decoder.final_norm='{{kind=\"{snake}\"}}'" + PLUGIN),
     Thing("mask", "a mask", _masks, _ATTENTION + ".mask='{{kind=\"{snake}\"}}'" + PLUGIN),

@@ -12,7 +12,7 @@ from anyformer.files import check_file, write_text
 
 
 @dataclass(frozen=True)
-class Writing:
+class NewFiles:
     """New files, and others with their new text, below a folder."""
 
     folder: Path
