@@ -154,6 +154,8 @@ def test_a_name_in_its_spellings(given, suffix, snake, camel):
         ("mixer 2fast", "'2fast' is no name of a class"),
         ("mixer my-mixer", "'my-mixer' is no name of a class"),
         ("mixer ../mine", "is no name of a class"),
+        ("mixer Sum", "is a word of Python's own"),
+        ("mixer Tally", "Tally is the name of something that the file imports"),
         ("mixer Class", "is a word of Python's own"),
         ("mixer mamba", "'mamba' is taken"),
         ("part RMSNorm --kind norm", "'rms_norm' is taken"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 
 from anyformer.describe import UserError
@@ -128,15 +129,20 @@ def _targets(node: ast.stmt) -> Sequence[str]:
     return [node.target.id] if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else []
 
 
-def _bound(tree: ast.Module) -> set[str]:
-    """Spellings that the statements of a module bind."""
-    names: set[str] = set()
+def bound_twice(text: str) -> set[str]:
+    """Names that a module binds more than once, as by an import and by a class."""
+    return {name for name, times in Counter(_bound(ast.parse(text))).items() if times > 1}
+
+
+def _bound(tree: ast.Module) -> list[str]:
+    """The names that the statements of a module bind."""
+    names: list[str] = []
     for node in tree.body:
-        names |= set(_targets(node))
+        names += _targets(node)
         if isinstance(node, ast.Import | ast.ImportFrom):
-            names |= {alias.asname or alias.name for alias in node.names}
+            names += [alias.asname or alias.name for alias in node.names]
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names.add(node.name)
+            names.append(node.name)
     return names
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anyformer.describe import UserError
+from anyformer.starting_points.edits import bound_twice
 from anyformer.starting_points.names import Spellings, check_module
 from anyformer.starting_points.templates import piece
 from anyformer.starting_points.things import Thing
@@ -20,6 +21,8 @@ def plugin(thing: Thing, names: Spellings, folder: Path) -> NewFiles:
     writing = NewFiles(folder, {name: piece(template, "plugin", names, house=False) for name, template in files.items()})
     writing.check()
     check_module(names.snake)
+    if twice := {name for text in writing.new.values() for name in bound_twice(text)}:
+        raise UserError(f"{', '.join(sorted(twice))} is the name of something that the file imports: take another name")
     return writing
 
 

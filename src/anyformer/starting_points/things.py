@@ -35,7 +35,7 @@ def _weighings() -> Collection[str]:
 
 
 def _combinations() -> Collection[str]:
-    """Spellings of parts that stand in any slot: an attention finds each by its name alone."""
+    """Names of parts that stand in any slot: an attention finds each by its name alone."""
     from anyformer.parts import Adjustment, Attention, Combine, Place, Remembered, Term
 
     slots = (Adjustment, Place, Term, Combine, Remembered)
