@@ -16,9 +16,10 @@ from anyformer.huggingface import Family
 from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.model import Architecture
 from anyformer.objectives import Objective
+from anyformer.parts.masks.mask import Mask
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import contracts, families, optimisers, runs, tasks, whole
+from anyformer.testing import contracts, families, masks, optimisers, runs, tasks, whole
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.training import Run
@@ -140,6 +141,9 @@ def _required(defined: type[Value]) -> str:
 
 
 def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
+    if isinstance(example, Mask):
+        for holds in masks.CONTRACTS:
+            yield Promise(of, holds.__name__, partial(holds, example))
     try:
         made = around(example)
     except DescriptionError as error:
