@@ -37,7 +37,7 @@ class Spellings:
         bare = given.removesuffix(suffix).removesuffix(f"_{suffix.lower()}") or given
         words = [word for piece in bare.split("_") for word in _WORD.findall(piece)]
         snake = "_".join(word.lower() for word in words)
-        if keyword.iskeyword(snake) or keyword.issoftkeyword(snake) or hasattr(builtins, snake):
+        if keyword.iskeyword(snake) or keyword.issoftkeyword(snake) or snake in dir(builtins):
             raise UserError(f"{given!r} is a word of Python's own: take another name")
         camel = "".join(word[0].upper() + word[1:] for word in words)
         return cls(snake, camel + suffix)
