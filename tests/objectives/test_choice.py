@@ -43,7 +43,9 @@ def refusal(check, model: Architecture) -> str | None:
 
 def test_the_usual_objectives_are_the_objectives():
     """What is known of them without torch is what their classes say and require."""
-    models = [architecture(name, tiny=True) for name in ("gpt2", "bert-base-uncased", "t5-small", "vit-base-16", "electra-small")]
+    models = [
+        architecture(name, tiny=True) for name in ("gpt2", "bert-base-uncased", "t5-small", "vit-base-16", "electra-small")
+    ]
     for usual in USUAL:
         objective = Objective.kinds[usual.kind]()
         assert usual.says == first_sentence(type(objective)), usual.kind

@@ -97,16 +97,21 @@ class MachineOptions:
         ),
     ] = None
 
+    def check_optimiser(self, *, measured: bool) -> None:
+        """Refuse an optimiser beside what is computed with AdamW."""
+        from anyformer.describe import UserError
+
+        other = "--measure trains" if measured else "--gpus lays training out" if self.gpus is not None else None
+        if self.optimiser is not None and other is not None:
+            raise UserError(f"--optimiser prices training on one accelerator, and {other} with AdamW: leave one of them out")
+
     def trained_by(self) -> Optimiser | None:
-        from anyformer.describe import UserError, parse_assignment
+        """The optimiser that is named; None for AdamW."""
+        from anyformer.describe import parse_assignment
         from anyformer.tuning import Optimiser
 
         if self.optimiser is None:
             return None
-        if self.gpus is not None:
-            raise UserError(
-                "--optimiser prices training on one accelerator, and --gpus lays training with AdamW out: leave one out"
-            )
         _, given = parse_assignment(f"optimiser={self.optimiser}")
         return Optimiser.parse({"kind": given} if isinstance(given, str) else given, "--optimiser")
 

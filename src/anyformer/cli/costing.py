@@ -88,15 +88,13 @@ def run(
 
     from anyformer.costs.hardware import HERE
     from anyformer.costs.sheet import MODES
-    from anyformer.describe import UserError
 
+    machine.check_optimiser(measured=measurement.measured)
     if plot is not None:
         from anyformer.pictures.style import check_picture
 
         check_picture(plot)
     if measurement.measured:
-        if machine.optimiser is not None:
-            raise UserError("--measure trains with AdamW: leave --optimiser out")
         for name, architecture in made.items():
             measuring.run(name, architecture, workload, machine.plan(), measurement.device, json=json)
         return None
