@@ -28,7 +28,7 @@ FLOORS = [
     {"loading"},
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
-    {"probing", "studies", "transforming"},
+    {"probing", "starting_points", "studies", "transforming"},
     {"api", "building"},
     {"cli"},
 ]

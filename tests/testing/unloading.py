@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from anyformer.describe import Value, plugins
+from anyformer.describe import Part, Value, plugins
 from anyformer.describe.value import subclasses
 from anyformer.huggingface import plugin_families
 
@@ -29,6 +29,8 @@ def forgetting() -> Iterator[None]:
     before, modules = {id(each) for each in known()}, set(sys.modules)
     with contextlib.ExitStack() as stack:
         stack.enter_context(mock.patch.dict(plugin_families._REGISTERED))
+        for slot in {id(each.members): each.members for each in subclasses(Part) if "members" in vars(each)}.values():
+            stack.enter_context(mock.patch.dict(slot))
         stack.enter_context(mock.patch.dict(os.environ, {plugins.VARIABLE: ""}))
         stack.enter_context(mock.patch.object(plugins, "_tried", set()))
         stack.enter_context(mock.patch.object(sys, "path", list(sys.path)))

@@ -31,6 +31,7 @@ from anyformer.cli import (
     probing,
     quantising,
     show,
+    starting,
     train,
     transforming,
     verifying,
@@ -80,6 +81,7 @@ COMMANDS = {
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),
+    "new": (starting, EXTEND),
     "check": (checking, EXTEND),
 }
 """Every command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""

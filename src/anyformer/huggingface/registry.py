@@ -204,6 +204,11 @@ def family(model_type: str) -> Family:
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 
+def model_types() -> frozenset[str]:
+    """The model types that are known: those of the package, of composites and of plug-ins."""
+    return frozenset({*_FILES, *ALIASES, *COMPOSITES, *(each.model_type for each in plugin_families.families())})
+
+
 def register(*families: Family) -> None:
     """Know families of a plug-in by their model types: they are read, written and loaded like those of this package."""
     for each in families:

@@ -10,14 +10,15 @@ from types import ModuleType
 from typing import Any
 
 from anyformer.catalogue import architecture as published
-from anyformer.describe import DescriptionError, Value, from_toml, nested, to_toml
+from anyformer.describe import DescriptionError, Part, Value, from_toml, nested, to_toml
 from anyformer.describe.value import subclasses
 from anyformer.huggingface import Family
 from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.objectives import Objective
+from anyformer.parts.masks.mask import Mask
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import architectures, families, optimisers, runs, tasks
+from anyformer.testing import architectures, families, masks, optimisers, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
@@ -85,21 +86,22 @@ def _numbered(owes: Iterable[Promise], number: int, count: int) -> Iterator[Prom
 
 
 def classes_of(module: ModuleType) -> list[type[Value]]:
-    """The classes with a kind that a module, or a module inside it, defines."""
+    """The classes that a module, or a module inside it, defines, with a kind or with a name in a slot."""
     homes = module.__name__, f"{module.__name__}."
-    found = dict.fromkeys(each for each in subclasses(Value) if each.kinds is not None)
-    mine = [each for each in found if each.__module__ == homes[0] or each.__module__.startswith(homes[1])]
-    return [each for each in mine if _kind(each) and each.kinds is not None and each.kinds.get(_kind(each)) is each]
+    mine = (each for each in subclasses(Value) if each.__module__ == homes[0] or each.__module__.startswith(homes[1]))
+    return [each for each in dict.fromkeys(mine) if _kind(each)]
 
 
 def _kind(defined: type[Value]) -> str:
-    kind = defined.model_fields.get("kind")
-    return kind.default if kind is not None and isinstance(kind.default, str) else ""
+    """The kind under which a class is known, or its name in a slot; nothing of any other class."""
+    base = _base(defined)
+    known: Mapping[str, type] = base.members if "members" in vars(base) and issubclass(base, Part) else base.kinds or {}
+    return next((name for name, each in known.items() if each is defined), "")
 
 
 def _base(defined: type[Value]) -> type[Value]:
     """The class that holds the registry."""
-    return next(base for base in defined.__mro__ if "kinds" in vars(base))
+    return next(base for base in defined.__mro__ if "kinds" in vars(base) or "members" in vars(base))
 
 
 def _examples(defined: type[Value], given: Checks) -> list[Value]:
@@ -114,6 +116,9 @@ def _required(defined: type[Value]) -> str:
 
 
 def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
+    if isinstance(example, Mask):
+        for holds in masks.CONTRACTS:
+            yield Promise(of, holds.__name__, partial(holds, example))
     try:
         made = around(example)
     except DescriptionError as error:
