@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
@@ -18,7 +18,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
 from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
-from effort import calls
+from effort import calls, examples
 
 ENTRIES = [
     "gpt2", "llama-3-8b", "llama-3.1-405b", "gemma-3-27b", "deepseek-v3", "mixtral-8x7b", "qwen3-next-80b-a3b", "t5-v1.1-xl",
@@ -183,7 +183,7 @@ def test_layers_that_do_not_repeat_cannot_be_deepened():
         match(decoder_only(Embedding(vocab=32), 16, blocks), Budget(parameters=10**6), move=("depth",))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     before=st.lists(st.sampled_from("abc"), max_size=3),
     pattern=st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
@@ -205,7 +205,7 @@ def test_lengthened_layers_keep_their_variants_and_their_ends(before, pattern, t
     assert (len(longer) - len(layers)) % period == 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), factor=st.floats(0.7, 4))
 def test_any_architecture_meets_what_the_finest_step_allows(seed, factor):
     made = draw(seed)
