@@ -18,8 +18,8 @@ from anyformer.model import Architecture
 
 Mechanism = tuple[str, ...]
 """A kind of description, one of its fields and what it holds; or a kind alone."""
-Of = Callable[[Architecture], frozenset[Mechanism]]
-"""What a cover has every one of: `mechanisms` or, for what depends on kinds alone, `kinds`."""
+Of = Callable[[Any], frozenset[Any]]
+"""What a cover has every one of: of architectures `mechanisms` or, for what depends on kinds alone, `kinds`."""
 
 
 def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
@@ -60,13 +60,13 @@ def held(value: Any) -> str:
     return str(value) if isinstance(value, bool | str | None) else type(value).__name__
 
 
-def cover(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> frozenset[str]:
+def cover(architectures: Mapping[str, Any], of: Of = mechanisms) -> frozenset[str]:
     """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
     return _cover(tuple(architectures.items()), of)
 
 
 @cache
-def _cover(architectures: tuple[tuple[str, Architecture], ...], of: Of) -> frozenset[str]:
+def _cover(architectures: tuple[tuple[str, Any], ...], of: Of) -> frozenset[str]:
     """Many files ask for the cover of the same zoo."""
     having = {name: of(each) for name, each in architectures}
     missing = frozenset[Mechanism]().union(*having.values())
@@ -80,8 +80,7 @@ def _cover(architectures: tuple[tuple[str, Architecture], ...], of: Of) -> froze
 
 def others_slow(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> list[Any]:
     """The names as parameters of a test: all, of which those outside the cover are `slow`."""
-    chosen = cover(architectures, of)
-    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in architectures]
+    return but_slow(architectures, cover(architectures, of))
 
 
 def covering(*axes: Iterable[Any], together: int = 2) -> set[tuple[Any, ...]]:
@@ -104,3 +103,8 @@ def covering(*axes: Iterable[Any], together: int = 2) -> set[tuple[Any, ...]]:
 def rest_slow(rows: Iterable[tuple[Any, ...]], asked: Collection[tuple[Any, ...]]) -> list[Any]:
     """The rows as parameters of a test: all, of which those that are not `asked` in each run are `slow`."""
     return [pytest.param(*row, marks=() if row in asked else pytest.mark.slow) for row in rows]
+
+
+def but_slow(names: Iterable[str], asked: Collection[str]) -> list[Any]:
+    """The same of a single parameter."""
+    return [name if name in asked else pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +11,7 @@ from typer.testing import CliRunner
 from anyformer.cli import app, forecasts
 from anyformer.cli.pages import lines
 from anyformer.describe import UserError
-from anyformer.planning import forecast
+from anyformer.planning import forecast, planner
 from anyformer.planning.forecast import Forecast
 from anyformer.planning.goodput import Spent, expected
 from anyformer.planning.simulation import Best
@@ -19,6 +20,14 @@ from failing_jobs import HOUR, job
 SMALL = ["plan", "llama-3-8b", "--gpus", "64", "--length", "2k", "--batch-tokens", "1M"]
 OFTEN = ["--mtbf", "200", "--tokens", "500B"]
 """One failure in three hours."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def planned_once():
+    """Failures are told of the fastest layout, which is the same for all of these questions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planner, "plan_training", cache(planner.plan_training))
+        yield
 
 
 def said(*words, columns="100"):
@@ -124,8 +133,6 @@ def test_without_failures_nothing_is_said_of_them():
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(words, says, monkeypatch):
-    from anyformer.planning import planner
-
     monkeypatch.setattr(planner, "plan_training", None)
     with pytest.raises(UserError, match=says):
         CliRunner().invoke(app, [*SMALL, *words], catch_exceptions=False)

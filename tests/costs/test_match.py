@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from combinations import draw
 from hypothesis import given
@@ -18,6 +20,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
 from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
+from covering import covering, rest_slow
 from effort import calls, examples
 
 ENTRIES = [
@@ -27,8 +30,9 @@ ENTRIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-@pytest.mark.parametrize("factor", [0.4, 1.3, 3])
+@pytest.mark.parametrize(
+    ("name", "factor"), rest_slow(product(ENTRIES, (0.4, 1.3, 3)), covering(ENTRIES, (0.4, 1.3, 3), together=1))
+)
 def test_parameters_are_met_within_half_a_percent(name, factor):
     made = architecture(name)
     wanted = round(made.cost(Shape(source=1)).parameters * factor)
@@ -66,23 +70,22 @@ def test_what_is_built_has_the_parameters_asked_for():
     assert abs(built / 20_000_000 - 1) <= 0.005
 
 
-@pytest.mark.parametrize(
-    "pair", [("parameters", "training_flops"), ("parameters", "decode_bytes"), ("decode_bytes", "training_flops")]
+HIDDEN = (
+    ("llama-3-8b", Sizes(3072, 44, 9600), ("width", "depth", "ffn")),
+    ("llama-2-7b", Sizes(4096, 43, 15384), ("depth", "ffn")),
+    ("llama-3-8b", Sizes(5376, 32, 9816), ("width", "ffn")),
+    ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
+    ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
+    ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
+    ("minimax-text-01", Sizes(6144, 88, 9000), ("depth", "ffn")),
 )
-@pytest.mark.parametrize(
-    ("name", "hidden", "move"),
-    [
-        ("llama-3-8b", Sizes(3072, 44, 9600), ("width", "depth", "ffn")),
-        ("llama-2-7b", Sizes(4096, 43, 15384), ("depth", "ffn")),
-        ("llama-3-8b", Sizes(5376, 32, 9816), ("width", "ffn")),
-        ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
-        ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
-        ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
-        ("minimax-text-01", Sizes(6144, 88, 9000), ("depth", "ffn")),
-    ],
-)
-def test_two_budgets_at_once(name, hidden, move, pair):
+TWO = (("parameters", "training_flops"), ("parameters", "decode_bytes"), ("decode_bytes", "training_flops"))
+
+
+@pytest.mark.parametrize(("hidden", "pair"), rest_slow(product(HIDDEN, TWO), covering(HIDDEN, TWO, together=1)), ids=str)
+def test_two_budgets_at_once(hidden, pair):
     """What another architecture costs in two ways: as wide, deep and so on as it takes, without going to extremes."""
+    name, hidden, move = hidden
     start = architecture(name)
     asked = budget_of(resized(start, hidden), length=8192)
     found = match(start, Budget(**{each: getattr(asked, each) for each in pair}, length=8192), move=move)
