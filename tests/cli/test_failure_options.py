@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from anyformer.cli import app, forecasts
 from anyformer.cli.pages import lines
 from anyformer.describe import UserError
-from anyformer.planning import forecast, planner
+from anyformer.planning import advice, coupling, forecast, planner
 from anyformer.planning.forecast import Forecast
 from anyformer.planning.goodput import Spent, expected
 from anyformer.planning.simulation import Best
@@ -25,6 +25,7 @@ OFTEN = ["--mtbf", "200", "--tokens", "500B"]
 def planned_once():
     """Failures are told of the fastest layout, which is the same for all of these questions."""
     plan, known = planner.plan_training, {}
+    assert advice.plan_training is coupling.plan_training is plan, "what holds it by name is imported before it is exchanged"
 
     def once(*given, **asked):
         question = repr((given, asked))
