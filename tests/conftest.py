@@ -28,11 +28,26 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test sta
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
+
+from effort import PROFILES
 
 # Time is no property of a value: on a busy machine a deadline fails what is right.
-settings.register_profile("steady", deadline=None)
-settings.load_profile("steady")
+for profile, count in PROFILES.items():
+    settings.register_profile(profile, deadline=None, max_examples=count)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("half" if "not slow" in config.option.markexpr else "all")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Properties are long runs too, with all of their examples."""
+    if settings.default.max_examples == PROFILES["all"]:
+        for item in items:
+            if isinstance(item, pytest.Function) and is_hypothesis_test(item.obj):
+                item.add_marker(pytest.mark.slow)
 
 
 FREEZES = 250

@@ -5,8 +5,10 @@ Computed, so that a part that is added is asked without a list being kept: its a
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import combinations, product
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from anyformer.model import Architecture
 
 Mechanism = tuple[str, ...]
 """A kind of description, one of its fields and what it holds; or a kind alone."""
-Of = Callable[[Architecture], frozenset[Mechanism]]
-"""What a cover has every one of: `mechanisms` or, for what depends on kinds alone, `kinds`."""
+Of = Callable[[Any], frozenset[Any]]
+"""What a cover has every one of: of architectures `mechanisms` or, for what depends on kinds alone, `kinds`."""
 
 
 def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
@@ -37,7 +39,7 @@ def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
             yield from moved(inner)
 
 
-@functools.cache
+@cache
 def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description, and every field that is not at its default: with what it holds."""
     return frozenset(
@@ -45,6 +47,7 @@ def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     )
 
 
+@cache
 def kinds(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description."""
     return frozenset(mechanism for mechanism in mechanisms(architecture) if len(mechanism) == 1)
@@ -57,9 +60,15 @@ def held(value: Any) -> str:
     return str(value) if isinstance(value, bool | str | None) else type(value).__name__
 
 
-def cover(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> frozenset[str]:
+def cover(architectures: Mapping[str, Any], of: Of = mechanisms) -> frozenset[str]:
     """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
-    having = {name: of(each) for name, each in architectures.items()}
+    return _cover(tuple(architectures.items()), of)
+
+
+@cache
+def _cover(architectures: tuple[tuple[str, Any], ...], of: Of) -> frozenset[str]:
+    """Many files ask for the cover of the same zoo."""
+    having = {name: of(each) for name, each in architectures}
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:
@@ -71,5 +80,31 @@ def cover(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> fro
 
 def others_slow(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> list[Any]:
     """The names as parameters of a test: all, of which those outside the cover are `slow`."""
-    chosen = cover(architectures, of)
-    return [name if name in chosen else pytest.param(name, marks=pytest.mark.slow) for name in architectures]
+    return but_slow(architectures, cover(architectures, of))
+
+
+def covering(*axes: Iterable[Any], together: int = 2) -> set[tuple[Any, ...]]:
+    """A few rows of the product of some axes in which every `together` values of different axes meet.
+
+    Values are chosen evenly: with `together=1` each value of the longest axis comes once, those of the others by turns.
+    """
+    values = [list(axis) for axis in axes]
+    rows = list(product(*(range(len(axis)) for axis in values)))
+    meetings = {row: frozenset(combinations(enumerate(row), together)) for row in rows}
+    missing, used, chosen = frozenset[Any]().union(*meetings.values()), Counter[tuple[int, int]](), set()
+    while missing:
+        best = max(rows, key=lambda row: (len(meetings[row] & missing), -sum(used[each] for each in enumerate(row))))
+        chosen.add(tuple(axis[at] for axis, at in zip(values, best, strict=True)))
+        missing -= meetings[best]
+        used.update(enumerate(best))
+    return chosen
+
+
+def rest_slow(rows: Iterable[tuple[Any, ...]], asked: Collection[tuple[Any, ...]]) -> list[Any]:
+    """The rows as parameters of a test: all, of which those that are not `asked` in each run are `slow`."""
+    return [pytest.param(*row, marks=() if row in asked else pytest.mark.slow) for row in rows]
+
+
+def but_slow(names: Iterable[str], asked: Collection[str]) -> list[Any]:
+    """The same of a single parameter."""
+    return [name if name in asked else pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -18,6 +18,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
+from covering import others_slow
 
 NAMES = [entry.name for entry in listing()]
 DISTINCT = {architecture(name): name for name in reversed(NAMES)}
@@ -168,14 +169,11 @@ def layers(name: str) -> int:
     return sum(stack.depth for stack in architecture(name).stacks.values())
 
 
-OF_EACH_KIND = {architecture(name, tiny=True): name for name in sorted(DISTINCT.values(), key=layers, reverse=True)}
-"""Of the entries with the same mechanisms, the one with the fewest layers."""
-REST = set(DISTINCT.values()) - set(OF_EACH_KIND.values())
+BY_DEPTH = {name: architecture(name) for name in sorted(DISTINCT.values(), key=layers)}
+"""Those with the fewest layers first, which a cover takes of several with the same mechanisms."""
 
 
-@pytest.mark.parametrize(
-    "name", [*OF_EACH_KIND.values(), *(pytest.param(name, marks=pytest.mark.slow) for name in sorted(REST))]
-)
+@pytest.mark.parametrize("name", others_slow(BY_DEPTH))
 def test_every_entry_builds_on_the_meta_device(name):
     made = architecture(name)
     model = build(made, device="meta")

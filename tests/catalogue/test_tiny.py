@@ -143,7 +143,7 @@ def test_every_tiny_variant_trains(name):
     assert after < before
 
 
-@pytest.mark.parametrize("name", others_slow(ALIVE))
+@pytest.mark.parametrize("name", others_slow(ALIVE, kinds_of_parts))
 def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     """Parameters, FLOPs forward and backward as PyTorch counts them, and bytes of decode state: difference 0."""
     made, rows, length, plan = ALIVE[name], 2, 24, Plan(precision="fp32")

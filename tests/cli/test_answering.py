@@ -29,7 +29,7 @@ QUESTIONS = (
     "show gpt2",
     "cost gpt2 llama-3-8b --length 1k",
     "diff gpt2 llama-3-8b",
-    "plan llama-3-70b --gpus 1",
+    "plan llama-3-8b --gpus 1",
     "match gpt2 --params 60M",
 )
 DAMAGES = {
@@ -80,7 +80,7 @@ def test_an_answer_is_told_again_at_any_width(question, keeping, once, monkeypat
     once()
     assert said(question, 60) == narrow
     assert said(question, 400) == wide
-    assert narrow[0] == (question == "plan llama-3-70b --gpus 1"), "what does not fit exits with 1 again"
+    assert narrow[0] == (question == "plan llama-3-8b --gpus 1"), "what does not fit exits with 1 again"
     assert len([*keeping.iterdir()]) == 1
 
 

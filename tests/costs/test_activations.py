@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from anyformer.parts.attention.relative import TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
-from covering import cover, kinds
+from covering import cover, covering, kinds, rest_slow
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
@@ -56,12 +57,11 @@ def assert_exact(architecture: Architecture, plan: Plan, shape: Shape) -> None:
 
 
 EVERY = [(name, *way) for name in ZOO for way in (("fp32", "sdpa"), ("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))]
-FAST = {(name, "fp32", "sdpa") for name in cover(ZOO)} | {(name, "bf16", "plain") for name in cover(ZOO, kinds)}
+KINDS = cover(ZOO, kinds)
+FAST = {(name, "fp32", "sdpa") for name in cover(ZOO) - KINDS} | {(name, "bf16", "plain") for name in KINDS}
 
 
-@pytest.mark.parametrize(
-    ("name", "precision", "kernel"), [each if each in FAST else pytest.param(*each, marks=pytest.mark.slow) for each in EVERY]
-)
+@pytest.mark.parametrize(("name", "precision", "kernel"), rest_slow(EVERY, FAST))
 def test_declared_bytes_are_those_that_autograd_keeps(name, precision, kernel):
     assert_exact(ZOO[name], plan_of(precision, kernel), shape_of(ZOO[name]))
 
@@ -69,10 +69,12 @@ def test_declared_bytes_are_those_that_autograd_keeps(name, precision, kernel):
 BANDS = {"window": Window(size=40), "chunk": Causal() & Chunk(size=70)}
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "plain"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize(("batch", "length"), [(1, 256), (2, 256), (1, 300), (2, 300)])
-@pytest.mark.parametrize("mask", BANDS)
+EVERY_BAND = (BANDS, (1, 2), (256, 300), ("fp32", "bf16"), ("sdpa", "plain"))
+
+
+@pytest.mark.parametrize(
+    ("mask", "batch", "length", "precision", "kernel"), rest_slow(product(*EVERY_BAND), covering(*EVERY_BAND))
+)
 def test_masks_computed_as_bands(mask, batch, length, precision, kernel):
     architecture = change_all(
         DECODERS["llama"], {"decoder.layer.attention.mask": BANDS[mask], "decoder.layer.attention.kv_heads": 2}
@@ -170,8 +172,9 @@ def deep(architecture: Architecture) -> Architecture:
     return change_all(architecture, {f"{name}.order": f"({stack.order})*3" for name, stack in architecture.stacks.items()})
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize(
+    ("name", "precision"), rest_slow(product(DEEP, ("bf16", "fp32")), covering(DEEP, ("bf16", "fp32"), together=1))
+)
 def test_repeated_layers_stand_for_those_that_are_left_out(name, precision):
     """Of two kinds in a row the second pair stands for all that come later."""
     architecture = deep(ZOO[name])
@@ -186,8 +189,7 @@ def test_no_layer_stands_for_another_where_their_place_decides(precision):
     assert_exact(architecture, Plan(precision=precision, attention="sdpa"), shape_of(architecture))
 
 
-@pytest.mark.parametrize("chunk", [2, 3])
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize(("name", "chunk"), rest_slow(product(RECURRENT, (2, 3)), covering(RECURRENT, (2, 3), together=1)))
 def test_a_recurrence_over_many_chunks(name, chunk):
     """Seen at two lengths, a recurrence is priced at a third."""
     architecture = ZOO[name]
@@ -203,9 +205,12 @@ BESIDE_DIFFERENTIAL = {
 }
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "plain"])
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("what", BESIDE_DIFFERENTIAL)
+EVERY_DIFFERENTIAL = (BESIDE_DIFFERENTIAL, ("fp32", "bf16"), ("sdpa", "plain"))
+
+
+@pytest.mark.parametrize(
+    ("what", "precision", "kernel"), rest_slow(product(*EVERY_DIFFERENTIAL), covering(*EVERY_DIFFERENTIAL))
+)
 def test_differential_attention_with_a_bias_or_a_sink(what, precision, kernel):
     stack = ZOO["differential"].decoder
     branch = next(iter(stack.variants[stack.layers[0]].branches))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.elementwise import elementwise, elementwise_of
 from anyformer.model import Architecture
 from anyformer.operations import Flops, Shape
+from effort import examples
 
 
 def together(name: str, **shape: int) -> Flops:
@@ -77,7 +78,7 @@ def test_work_grows_with_the_batch_alone(name):
     assert all(each.exact <= each.dense for each in one.values())
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), length=st.integers(1, 20))
 def test_any_architecture_has_its_work(seed, length):
     made = draw(seed)

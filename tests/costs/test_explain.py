@@ -7,13 +7,14 @@ from math import prod
 
 import pytest
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
 from anyformer.costs import cost
 from anyformer.costs.explain import explain
 from anyformer.operations import Shape
+from effort import examples
 
 
 def worked_out(numbers: str) -> int:
@@ -41,7 +42,7 @@ def test_lines_work_out_and_add_up(name):
     check(architecture(name), batch=2, length=100)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 3), length=st.integers(1, 20))
 def test_lines_of_any_architecture_work_out_and_add_up(seed, batch, length):
     check(draw(seed), batch=batch, length=length)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture, listing
@@ -17,6 +17,7 @@ from anyformer.operations import Elementwise, Flops, Shape, Tally
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
 from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
+from effort import examples
 
 NAMES = [entry.name for entry in listing()]
 
@@ -56,7 +57,7 @@ def moved(tally: Tally) -> tuple[int, int, Counter[str]]:
     return sum(state.read for state in states), sum(state.written for state in states), work
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     seed=st.integers(0, 10**6),
     batch=st.integers(1, 5),

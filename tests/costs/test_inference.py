@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
@@ -15,6 +15,7 @@ from anyformer.costs.inference import decode_state, distinct_experts, read_per_s
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
 from anyformer.quantising import FORMATS
+from effort import examples
 
 BF16 = Plan(precision="bf16")
 GROWTH = {
@@ -50,7 +51,7 @@ def test_decode_state_is_what_is_allocated(name):
     assert state.per_sequence * batch == state.total
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), batch=st.integers(1, 4), context=st.integers(2, 40))
 def test_any_decoder_allocates_what_is_said(seed, batch, context):
     made = draw(seed)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from combinations import draw
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
@@ -18,7 +20,8 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
 from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
-from effort import calls
+from covering import covering, rest_slow
+from effort import calls, examples
 
 ENTRIES = [
     "gpt2", "llama-3-8b", "llama-3.1-405b", "gemma-3-27b", "deepseek-v3", "mixtral-8x7b", "qwen3-next-80b-a3b", "t5-v1.1-xl",
@@ -27,8 +30,9 @@ ENTRIES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ENTRIES)
-@pytest.mark.parametrize("factor", [0.4, 1.3, 3])
+@pytest.mark.parametrize(
+    ("name", "factor"), rest_slow(product(ENTRIES, (0.4, 1.3, 3)), covering(ENTRIES, (0.4, 1.3, 3), together=1))
+)
 def test_parameters_are_met_within_half_a_percent(name, factor):
     made = architecture(name)
     wanted = round(made.cost(Shape(source=1)).parameters * factor)
@@ -66,23 +70,22 @@ def test_what_is_built_has_the_parameters_asked_for():
     assert abs(built / 20_000_000 - 1) <= 0.005
 
 
-@pytest.mark.parametrize(
-    "pair", [("parameters", "training_flops"), ("parameters", "decode_bytes"), ("decode_bytes", "training_flops")]
+HIDDEN = (
+    ("llama-3-8b", Sizes(3072, 44, 9600), ("width", "depth", "ffn")),
+    ("llama-2-7b", Sizes(4096, 43, 15384), ("depth", "ffn")),
+    ("llama-3-8b", Sizes(5376, 32, 9816), ("width", "ffn")),
+    ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
+    ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
+    ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
+    ("minimax-text-01", Sizes(6144, 88, 9000), ("depth", "ffn")),
 )
-@pytest.mark.parametrize(
-    ("name", "hidden", "move"),
-    [
-        ("llama-3-8b", Sizes(3072, 44, 9600), ("width", "depth", "ffn")),
-        ("llama-2-7b", Sizes(4096, 43, 15384), ("depth", "ffn")),
-        ("llama-3-8b", Sizes(5376, 32, 9816), ("width", "ffn")),
-        ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
-        ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
-        ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
-        ("minimax-text-01", Sizes(6144, 88, 9000), ("depth", "ffn")),
-    ],
-)
-def test_two_budgets_at_once(name, hidden, move, pair):
+TWO = (("parameters", "training_flops"), ("parameters", "decode_bytes"), ("decode_bytes", "training_flops"))
+
+
+@pytest.mark.parametrize(("hidden", "pair"), rest_slow(product(HIDDEN, TWO), covering(HIDDEN, TWO, together=1)), ids=str)
+def test_two_budgets_at_once(hidden, pair):
     """What another architecture costs in two ways: as wide, deep and so on as it takes, without going to extremes."""
+    name, hidden, move = hidden
     start = architecture(name)
     asked = budget_of(resized(start, hidden), length=8192)
     found = match(start, Budget(**{each: getattr(asked, each) for each in pair}, length=8192), move=move)
@@ -183,7 +186,7 @@ def test_layers_that_do_not_repeat_cannot_be_deepened():
         match(decoder_only(Embedding(vocab=32), 16, blocks), Budget(parameters=10**6), move=("depth",))
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(
     before=st.lists(st.sampled_from("abc"), max_size=3),
     pattern=st.lists(st.sampled_from("abc"), min_size=1, max_size=4),
@@ -205,7 +208,7 @@ def test_lengthened_layers_keep_their_variants_and_their_ends(before, pattern, t
     assert (len(longer) - len(layers)) % period == 0
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(seed=st.integers(0, 10**6), factor=st.floats(0.7, 4))
 def test_any_architecture_meets_what_the_finest_step_allows(seed, factor):
     made = draw(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import product
 
 import pytest
 
@@ -23,6 +24,7 @@ from anyformer.plan import Plan
 from anyformer.planning import Layout, price_layout
 from anyformer.training.summary import update_figures
 from anyformer.tuning import AdamW, Tuning
+from covering import covering, rest_slow
 
 KINDS = {
     "dense, tied": "gpt2",
@@ -40,13 +42,17 @@ BATCH, LENGTH = 2, 16
 WAYS = ("none", "selective", "full")
 
 
+by_turns = pytest.mark.parametrize(
+    ("kind", "checkpointing"), rest_slow(product(KINDS, WAYS), covering(KINDS, WAYS, together=1))
+)
+
+
 def asked(kind: str, checkpointing: str) -> tuple[af.Architecture, Plan, af.CostSheet]:
     made, plan = architecture(KINDS[kind], tiny=True), Plan(precision="bf16", checkpointing=checkpointing)
     return made, plan, af.cost(made, batch=BATCH, length=LENGTH, plan=plan, hardware="h100")
 
 
-@pytest.mark.parametrize("checkpointing", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
+@by_turns
 def test_every_address_says_the_same_memory(kind, checkpointing):
     """By sheet, plan, foretelling, trial, summary of a run and fine-tuning of all weights."""
     made, plan, sheet = asked(kind, checkpointing)
@@ -63,8 +69,7 @@ def test_every_address_says_the_same_memory(kind, checkpointing):
     assert FineTuning(made, Method("all weights", Tuning(), AdamW()), LENGTH, plan).peak(BATCH) == bare
 
 
-@pytest.mark.parametrize("checkpointing", WAYS)
-@pytest.mark.parametrize("kind", KINDS)
+@by_turns
 def test_every_address_says_the_same_time(kind, checkpointing):
     """By sheet, plan, roofline and fine-tuning of all weights; in pieces the optimiser's share comes once."""
     made, plan, sheet = asked(kind, checkpointing)

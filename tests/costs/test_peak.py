@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 import torch
@@ -46,6 +47,7 @@ from anyformer.precision import Fp8, Fp16, Mxfp8, Precision, PureBf16
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.precision import autocast
 from anyformer.tuning import AdamW
+from covering import covering, rest_slow
 
 CPU = torch.device("cpu")
 D, RMS, LAYER = 128, RMSNorm(), LayerNorm()
@@ -124,8 +126,12 @@ def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: in
     return peak_above(update, CPU)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", CASES)
+by_turns = pytest.mark.parametrize(
+    ("name", "precision"), rest_slow(product(CASES, ("bf16", "fp32")), covering(CASES, ("bf16", "fp32"), together=1))
+)
+
+
+@by_turns
 def test_the_peak_is_the_measured_one(name, precision):
     made, batch, length = CASES[name]
     plan = Plan(precision=precision, attention="sdpa")

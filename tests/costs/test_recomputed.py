@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from dataclasses import is_dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -22,14 +23,17 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
-from covering import kinds, others_slow
+from covering import cover, covering, kinds, rest_slow
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
-KERNELS = [
-    ("fp32", "sdpa"),
-    *(pytest.param(*more, marks=pytest.mark.slow) for more in (("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))),
-]
+KERNELS = (("fp32", "sdpa"), ("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))
+
+
+def by_turns(*hows: str) -> list[Any]:
+    """Every architecture with each way and kernel, of which each run asks those that have every kind, with one way each."""
+    asked = {(name, how, *KERNELS[0]) for name, how in covering(sorted(cover(ZOO, kinds)), hows, together=1)}
+    return rest_slow([(name, how, *kernel) for name in ZOO for how in hows for kernel in KERNELS], asked)
 
 
 class Alive(TorchDispatchMode):
@@ -87,9 +91,7 @@ def given_to(architecture: Architecture) -> list[Tensor]:
     return [architecture.embedding.example(B, S), architecture.output_embedding.example(B, T, seed=1)]
 
 
-@pytest.mark.parametrize(("precision", "kernel"), KERNELS)
-@pytest.mark.parametrize("how", ["selective", "full"])
-@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
+@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns("selective", "full"))
 def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     """All memory that a call takes and somebody still holds, whether autograd, torch's checkpoint or a context."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
@@ -104,9 +106,7 @@ def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     assert expected == alive.bytes
 
 
-@pytest.mark.parametrize(("precision", "kernel"), KERNELS)
-@pytest.mark.parametrize("how", ["selective", "full"])
-@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
+@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns("full", "selective"))
 def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kernel, monkeypatch):
     """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)

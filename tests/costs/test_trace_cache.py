@@ -96,14 +96,15 @@ def test_the_oldest_go(fresh, monkeypatch):
     assert len([*(fresh / "saved").iterdir()]) == 2
 
 
+@pytest.mark.parametrize("batches", [(2, 1, 5, 1000), pytest.param((2, 1, 5, 3, 16, 1000), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("name", ["llama", "gpt2", "experts", "capacity", "linear_elu", "latent", "buckets_shared"])
-def test_any_batch_is_what_a_trace_of_it_says(name, fresh):
+def test_any_batch_is_what_a_trace_of_it_says(name, batches, fresh):
     """Whether it follows from others, or, where rows are rounded, does not."""
     rounded = {"decoder.layer.experts.sublayer.capacity": Capacity(factor=1.3)}
     architecture = change_all(ZOO["experts"], rounded) if name == "capacity" else ZOO[name]
     source = 7 if architecture.two_inputs else 0
     for recomputed in (False, True):
-        for batch in (2, 1, 5, 3, 16, 1000):
+        for batch in batches:
             question = TraceQuestion(architecture, Shape(batch=batch, length=11, source=source), BF16, recomputed=recomputed)
             assert saved(question) == trace(question)
 

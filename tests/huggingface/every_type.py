@@ -58,6 +58,7 @@ def outcome(model_type: str) -> str:
     return f"needs {huggingface.MISSING[model_type]}"
 
 
+@cache
 def default_config(model_type: str) -> dict[str, Any]:
     """The default configuration of a model type's class; the model type alone where the class refuses its own."""
     try:

@@ -20,6 +20,7 @@ from anyformer.huggingface.composites import COMPOSITES
 from anyformer.model.transformer import build
 from anyformer.parts import Initialisation
 from anyformer.text.beside import Beside
+from covering import but_slow
 from huggingface.composite_cases import case_of
 from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
 from huggingface.parity import decodes, gap, inputs, pads, pair, their_logits
@@ -29,10 +30,9 @@ ONE_OF_A_KIND = (
     "nemo_speechlm", "qwen2_5_omni", "qwen2_vl", "qwen3_5", "qwen3_vl_moe",
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
-every = pytest.mark.parametrize("composite", COMPOSITES)
-kinds = pytest.mark.parametrize(
-    "composite", [name if name in ONE_OF_A_KIND else pytest.param(name, marks=pytest.mark.slow) for name in COMPOSITES]
-)
+# By `scope` all that is asked of one composite comes together, while its pair is held.
+every = pytest.mark.parametrize("composite", COMPOSITES, scope="module")
+kinds = pytest.mark.parametrize("composite", but_slow(COMPOSITES, ONE_OF_A_KIND), scope="module")
 
 
 def config_of(composite: str) -> dict:

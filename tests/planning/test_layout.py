@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from dataclasses import replace
+from itertools import product
 
 import pytest
 
@@ -25,6 +26,7 @@ from anyformer.planning.rank import stage_memory
 from anyformer.planning.stages import row_of
 from anyformer.planning.step import sent
 from anyformer.planning.tuned import choices
+from covering import rest_slow
 
 BF16 = Plan(precision="bf16")
 ZERO = States(gradients=2)
@@ -221,12 +223,12 @@ PLANNED = [entry.name for entry in listing()][::24]
 
 
 @pytest.mark.parametrize(
-    "name", [name if number % 3 == 0 else pytest.param(name, marks=pytest.mark.slow) for number, name in enumerate(PLANNED)]
+    ("name", "ranks"), rest_slow(product(PLANNED, (4, 16)), [*product(PLANNED[::3], (4,)), (PLANNED[0], 16)])
 )
-def test_any_architecture_can_be_planned(name):
+def test_any_architecture_can_be_planned(name, ranks):
     arch = architecture(name)
     length = min([512, *(stack.max_length for stack in arch.stacks.values() if stack.max_length)])
-    planned = plan_training(arch, ranks=16, batch_tokens=64 * length, length=length)
+    planned = plan_training(arch, ranks=ranks, batch_tokens=64 * length, length=length)
     assert planned.fastest or planned.too_large
     json.dumps([each.why_not for each in planned.too_large])
     for each in planned.fastest:

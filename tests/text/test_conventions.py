@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, GenerationConfig
 
@@ -15,6 +15,7 @@ from anyformer.text import DataError, Tokenizer
 from anyformer.text.beside import Beside
 from anyformer.text.chat.choosing import templates
 from anyformer.text.conventions import GENERATION_KEYS, Conventions
+from effort import examples
 from huggingface.layouts import tokenizer
 from text.test_frame import made
 
@@ -80,7 +81,7 @@ def test_what_is_no_token_is_refused_by_name(value: Any) -> None:
         conventions(generation_config={"eos_token_id": value})
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(
     files=st.dictionaries(
         st.sampled_from(["README.md", "config.json", "merges.txt", "additional_chat_templates/tool.jinja", "LICENSE"]),

@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 import tokenizers
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 from transformers import AutoTokenizer
@@ -21,6 +21,7 @@ from anyformer.describe import DescriptionError
 from anyformer.text import DataError, RoleName, Specials, Tokenizer
 from anyformer.text.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES
 from data.texts import prose
+from effort import examples
 
 ALL = Specials(roles=get_args(RoleName), sentinels=5)
 TEXT = prose(5, 2000) + " ".join(ALL.names) + " [UNK] <unk> <0x41> ▁"
@@ -42,7 +43,7 @@ def made(spec: TokenizerSpec) -> Tokenizer:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(parts=pieces)
 @example(parts=[" ".join(ALL.names)])
 @example(parts=list(ALL.names))
@@ -54,7 +55,7 @@ def test_no_text_becomes_a_special_token(spec: TokenizerSpec, parts: list[str]) 
 
 
 @pytest.mark.parametrize("spec", LOSSLESS, ids=str)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(parts=pieces)
 @example(parts=["<0x41><0x0A> ▁▁ [UNK]<unk>  a\r\n\t b\u0000\ufeff 日本 x" + "y" * 300])
 def test_what_spells_bytes_loses_nothing(spec: TokenizerSpec, parts: list[str]) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import tokenizers
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import decoders, models
 
@@ -10,6 +10,7 @@ from anyformer.data import BytePairs, Bytes, Characters
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.text import StreamDecoder, Tokenizer
 from data.texts import prose
+from effort import examples
 
 TEXT = prose(5, 2000)
 BYTE_LEVEL = {spec.kind: make_tokenizer(spec, lambda: [TEXT], lambda: [TEXT]) for spec in (BytePairs(vocab=400), Bytes())}
@@ -41,7 +42,7 @@ def _streamed(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["byte_pairs", "bytes"])
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_byte_level_streams_are_exact_for_any_tokens(kind: str, data: st.DataObject) -> None:
     tokenizer = BYTE_LEVEL[kind]
@@ -50,7 +51,7 @@ def test_byte_level_streams_are_exact_for_any_tokens(kind: str, data: st.DataObj
 
 
 @pytest.mark.parametrize("tokenizer", [*BYTE_LEVEL.values(), FALLBACK], ids=["byte_pairs", "bytes", "fallback"])
-@settings(max_examples=80)
+@examples(80)
 @given(text=st.text(max_size=40))
 def test_streams_of_text_give_the_text(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)
@@ -87,7 +88,7 @@ def test_special_tokens_give_no_text() -> None:
 
 @pytest.mark.parametrize("special", [False, True])
 @pytest.mark.parametrize("tokenizer", [*BYTE_LEVEL.values(), FALLBACK], ids=["byte_pairs", "bytes", "fallback"])
-@settings(max_examples=80)
+@examples(80)
 @given(text=st.text("abc é日👍\n", max_size=24), data=st.data())
 def test_a_continuation_is_what_the_whole_text_has_behind_its_prompt(
     tokenizer: Tokenizer, special: bool, text: str, data: st.DataObject

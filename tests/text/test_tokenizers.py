@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import tokenizers
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -20,6 +20,7 @@ from anyformer.text import DataError, Tokenizer
 from anyformer.text.lookup import CodeTable
 from anyformer.text.specials import Specials
 from data.texts import prose
+from effort import examples
 
 TEXT = prose(3, 3000)
 LOSSLESS = [BytePairs(vocab=600), BytePairs(vocab=257), BytePairs(vocab=500, digits=1), Bytes(), Unigram(vocab=500)]
@@ -48,7 +49,7 @@ def test_a_tokenizer_that_merges_nothing_is_a_table():
 
 
 @pytest.mark.parametrize("spec", LOSSLESS, ids=str)
-@settings(max_examples=80)
+@examples(80)
 @given(text=st.text(max_size=80))
 @example(text=END)
 @example(text=f"a{END}{END}\r\n\r\n  x\t\t 1234567 ''s é 👩‍👩‍👧 \u0000\ufeff\u2028")
@@ -124,7 +125,7 @@ def test_training_is_reproducible_and_batches_equal_single_texts() -> None:
 
 
 @pytest.mark.parametrize("spec", [Bytes(), Characters(), Characters(unknown="replace")], ids=str)
-@settings(max_examples=40)
+@examples(40)
 @given(text=st.text(alphabet=sorted(set(TEXT)), max_size=60))
 def test_the_table_equals_the_library(spec: TokenizerSpec, text: str) -> None:
     tokenizer = _made(spec)
@@ -234,7 +235,7 @@ def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None
         Tokenizer.load(tmp_path)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(count=st.integers(0, 300), share=st.floats(0.01, 1.5))
 def test_a_sample_is_spread_evenly(count: int, share: float) -> None:
     taken = [int(text) for text in sample(map(str, range(count)), share)]

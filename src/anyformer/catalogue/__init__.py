@@ -34,10 +34,18 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
 
     `anyformer.architecture` also takes files, directories and configurations.
     """
-    if tiny:
-        from anyformer.resizing.tiny import tiny as shrink
+    return _tiny(name) if tiny else _made(name)
 
-        return shrink(architecture(name))
+
+@cache
+def _tiny(name: str) -> Architecture:
+    from anyformer.resizing.tiny import tiny
+
+    return tiny(_made(name))
+
+
+@cache
+def _made(name: str) -> Architecture:
     line = listed(name)
     if line is None:
         if reason := unlisted(name):

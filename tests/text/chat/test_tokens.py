@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.chat import Chat, answer_end, chat_tokens, completion_tokens, first_question, prompt_tokens
+from effort import examples
 from text.chat.folders import CHAT, CHATML, LOGICS, ORDINARY, TOKENS, ours, plain, published, write
 
 REASONED = [
@@ -117,7 +118,7 @@ def test_reasoning_that_a_template_removes_is_not_learnt(folder, marks):
 
 
 @pytest.mark.parametrize("logic", LOGICS)
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(
     contents=st.lists(
         st.sampled_from(["a", " b ", "🙂é", "\n\n", "</think>", "<think>\nx", "/no_think", "word " * 4]),
