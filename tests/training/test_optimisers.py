@@ -15,6 +15,7 @@ from anyformer.training.optimiser import BUILDERS, BY_RULE, averages_of
 from anyformer.training.optimisers import adamw_8bit, muon
 from anyformer.training.optimisers.rules import Learner
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+from covering import others_slow
 
 RATES = [2e-3, 4e-3, 6e-3, 6e-3, 5e-3]
 """Rates of five updates, as a schedule has them."""
@@ -293,7 +294,7 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
     )
 
 
-@pytest.mark.parametrize("name", zoo.ZOO)
+@pytest.mark.parametrize("name", others_slow(zoo.ZOO))
 def test_muon_takes_linear_maps_and_stacks_of_experts_alone(name):
     """Rows are outputs in both; a table, a filter for each channel or a transposed matrix would be made orthogonal wrongly."""
     architecture = zoo.ZOO[name]
