@@ -13,6 +13,7 @@ speed. Writes benchmarks/results/equality.json.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -130,10 +131,16 @@ class Case:
 
 def belongs(name: str, mesh: Mesh) -> bool:
     """Whether a mesh divides an architecture: one that divides experts needs some, stages of layers their own weights."""
-    model = architecture(name, tiny=True)
-    experts, shared = bounds(model).experts, model.output_stack.shared_weights
+    experts, shared = _divided(name)
     divides = mesh.expert == 1 or (bool(experts) and not any(count % mesh.expert for count in experts))
     return divides and (mesh.pipeline == 1 or not shared)
+
+
+@functools.cache
+def _divided(name: str) -> tuple[tuple[int, ...], bool]:
+    """The experts of each layer that has some, and whether layers share weights."""
+    model = architecture(name, tiny=True)
+    return tuple(bounds(model).experts), bool(model.output_stack.shared_weights)
 
 
 def every_case(ranks: int) -> list[Case]:
