@@ -49,7 +49,7 @@ def kill(run, directory, kills: int, chance: random.Random) -> int:
     for _ in range(kills):
         before = len(losses_so_far(directory))
         process = start(run, directory)
-        target = before + chance.randrange(1, 8)
+        target = before + chance.randrange(6, 12)  # behind the first checkpoint
         while process.poll() is None and len(losses_so_far(directory)) < target:
             time.sleep(0.002)
         if process.poll() is None:

@@ -174,7 +174,7 @@ def test_only_what_learns_changes(tiny, tmp_path, way):
 @pytest.mark.parametrize("name", ["router_correction", "batch_norm"])
 def test_what_a_rule_moves_keeps_its_bits_too(name):
     """A router's correction and a norm's running statistics are moved without a gradient; in a run only if they learn."""
-    moves = {"router_correction": ".correction", "batch_norm": ".running_mean"}[name]
+    moves = {"router_correction": ".router.correction", "batch_norm": ".running_mean"}[name]
     architecture = next(each for each in ZOO.values() if any(moves in path for path in each.cost(Shape(source=1)).weights))
     model = build(architecture, seed=0)
     moved = [path for path, parameter in model.named_parameters() if not parameter.requires_grad]
