@@ -5,6 +5,7 @@ Computed, so that a part that is added is asked without a list being kept: its a
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
             yield from moved(inner)
 
 
+@functools.cache
 def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description, and every field that is not at its default: with what it holds."""
     return frozenset(

@@ -1,6 +1,7 @@
 """On a device that is not there, every step stays on its device, and waits for no more than is listed.
 
 Registering a device changes what torch says of accelerators in the whole process, so all of it runs in processes of its own.
+What those run imports training, for a second: tests import it when they need it, and not every worker that collects them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from benchmarks.operators import LOOPS, OPTIMISERS, RESULT, listed, waits_of
 from zoo import ZOO
 
 from anyformer.testing.stand_in import Wait
@@ -41,6 +41,8 @@ def results(*names: str) -> list[dict]:
 
 def hold(found: list[dict]) -> None:
     """The waits are those listed, and losses those of a processor, whose kernels are others."""
+    from benchmarks.operators import listed, waits_of
+
     known, waits = listed((each["group"], each["name"]) for each in found), waits_of(found)
     assert not waits - known, f"not in benchmarks/waits.toml: {sorted(waits - known)}"
     assert not known - waits, f"in benchmarks/waits.toml, and happens no more: {sorted(known - waits)}"
@@ -51,6 +53,8 @@ def hold(found: list[dict]) -> None:
 
 
 def test_architectures_with_every_kind_of_part_wait_for_no_more_than_is_listed():
+    from benchmarks.operators import LOOPS, OPTIMISERS
+
     names = sorted(cover(ZOO, kinds))
     found = results(*names, *OBJECTIVES, *LOOPS, *(each.kind for each in OPTIMISERS))
     assert {each["name"] for each in found} >= {*names, *OBJECTIVES, *LOOPS}
@@ -63,6 +67,8 @@ def test_all_cases_wait_for_no_more_than_is_listed():
 
 
 def test_the_result_has_a_row_for_every_step():
+    from benchmarks.operators import LOOPS, RESULT
+
     rows = {(each["group"], each["name"]) for each in json.loads(RESULT.read_text())["results"]}
     expected = {("train", name) for name in ZOO} | {("decode", name) for name in ZOO if decodes_tokens(ZOO[name])}
     assert {row for row in rows if row[0] in ("train", "decode")} == expected, "run `python -m benchmarks.operators`"
@@ -137,6 +143,8 @@ def test_experts_in_bf16_train_by_kernels_that_wait_for_no_counts(seen):
 
 
 def test_a_wait_that_is_not_listed_and_one_that_is_gone_are_told():
+    from benchmarks.operators import listed
+
     llama = {"group": "train", "name": "llama", "calls": {"aten::mm": 1}}
     listed_alone = [wait for _, _, wait in listed([("train", "llama")])]
     rows = [{"where": wait.where, "operator": wait.operator, "why": wait.why} for wait in listed_alone]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 
 import pytest
 from tests.testing.unloading import forgetting, page_code
@@ -102,6 +105,90 @@ FAULTS = {
 """What is put wrong: the code, what stands in its place, the contract that breaks, and what its reason says."""
 
 
+FIRST = {
+    "parameters": ("declared weights are the parameters", 26),
+    "its twin": ("sublayer equals its twin (decayed sum)", 2),
+    "leaks the future": ("no token sees a later one", 11),
+    "bytes of state": ("state takes the declared bytes", 9),
+    "padding": ("padded row equals the row alone", 5),
+    "state": ("cached and chunked equal the whole", 7),
+    "flops": ("declared flops are counted", 4),
+}
+"""A mistake in the part -> the one contract that is broken, and how many of its own are at least not asked because of it."""
+
+
+@pytest.mark.parametrize("fault", FIRST)
+def test_of_a_mistake_the_first_thing_is_named_and_nothing_that_follows(fault, tmp_path, call):
+    """Whatever stands in the part's model or in its family is not asked again, and nothing is trained."""
+    (right, wrong, *_), (contract, least) = FAULTS[fault], FIRST[fault]
+    code = CODE.replace(right, wrong)
+    with forgetting():
+        said = checked(call, tmp_path, code, "--only", "decayed")
+    assert said.returncode == 1, said.stdout + said.stderr
+    assert re.findall(r"^  DOES NOT HOLD +(.*)$", said.stdout, re.M) == [contract]
+    of_part, of_family = re.findall(r"^  not asked +(\d+) that needs?: (.*)$", said.stdout, re.M)
+    assert of_part[1] == contract
+    assert int(of_part[0]) >= least
+    assert of_family[1] == f"sublayer decayed_sum: {contract}"
+    assert "killed and resumed" not in said.stdout
+    first, total = said.stdout.splitlines()[-2:]
+    assert first == f"first: sublayer decayed_sum: {contract}"
+    assert total.endswith(f"1 does not, {int(of_part[0]) + int(of_family[0])} were not asked")
+
+
+def test_json_names_the_first_thing_and_what_is_not_asked(tmp_path, call):
+    right, wrong, *_ = FAULTS["parameters"]
+    said = checked(call, tmp_path, CODE.replace(right, wrong), "--only", "sublayer", "--json")
+    told = json.loads(said.stdout)
+    assert (said.returncode, told["holds"], told["first"]["what"]) == (1, False, "declared_weights_are_the_parameters")
+    left = [each for each in told["findings"] if each["says"] == "not asked"]
+    assert [each["fails"] for each in told["findings"]].count(True) == 1
+    needed = {"of": "sublayer decayed_sum", "what": "declared_weights_are_the_parameters"}
+    assert [each["needs"] for each in left] == [needed] * len(left)
+    assert len(left) > 20
+
+
+def test_what_one_example_breaks_the_next_is_not_asked(tmp_path, call):
+    right, wrong, *_ = FAULTS["flops"]
+    code = CODE.replace(right, wrong).replace("DecayedSum(features=6)]", "DecayedSum(features=6), DecayedSum(features=8)]")
+    said = checked(call, tmp_path, code, "--only", "flops are")
+    assert said.stdout.count("DOES NOT HOLD") == 1
+    assert "sublayer decayed_sum (2)\n  not asked         1 that needs: declared flops are counted\n" in said.stdout
+
+
+@pytest.mark.parametrize("what", ["gpt2", "tiny.toml"])
+def test_an_architecture_is_held_to_the_contracts_in_its_tiny_form(what, tmp_path, call):
+    (tmp_path / "tiny.toml").write_text(to_toml(architecture("gpt2", tiny=True)))
+    said = call("check", what, "--only", "causal", cwd=tmp_path)
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout == f"{what}\n  holds             no token sees a later one\n{what}: 1 of 1 hold\n"
+
+
+def test_all_contracts_of_an_architecture(tmp_path, call):
+    said = call("check", "gpt2", cwd=tmp_path)
+    assert said.returncode == 0, said.stdout + said.stderr
+    for contract in ("cached and chunked equal the whole", "diagram is drawn", "killed and resumed equals never interrupted"):
+        assert f"  holds             {contract}\n" in said.stdout
+
+
+def test_a_name_that_is_nothing(tmp_path, call):
+    said = call("check", "gpt22", cwd=tmp_path)
+    assert said.returncode == 2
+    assert "plug-in gpt22: no such module is installed" in said.stderr
+    assert "did you mean" in said.stderr
+
+
+def test_one_contract_needs_no_library_but_torch():
+    """Whoever asks one contract waits for torch and little more."""
+    code = "import sys; from anyformer.cli import main; sys.argv = ['anyformer', 'check', 'gpt2', '--only', 'causal']\n"
+    code += "try: main()\nfinally: print(*sorted(sys.modules))"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(said.stdout.splitlines()[-1].split())
+    assert "torch" in loaded
+    heavy = {"sympy", "matplotlib", "torch.distributed.tensor", "anyformer.training", "anyformer.huggingface", "transformers"}
+    assert not heavy & loaded
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_mistake_is_on_its_own_line(fault, tmp_path, call):
     right, wrong, contract, reason = FAULTS[fault]
@@ -110,7 +197,7 @@ def test_a_mistake_is_on_its_own_line(fault, tmp_path, call):
     assert said.returncode == 1, said.stdout + said.stderr
     assert f"  DOES NOT HOLD     {contract}" in said.stdout
     assert reason in said.stdout
-    assert said.stdout.rstrip().endswith("not")
+    assert re.search(r", \d+ do(es)? not(, \d+ (was|were) not asked)?\n\Z", said.stdout)
 
 
 def test_what_cannot_be_tested_says_what_to_give(tmp_path, call):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -217,10 +218,35 @@ def test_only_what_follows_shows_that_later_padding_changed_a_state(architecture
 
 def test_everything_broken_is_named_at_once(architecture, monkeypatch):
     monkeypatch.setattr(f"{__name__}.FAULT", "state")
+    everything = contracts.broken(architecture)
+    for name in ("cached_and_chunked", "left_padding", "right_padding", "forked_state", "any_chunk"):
+        assert f"\n{name}" in "\n" + "\n".join(everything)
+
+
+def test_of_what_is_broken_the_first_is_told_and_the_rest_named(architecture, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.FAULT", "state")
     with pytest.raises(contracts.BrokenContractError) as found:
         contracts.check(architecture)
-    for name in ("cached_and_chunked", "left_padding", "right_padding", "forked_state", "any_chunk"):
-        assert f"\n{name}" in f"\n{found.value}"
+    first, rest = str(found.value).split("\nnot asked, since they need cached_and_chunked_equal_the_whole: ")
+    assert first.startswith("cached_and_chunked_equal_the_whole: ")
+    assert set(rest.split(", ")) == contracts.broken(architecture).keys() - {"cached_and_chunked_equal_the_whole"}
+
+
+TOLD = {
+    "weights": "declared_weights_are_the_parameters", "later tokens": "no_token_sees_a_later_one",
+    "padding": "padded_row_equals_the_row_alone", "factor": "sublayer_equals_its_twin (leaky_sum)",
+    "bytes": "state_takes_the_declared_bytes", "no gradient": "every_weight_learns",
+    "documents": "packed_documents_equal_each_alone",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", TOLD)
+def test_one_mistake_is_told_once(fault, architecture, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.FAULT", fault)
+    with pytest.raises(contracts.BrokenContractError) as found:
+        contracts.check(architecture, {"leaky_sum": leaky_twin})
+    told = [line.split(": ")[0] for line in str(found.value).splitlines() if re.match(r"[a-z_]+_[a-z_]+( \(\w+\))?: ", line)]
+    assert told == [TOLD[fault]]
 
 
 def test_where_it_is_not_defined_the_remedy_is_named(architecture):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from anyformer.model.divided import extent_of, local
 from anyformer.operations import Weight
@@ -53,9 +54,16 @@ def materialise(module: M, device: torch.device | str, seed: int) -> M:
 
     Of a divided weight a process keeps its part, and draws no more than `Initialisation.version` makes it draw.
     """
-    module.to_empty(device=device)
+    module._apply(partial(_without_values, device=device))  # type: ignore[no-untyped-call]
     declared, rules = module.declared, module.initialisation
     for name, parameter in module.named_parameters():
         rule = module.own_rules.get(name, rules)
         local(parameter).copy_(rule.fill(declared[name], name, seed, extent_of(parameter)))
     return module
+
+
+def _without_values(x: Tensor, device: torch.device | str) -> Tensor:
+    """As `Module.to_empty` does: an `empty_like` of a tensor on the meta device imports sympy, for half a second."""
+    if type(x) in (Tensor, nn.Parameter):
+        return torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=device)
+    return torch.empty_like(x, device=device)

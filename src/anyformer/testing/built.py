@@ -17,7 +17,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs
-from anyformer.testing.models import evaluated
+from anyformer.testing.models import evaluated, looked_at
 
 
 def declared_weights_are_the_parameters(architecture: Architecture) -> None:
@@ -26,6 +26,14 @@ def declared_weights_are_the_parameters(architecture: Architecture) -> None:
     declared = {name: (weight.shape, weight.learnt) for name, weight in architecture.trained_cost(Shape()).weights.items()}
     built = {name: (tuple(parameter.shape), parameter.requires_grad) for name, parameter in model.named_parameters()}
     assert declared == built, f"declared beside built: {declared.items() ^ built.items()}"
+
+
+def forward_pass_is_computed(architecture: Architecture) -> None:
+    """A call gives finite outputs for each row."""
+    given = inputs(architecture)
+    outputs = looked_at(architecture)(*given)
+    assert len(outputs) == len(given[0]), f"{len(given[0])} rows give outputs of shape {tuple(outputs.shape)}"
+    assert outputs.isfinite().all(), "outputs are not finite"
 
 
 def no_matrix_of_products_is_looked_up(architecture: Architecture) -> None:

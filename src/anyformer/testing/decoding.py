@@ -12,7 +12,7 @@ from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32
 from anyformer.testing.comparisons import equal, refusal, unequal
 from anyformer.testing.inputs import B, S, T, inputs, padded, tokens
-from anyformer.testing.models import evaluated
+from anyformer.testing.models import looked_at
 from anyformer.testing.traits import limits
 
 CUTS = ((1,) * T, (T,), (5, 1, 1, 4), (1, 9, 1), (2, 2, 7))
@@ -26,7 +26,7 @@ def whole_only(architecture: Architecture) -> tuple[str, ...]:
 
 def cached_and_chunked_equal_the_whole(architecture: Architecture) -> None:
     """Tokens read one by one, in one piece, or in pieces of several lengths give the logits of the whole."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     whole, reasons = model(x), whole_only(architecture)
     for cut in CUTS[:1] if reasons else CUTS:
         state = model.state(B, T + 3)
@@ -39,7 +39,7 @@ def cached_and_chunked_equal_the_whole(architecture: Architecture) -> None:
 
 def cached_target_equals_the_whole(architecture: Architecture) -> None:
     """A target read in pieces equals the whole target; the source is read with the first piece."""
-    model = evaluated(architecture)
+    model = looked_at(architecture)
     source, target = inputs(architecture)
     padding = None
     if source.dim() < 4:  # images have none
@@ -55,7 +55,7 @@ def cached_target_equals_the_whole(architecture: Architecture) -> None:
 
 def prefix_must_come_in_one_piece(architecture: Architecture) -> None:
     """A prefix within the first piece gives the logits of the whole; a prefix cut in two gives others."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     prefix = torch.tensor([5, 3])
     whole = model(x, prefix=prefix)
     unequal(whole, model(x), "a bidirectional prefix")
@@ -71,7 +71,7 @@ def left_padding_goes_with_a_state(architecture: Architecture) -> None:
     """A row padded on the left and then read token by token equals the row alone."""
     if whole_only(architecture) or limits(architecture, "padded"):
         return
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     wide, padding = padded(x, 4, 0)
     state = model.state(B, T + 4)
     first = model(wide[:, :9], padding=padding[:, :9], state=state)
@@ -83,7 +83,7 @@ def right_padding_goes_with_a_state(architecture: Architecture) -> None:
     """A row that is shorter than the other, and padded on the right, continues after its padding."""
     if whole_only(architecture) or limits(architecture, "padded"):
         return
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     wide, padding = padded(x[:, :7], 0, 3)
     padding[1] = False
     wide[1] = tokens(architecture, length=10, seed=2)[0]
@@ -98,7 +98,7 @@ def right_padding_goes_with_a_state(architecture: Architecture) -> None:
 def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
     """Padding in a later piece, before and behind what a row reads there, is taken as if it were not there, by what follows
     too, or refused with a remedy if the state cannot take it."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     state = model.state(B, T + 3)
     model(x[:, :4], state=state)
     # The first row reads two tokens of five places, the second one five.
@@ -125,7 +125,7 @@ def forked_state_continues_like_its_row(architecture: Architecture) -> None:
     """Copied rows of a state, as beams have them, continue like their rows, whatever the original reads next."""
     if whole_only(architecture):
         return
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     state = model.state(B, T)
     model(x[:, :7], state=state)
     rows = torch.tensor([1, 0, 1])

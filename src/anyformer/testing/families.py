@@ -116,3 +116,9 @@ CONTRACTS: tuple[Callable[[Table], None], ...] = (
     unknown_key_is_refused_by_name,
     exported_weights_are_loaded_again,
 )
+NEEDS: Mapping[str, tuple[Callable[[Table], None], ...]] = {
+    exported_weights_are_loaded_again.__name__: (configuration_there_and_back,),
+    logits_are_those_of_transformers.__name__: (exported_weights_are_loaded_again,),
+    logits_are_those_of_its_reference.__name__: (exported_weights_are_loaded_again,),
+}
+"""Contract -> those that it presupposes, beside every contract of the parts of a plug-in that stand in the model."""

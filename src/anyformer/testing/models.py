@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 import torch
 
 from anyformer.model import Architecture
@@ -21,3 +23,20 @@ def evaluated(architecture: Architecture, plan: Plan | None = None, dtype: torch
             if weight.is_floating_point() and weight.numel() and bool((weight == weight.flatten()[0]).all()):
                 weight.add_(torch.randn(weight.shape, dtype=dtype, generator=draws), alpha=STEP)
     return model
+
+
+KEPT = 2
+"""Models of the latest architectures that are kept, so that the contracts of one share its model."""
+
+
+def looked_at(architecture: Architecture) -> Transformer:
+    """The same model, for contracts that only call it: one for all of an architecture, and not to be changed."""
+    found = _models.pop(id(architecture), None)
+    # The architecture is kept too: no other gets its identity. An equal one is another, since its code may have changed.
+    _models[id(architecture)] = found or (architecture, evaluated(architecture))
+    while len(_models) > KEPT:
+        _models.popitem(last=False)
+    return _models[id(architecture)][1]
+
+
+_models: OrderedDict[int, tuple[Architecture, Transformer]] = OrderedDict()

@@ -8,7 +8,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import tokens
-from anyformer.testing.models import evaluated
+from anyformer.testing.models import looked_at
 from anyformer.testing.rows import DOCUMENTS
 from anyformer.testing.traits import limits
 
@@ -18,7 +18,7 @@ CHANGED = 6
 
 def first_prediction_is_the_forward_pass(architecture: Architecture) -> None:
     """The first of the predictions is what the model gives, and there is one more for each later token, of T - k positions."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     first, *later = model.predictions(x)
     assert torch.equal(first, model(x))
     assert architecture.mtp is not None
@@ -29,7 +29,7 @@ def first_prediction_is_the_forward_pass(architecture: Architecture) -> None:
 
 def no_prediction_sees_its_token(architecture: Architecture) -> None:
     """Prediction k at position i does not change with the token i + k + 1, which it is to predict, or with later ones."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     y = x.clone()
     y[:, CHANGED:] = (y[:, CHANGED:] + 1) % (architecture.embedding.symbols or 1)
     _, *before = model.predictions(x)
@@ -45,7 +45,7 @@ def packed_predictions_equal_each_alone(architecture: Architecture) -> None:
     """Where a document holds the token to go on with, its predictions are those of the document alone."""
     if limits(architecture, "packed"):
         return  # the first prediction is the forward pass, which is refused
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     documents = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in DOCUMENTS])
     assert architecture.mtp is not None
     _, *packed = model.predictions(x, documents=documents)

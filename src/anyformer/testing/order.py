@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyformer.model import Architecture
 from anyformer.testing.comparisons import equal_unless
 from anyformer.testing.inputs import tokens
-from anyformer.testing.models import evaluated
+from anyformer.testing.models import looked_at
 from anyformer.testing.traits import decodes_tokens, limits
 
 CHANGED = 6
@@ -14,7 +14,7 @@ CHANGED = 6
 
 def no_token_sees_a_later_one(architecture: Architecture) -> None:
     """Changing or leaving out later tokens changes no earlier logits; in a decoder it changes all logits from there on."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     y = x.clone()
     y[:, CHANGED:] = (y[:, CHANGED:] + 1) % (architecture.embedding.symbols or 1)
     before, after = model(x), model(y)

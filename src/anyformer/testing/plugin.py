@@ -1,9 +1,9 @@
-"""What a plug-in defines, the contracts that each of it owes, and whether they hold."""
+"""What a plug-in defines, and the contracts that each of it owes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -14,13 +14,13 @@ from anyformer.describe import DescriptionError, Value, from_toml, nested, to_to
 from anyformer.describe.value import subclasses
 from anyformer.huggingface import Family
 from anyformer.huggingface.plugin_families import families_of_module
-from anyformer.model import Architecture
 from anyformer.objectives import Objective
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import contracts, families, optimisers, runs, tasks, whole
+from anyformer.testing import architectures, families, optimisers, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
+from anyformer.testing.promise import Promise
 from anyformer.training import Run
 from anyformer.tuning import Optimiser
 
@@ -28,59 +28,30 @@ TRIED = ("llama-2-7b", "bert-base-uncased", "t5-small", "llada-8b")
 """Architectures of which, at tiny sizes, the first that an objective takes is trained on it."""
 
 
-@dataclass(frozen=True)
-class Promise:
-    """A contract of one thing that a plug-in defines: `holds` raises if it is broken.
-
-    Without `holds` it cannot be tested: `missing` says what the plug-in has to give for it. `needed`: whether that counts as
-    a failure.
-    """
-
-    of: str
-    what: str
-    holds: Callable[[], object] | None = None
-    missing: str = ""
-    needed: bool = True
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Whether a promise is kept: the error if it is not, None if it cannot be tested."""
-
-    promise: Promise
-    kept: bool | None
-    why: str = ""
-
-    @property
-    def fails(self) -> bool:
-        """Whether the plug-in does not pass because of it."""
-        return self.kept is False or (self.kept is None and self.promise.needed)
-
-
-def find(promise: Promise) -> Finding:
-    """Test a promise."""
-    if promise.holds is None:
-        return Finding(promise, None, promise.missing)
-    try:
-        promise.holds()
-    except Exception as error:  # any exception of a plug-in breaks its promise
-        said = str(error).strip()
-        return Finding(
-            promise, False, said if isinstance(error, AssertionError) and said else f"{type(error).__name__}: {said}"
-        )
-    return Finding(promise, True)
-
-
 def promises(module: ModuleType) -> Iterator[Promise]:
-    """What each class and each family of a plug-in promises, in the order of their definition."""
+    """What each class and each family of a plug-in promises: parts first, then what has them in it."""
     given = next((each for each in vars(module).values() if type(each) is Checks), Checks())
     folder = Path(str(vars(module).get("__file__", "."))).parent
-    for defined in classes_of(module):
-        of = f"{_base(defined).__name__.lower()} {_kind(defined)}"
-        owes = _of_objective(of, defined, given, folder) if issubclass(defined, Objective) else _of_class(of, defined, given)
+    mine = classes_of(module)
+    parts = {each: _name(each) for each in mine if not issubclass(each, Objective | Optimiser | Task)}
+    for defined in sorted(mine, key=lambda each: each not in parts):
+        of = _name(defined)
+        if issubclass(defined, Objective):
+            owes = _of_objective(of, defined, given, folder, parts)
+        else:
+            owes = _of_class(of, defined, given)
         yield from _whatever_it_raises(of, owes)
     for family in families_of_module(module.__name__):
-        yield from _whatever_it_raises(f"family {family.model_type}", _of_family(family, given))
+        yield from _whatever_it_raises(f"family {family.model_type}", _of_family(family, given, parts))
+
+
+def _name(defined: type[Value]) -> str:
+    return f"{_base(defined).__name__.lower()} {_kind(defined)}"
+
+
+def _inside(value: Value, parts: Mapping[type[Value], str]) -> tuple[str, ...]:
+    """The parts of the plug-in that stand in a value."""
+    return tuple(dict.fromkeys(parts[type(inner)] for inner in nested(value) if type(inner) in parts))
 
 
 def _whatever_it_raises(of: str, owes: Iterator[Promise]) -> Iterator[Promise]:
@@ -100,13 +71,17 @@ def _of_class(of: str, defined: type[Value], given: Checks) -> Iterator[Promise]
     if not examples:
         yield Promise(of, "an example", missing=f"{_required(defined)}: give one in Checks(examples=[...])")
     for number, example in enumerate(examples, 1):
-        named = of if len(examples) == 1 else f"{of} ({number})"
-        if isinstance(example, Task):
-            yield from _of_task(named, example, given)
-        elif isinstance(example, Optimiser):
-            yield from _of_optimiser(named, example, given)
-        else:
-            yield from _of_part(named, example, given)
+        yield from _numbered(_of_example(of, example, given), number, len(examples))
+
+
+def _of_example(of: str, example: Value, given: Checks) -> Iterator[Promise]:
+    if isinstance(example, Task):
+        return _of_task(of, example, given)
+    return _of_optimiser(of, example, given) if isinstance(example, Optimiser) else _of_part(of, example, given)
+
+
+def _numbered(owes: Iterable[Promise], number: int, count: int) -> Iterator[Promise]:
+    return (replace(each, number=number if count > 1 else 0) for each in owes)
 
 
 def classes_of(module: ModuleType) -> list[type[Value]]:
@@ -151,64 +126,72 @@ def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
     kinds = {
         sublayer.kind for stack in made.stacks.values() for block in stack.variants.values() for sublayer in block.sublayers
     }
-    twins = {kind: twin for kind, twin in given.twins.items() if kind in kinds}
-    yield from (Promise(of, name, holds) for name, holds in contracts.promises(made, twins).items())
-    yield from (Promise(of, each.__name__, partial(each, made)) for each in whole.CONTRACTS)
-    run = _learns_a_task(made)
-    if run is not None:
-        yield from _of_run(of, run)
-
-
-def _of_run(of: str, run: Run) -> Iterator[Promise]:
-    for holds in (runs.loss_falls_on_one_repeated_batch, runs.killed_and_resumed_equals_never_interrupted):
-        yield Promise(of, holds.__name__, partial(holds, run))
-
-
-def _learns_a_task(architecture: Architecture) -> Run | None:
-    """A run of a decoder of tokens; None for an architecture that learns otherwise."""
-    try:
-        return runs.run_on_copying(architecture)
-    except DescriptionError:
-        return None
+    yield from architectures.promises(of, made, {kind: twin for kind, twin in given.twins.items() if kind in kinds})
 
 
 def _of_task(of: str, task: Task, given: Checks) -> Iterator[Promise]:
-    yield Promise(of, "description_survives_text", partial(_survives_text, task))
+    owes = [Promise(of, "description_survives_text", partial(_survives_text, task))]
     for holds in tasks.CONTRACTS:
-        yield Promise(of, holds.__name__, partial(holds, task))
-    name = tasks.answers_are_those_of_its_solution.__name__
+        needs = tuple(each.__name__ for each in tasks.NEEDS.get(holds.__name__, ()))
+        owes.append(Promise(of, holds.__name__, partial(holds, task), needs=needs))
+    same = tasks.answers_are_those_of_its_solution
     if task.kind in given.solutions:
-        yield Promise(of, name, partial(tasks.answers_are_those_of_its_solution, task, given.solutions[task.kind]))
+        compared = partial(same, task, given.solutions[task.kind])
+        owes.append(Promise(of, same.__name__, compared, needs=tuple(each.__name__ for each in tasks.NEEDS[same.__name__])))
     else:
-        yield Promise(of, name, missing="give a plain one in Checks(solutions={...}) to compare with", needed=False)
-    yield from _of_run(of, runs.run_on_task(task))
+        missing = "give a plain one in Checks(solutions={...}) to compare with"
+        owes.append(Promise(of, same.__name__, missing=missing, needed=False))
+    yield from _with_run(owes, of, runs.run_on_task(task))
+
+
+FALLS, RESUMES = runs.loss_falls_on_one_repeated_batch, runs.killed_and_resumed_equals_never_interrupted
+
+
+def _with_run(
+    owes: Iterable[Promise],
+    of: str,
+    run: Run,
+    inside: tuple[str, ...] = (),
+    trained: tuple[Callable[[Run], object], ...] = (FALLS, RESUMES),
+) -> Iterator[Promise]:
+    """Promises and those of a run, which takes seconds and is trained only where all others hold."""
+    before = []
+    for promise in owes:
+        before.append(promise.what)
+        yield replace(promise, inside=inside)
+    for holds in trained:
+        yield Promise(of, holds.__name__, partial(holds, run), needs=tuple(before), inside=inside)
+        before.append(holds.__name__)
 
 
 def _of_optimiser(of: str, optimiser: Optimiser, given: Checks) -> Iterator[Promise]:
-    yield Promise(of, "description_survives_text", partial(_survives_text, optimiser))
-    for holds in optimisers.CONTRACTS:
-        yield Promise(of, holds.__name__, partial(holds, optimiser))
+    owes = [Promise(of, "description_survives_text", partial(_survives_text, optimiser))]
+    owes += [Promise(of, holds.__name__, partial(holds, optimiser)) for holds in optimisers.CONTRACTS]
     equal = optimisers.updates_equal_its_twin
     if optimiser.kind in given.updates:
-        yield Promise(of, equal.__name__, partial(equal, optimiser, given.updates[optimiser.kind]))
+        owes.append(Promise(of, equal.__name__, partial(equal, optimiser, given.updates[optimiser.kind])))
     else:
         missing = "give its update in plain operations in Checks(updates={...}) to compare with"
-        yield Promise(of, equal.__name__, missing=missing, needed=False)
-    for learns in (runs.loss_falls_at_some_rate, runs.killed_and_resumed_equals_never_interrupted):
-        yield Promise(of, learns.__name__, partial(learns, runs.run_with(optimiser)))
+        owes.append(Promise(of, equal.__name__, missing=missing, needed=False))
+    yield from _with_run(owes, of, runs.run_with(optimiser), trained=(runs.loss_falls_at_some_rate, RESUMES))
 
 
-def _of_objective(of: str, defined: type[Objective], given: Checks, folder: Path) -> Iterator[Promise]:
+def _of_objective(
+    of: str, defined: type[Objective], given: Checks, folder: Path, parts: Mapping[type[Value], str]
+) -> Iterator[Promise]:
     tables = [table for table in given.runs if _kind_of(table.get("objective")) == _kind(defined)]
     try:
         found = [runs.run_of(table, folder) for table in tables] or [_usual(defined)]
     except (DescriptionError, ValueError) as error:
         yield Promise(of, "a run", missing=f"{error}; give a tiny one in Checks(runs=[...])")
         return
-    for run in found:
-        yield Promise(of, "description_survives_text", partial(_survives_text, run))
-        yield Promise(of, "loss_does_not_depend_on_the_cut", partial(runs.loss_does_not_depend_on_the_cut, run))
-        yield from _of_run(of, run)
+    for number, run in enumerate(found, 1):
+        cut = runs.loss_does_not_depend_on_the_cut
+        owes = [
+            Promise(of, "description_survives_text", partial(_survives_text, run)),
+            Promise(of, cut.__name__, partial(cut, run)),
+        ]
+        yield from _numbered(_with_run(owes, of, run, _inside(run, parts)), number, len(found))
 
 
 def _usual(defined: type[Objective]) -> Run:
@@ -227,22 +210,29 @@ def _usual(defined: type[Objective]) -> Run:
     raise DescriptionError("; ".join(reasons))
 
 
-def _of_family(family: Family, given: Checks) -> Iterator[Promise]:
+def _of_family(family: Family, given: Checks, parts: Mapping[type[Value], str]) -> Iterator[Promise]:
     of = f"family {family.model_type}"
     tables = [table for table in given.configurations if table.get("model_type") == family.model_type]
     if not tables:
         yield Promise(of, "a configuration", missing="give a tiny one in Checks(configurations=[...])")
     for number, table in enumerate(tables, 1):
-        named = of if len(tables) == 1 else f"{of} ({number})"
-        for holds in families.CONTRACTS:
-            yield Promise(named, holds.__name__, partial(holds, table))
-        yield _parity(named, table, given)
-        try:
-            architecture = families.architecture_of(table)
-        except ValueError:
-            continue  # the first contract says so
-        for name, kept in contracts.promises(architecture).items():
-            yield Promise(named, name, kept)
+        yield from _numbered(_of_configuration(of, table, given, parts), number, len(tables))
+
+
+def _of_configuration(of: str, table: Mapping[str, Any], given: Checks, parts: Mapping[type[Value], str]) -> Iterator[Promise]:
+    try:
+        architecture = families.architecture_of(table)
+        inside = _inside(architecture, parts)
+    except ValueError:
+        architecture, inside = None, ()  # the first contract says so
+    for promise in (
+        *(Promise(of, each.__name__, partial(each, table)) for each in families.CONTRACTS),
+        _parity(of, table, given),
+    ):
+        needs = tuple(each.__name__ for each in families.NEEDS.get(promise.what, ()))
+        yield replace(promise, needs=needs, inside=inside if needs else ())
+    if architecture is not None:
+        yield from architectures.promises(of, architecture, used=False, inside=inside)
 
 
 def _parity(of: str, table: Mapping[str, Any], given: Checks) -> Promise:

@@ -7,7 +7,7 @@ import torch
 from anyformer.model import Architecture
 from anyformer.testing.comparisons import equal, equal_unless, refusal
 from anyformer.testing.inputs import T, inputs, padded, tokens
-from anyformer.testing.models import evaluated
+from anyformer.testing.models import looked_at
 from anyformer.testing.traits import limits
 
 DOCUMENTS = ((4, 7), (1, 10))
@@ -18,7 +18,7 @@ SHORT = 5
 
 def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
     """A row with padding on the left, on the right, on both sides or beside a longer row equals the row alone."""
-    model, x = evaluated(architecture), tokens(architecture)
+    model, x = looked_at(architecture), tokens(architecture)
     alone, pairs = model(x), {}
     for left, right in ((4, 0), (0, 3), (2, 1)):
         wide, padding = padded(x, left, right)
@@ -33,7 +33,7 @@ def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
 
 def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
     """A padded source gives the logits of the source alone."""
-    model = evaluated(architecture)
+    model = looked_at(architecture)
     source, target = inputs(architecture)
     wide, padding = padded(source, 2, 3)
     pair = model(wide, target, padding=padding), model(source, target)
@@ -42,7 +42,7 @@ def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
 
 def packed_documents_equal_each_alone(architecture: Architecture) -> None:
     """Documents packed into one row equal each alone, or packing is refused with the declared reason."""
-    model, given = evaluated(architecture), inputs(architecture)
+    model, given = looked_at(architecture), inputs(architecture)
     documents = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in DOCUMENTS])
     reasons = limits(architecture, "packed")
     if reasons:

@@ -109,10 +109,19 @@ def symbols_are_words_of_their_own(task: Task) -> None:
 
 
 CONTRACTS: tuple[Callable[[Task], None], ...] = (
-    sequence_depends_on_its_number_and_the_seed_alone,
-    any_length_from_the_least_on_is_filled,
     symbols_are_words_of_their_own,
+    any_length_from_the_least_on_is_filled,
+    sequence_depends_on_its_number_and_the_seed_alone,
     distance_leads_back_to_the_target,
     chance_is_that_of_the_best_guess,
     no_guess_is_better_than_the_chance,
 )
+NEEDS: Mapping[str, tuple[Callable[[Task], None], ...]] = {
+    any_length_from_the_least_on_is_filled.__name__: (symbols_are_words_of_their_own,),
+    sequence_depends_on_its_number_and_the_seed_alone.__name__: (any_length_from_the_least_on_is_filled,),
+    distance_leads_back_to_the_target.__name__: (any_length_from_the_least_on_is_filled,),
+    answers_are_those_of_its_solution.__name__: (any_length_from_the_least_on_is_filled,),
+    chance_is_that_of_the_best_guess.__name__: (sequence_depends_on_its_number_and_the_seed_alone,),
+    no_guess_is_better_than_the_chance.__name__: (chance_is_that_of_the_best_guess,),
+}
+"""Contract -> those that it presupposes."""
