@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from benchmarks.equality import RANKS, rows_of
+from benchmarks.equality import RANKS, Start, by_torchrun, rows_of
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
@@ -133,10 +133,10 @@ def main() -> None:
         print(f"{row['ranks']} processes, {row['way']}: {said}")
 
 
-def found_by(ranks: int) -> list[dict[str, Any]]:
+def found_by(ranks: int, start: Start = by_torchrun) -> list[dict[str, Any]]:
     """What so many processes found."""
     with tempfile.TemporaryDirectory() as folder:
-        return list(rows_of("benchmarks.dispatching", (), ranks, Path(folder)))
+        return list(rows_of("benchmarks.dispatching", (), ranks, Path(folder), start))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ speed. Writes benchmarks/results/equality.json.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -130,10 +131,16 @@ class Case:
 
 def belongs(name: str, mesh: Mesh) -> bool:
     """Whether a mesh divides an architecture: one that divides experts needs some, stages of layers their own weights."""
-    model = architecture(name, tiny=True)
-    experts, shared = bounds(model).experts, model.output_stack.shared_weights
+    experts, shared = _divided(name)
     divides = mesh.expert == 1 or (bool(experts) and not any(count % mesh.expert for count in experts))
     return divides and (mesh.pipeline == 1 or not shared)
+
+
+@functools.cache
+def _divided(name: str) -> tuple[tuple[int, ...], bool]:
+    """The experts of each layer that has some, and whether layers share weights."""
+    model = architecture(name, tiny=True)
+    return tuple(bounds(model).experts), bool(model.output_stack.shared_weights)
 
 
 def every_case(ranks: int) -> list[Case]:
@@ -272,19 +279,29 @@ def written(text: Path) -> None:
         text.write_text("\n".join(f"def f{i}(x):\n    return x + {i * i % 97}\n" for i in range(400)), encoding="utf-8")
 
 
-def launched(cases: Iterable[Case], ranks: int, folder: Path) -> Iterator[Difference]:
+def by_torchrun(folder: Path, ranks: int, *words: object) -> None:
+    """Run a Python program in so many processes."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(folder / "cache")}
+    subprocess.run([*command, *map(str, words)], check=True, env=environment)
+
+
+Start = Callable[..., object]
+"""As `by_torchrun`, which the tests replace by processes that are there sooner."""
+
+
+def launched(cases: Iterable[Case], ranks: int, folder: Path, start: Start = by_torchrun) -> Iterator[Difference]:
     """Start processes for some cases, and read how far they are from one."""
-    return (Difference(**row) for row in rows_of("benchmarks.equality", cases, ranks, folder))
+    return (Difference(**row) for row in rows_of("benchmarks.equality", cases, ranks, folder, start))
 
 
-def rows_of(module: str, cases: Iterable[Case], ranks: int, folder: Path) -> Iterator[dict[str, Any]]:
+def rows_of(
+    module: str, cases: Iterable[Case], ranks: int, folder: Path, start: Start = by_torchrun
+) -> Iterator[dict[str, Any]]:
     """Start processes of a benchmark for some cases, and read the lines that they write."""
     out = folder / f"{ranks}.jsonl"
     names = [str(case) for case in cases]
-    words = ["--cases", *names] if names else []
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(folder / "cache")}
-    subprocess.run([*command, module, "--out", str(out), *words], check=True, env=environment)
+    start(folder, ranks, "-m", module, "--out", out, *(["--cases", *names] if names else []))
     for line in out.read_text(encoding="utf-8").splitlines():
         yield json.loads(line)
 

@@ -65,17 +65,17 @@ def test_texts_and_scores_are_those_of_transformers(models, kind, case):
 
 
 def plainly(model, prompt, count, most, ends, start):
-    """The same search with lists, computing the whole text of each beam again at each step; length penalty 1, no early end."""
+    """The same search with lists, computing the whole texts of beams again at each step; length penalty 1, no early end."""
     running, done = [(0.0, [])], []
     for made in range(1, most + 1):
-        candidates = []
-        for score, text in running:
-            with torch.inference_mode():
-                if start is None:
-                    logits = model(torch.tensor([prompt + text]), prefix=torch.tensor([len(prompt)]))
-                else:
-                    logits = model(torch.tensor([prompt]), torch.tensor([[start, *text]]))
-            logs = logits[0, -1].float().log_softmax(-1)
+        candidates, rows = [], len(running)
+        with torch.inference_mode():
+            if start is None:
+                texts = torch.tensor([prompt + text for _, text in running])
+                logits = model(texts, prefix=torch.tensor([len(prompt)] * rows))
+            else:
+                logits = model(torch.tensor([prompt] * rows), torch.tensor([[start, *text] for _, text in running]))
+        for (score, text), logs in zip(running, logits[:, -1].float().log_softmax(-1), strict=True):
             candidates += [(score + float(log), [*text, token]) for token, log in enumerate(logs)]
         candidates = sorted(candidates, key=lambda each: -each[0])[: (1 + max(1, len(ends))) * count]
         ending = [text[-1] in ends or made == most for _, text in candidates]

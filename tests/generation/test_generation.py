@@ -40,7 +40,7 @@ def test_greedy_tokens_equal_the_uncached_models(name):
         assert row == uncached(model, prompt, 9)
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", others_slow(PAIRS, kinds))
 def test_greedy_targets_equal_the_uncached_models(name):
     model = build(PAIRS[name]).eval()
     sources = [[3, 1, 4, 1, 5], [9, 2]]

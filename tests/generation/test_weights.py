@@ -24,7 +24,7 @@ from anyformer.quantising import FORMATS, HALF, SINGLE, Plain
 from anyformer.quantising.joint import joined, read_together
 from anyformer.quantising.model import dense, quantisable, quantised
 from anyformer.quantising.tensor import PackedMatrix, Quantised
-from covering import others_slow
+from covering import kinds, others_slow
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
 FEW_BITS = ("fp8", "int8", "int4-32", "nf4")
@@ -232,7 +232,7 @@ def test_matrices_that_read_the_same_input_are_joined(name):
         assert sum(each is whole for each in seen) == 1
 
 
-@pytest.mark.parametrize("name", others_slow({**DECODERS, **PAIRS}))
+@pytest.mark.parametrize("name", others_slow({**DECODERS, **PAIRS}, kinds))
 def test_every_kind_of_model_is_laid_out(name):
     """What reads the same input is found by a pass that computes no product, whatever the model's parts do with zeros."""
     model = build({**DECODERS, **PAIRS}[name], seed=1).eval()

@@ -70,7 +70,7 @@ def test_training_learns_what_comes_later(kind):
         return loss_of(objective, model, examples, None)
 
     before = loss(tokens, targets)
-    torch.testing.assert_close(torch.compile(loss, fullgraph=True, backend="aot_eager")(tokens, targets), before)
+    torch.testing.assert_close(torch.compile(loss, fullgraph=True, backend="eager")(tokens, targets), before)
     optimiser = torch.optim.AdamW(model.parameters(), lr=0.02)
     for _ in range(60):
         optimiser.zero_grad()

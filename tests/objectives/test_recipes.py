@@ -21,15 +21,21 @@ RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
 RESULTS = {one["recipe"]: one for one in json.loads(RESULT.read_text(encoding="utf-8"))["results"]}
 
 
-@pytest.fixture(autouse=True)
-def _other_runs(tmp_path, monkeypatch):
-    """Stands in for the models that some recipes start from or learn from."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def other_runs(tmp_path_factory) -> Path:
+    """A directory with stand-ins for the models that some recipes start from or learn from."""
+    place: Path = tmp_path_factory.mktemp("others")
     roles = Specials(roles=("system", "user", "assistant", "turn_end"))
     tokenizer = make_tokenizer(Bytes(), tuple, tuple, roles)
     for name, directory in FIRST.items():
         model = build(load_run(RECIPES[0].with_name(f"{name}.toml")).architecture)
-        save(model, Path("runs") / directory, tokenizer=tokenizer)
+        save(model, place / "runs" / directory, tokenizer=tokenizer)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _beside_them(other_runs, monkeypatch):
+    monkeypatch.chdir(other_runs)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

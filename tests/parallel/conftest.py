@@ -1,13 +1,15 @@
-"""Runs in two processes, started as a user starts them."""
+"""Runs in two processes: forked from one that has loaded torch, or started as a user starts them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +18,9 @@ from anyformer.data import Bytes, Text
 from anyformer.describe import change_all, to_toml
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, ConstantSchedule, Evaluation, Run
+from forking import LONGEST, Forker, forker
 
-LONGEST = 240
-"""Seconds after which a process that waits for ever is a failure."""
+Start = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(autouse=True)
@@ -49,19 +51,41 @@ def run_of(tmp_path_factory) -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def start_in() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Starts a Python program in a directory and so many processes, by torchrun where they are several."""
+def forks() -> Iterator[Forker]:
+    """The process from which those of a run are forked."""
+    with forker() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def start_in(forks) -> Start:
+    """Starts a Python program in a directory and so many processes."""
+    number = itertools.count()
 
     def started(place: Path, processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-        several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        command = [sys.executable, *(several if processes > 1 else []), *map(str, arguments)]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}
-        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=LONGEST, cwd=place)
+        words, said = tuple(map(str, arguments)), place / f"said-{next(number)}"
+        return forks.run(place, processes, words, environment_in(place), said)
 
     return started
 
 
 @pytest.fixture
-def start(tmp_path, start_in) -> Callable[..., subprocess.CompletedProcess[str]]:
+def start(tmp_path, start_in) -> Start:
     """`start_in` the test's own directory."""
     return partial(start_in, tmp_path)
+
+
+@pytest.fixture
+def torchrun(tmp_path) -> Start:
+    """As `start`, but by torchrun."""
+
+    def started(processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
+        words = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), *map(str, arguments)]
+        given: Any = {"cwd": tmp_path, "env": environment_in(tmp_path), "timeout": LONGEST, "capture_output": True}
+        return subprocess.run([sys.executable, *words], text=True, **given)
+
+    return started
+
+
+def environment_in(place: Path) -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}

@@ -1,7 +1,4 @@
-"""Models that several processes generate with, beside whole ones: `python generating.py FOLDER`.
-
-The processes of all groups are forked from this one, so that torch is loaded once.
-"""
+"""Models that several processes generate with, beside whole ones: `python generating.py FOLDER`, in each process of a group."""
 
 from __future__ import annotations
 
@@ -17,8 +14,6 @@ from unittest import mock
 
 import torch
 from torch import Tensor
-from torch.distributed.elastic.utils.distributed import get_free_port
-from torch.multiprocessing import start_processes
 
 from anyformer import checkpoint, huggingface
 from anyformer.api import architecture
@@ -27,16 +22,13 @@ from anyformer.data import Bytes, Text
 from anyformer.generation import Sampling, generate_tokens
 from anyformer.generation.beams import Beams
 from anyformer.generation.memory import state_bytes
-from anyformer.inference import SeveralProcesses, division, processes
+from anyformer.inference import SeveralProcesses, processes
 from anyformer.loading import load
 from anyformer.model.transformer import Transformer, build
 from anyformer.plan import Plan
 from anyformer.training import Run, journal
 from anyformer.training.held_out import corpus_of
-from anyformer.training.parallel import together
 
-LOADED = (division, together)
-"""Modules that a process would load before its first case."""
 EXPORTED = "exported"
 """A Llama in Hugging Face's layout."""
 CASES: dict[int, tuple[tuple[str, int], ...]] = {
@@ -116,40 +108,40 @@ def logits_of(model: Transformer) -> Tensor:
     return logits
 
 
-def compared(name: str, expert: int, folder: Path, them: SeveralProcesses) -> Generated:
-    """A case in this process."""
-    whole, part = load(folder / name)[0], load(folder / name, divide=them.divide)[0]
-    ours, theirs = logits_of(part), logits_of(whole)
-    prompts, source = [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]], 8 if whole.architecture.two_inputs else 0
+def compared(name: str, expert: int, folder: Path, them: SeveralProcesses) -> Generated | None:
+    """A case in this process; the first computes what one process does, and None is what the others have."""
+    part = load(folder / name, divide=them.divide)[0]
+    ours = logits_of(part)
+    prompts, source = [[3, 1, 4, 1, 5], [9, 2], [6, 5, 3]], 8 if part.architecture.two_inputs else 0
     write = partial(generate_tokens, prompts=prompts, max_tokens=10, **({"start": 0} if source else {}))
     drawn = partial(write, sampling=Sampling(temperature=1.0, seed=2), batch=2)
-    found = drawn(part)
-    digest = hashlib.sha256(ours.numpy().tobytes() + json.dumps(found).encode()).hexdigest()
+    found, beams = drawn(part), write(part, beams=Beams(count=2))
+    digests = them.ranks.every(hashlib.sha256(ours.numpy().tobytes() + json.dumps(found).encode()).hexdigest())
+    if not them.ranks.first:
+        return None
+    whole = load(folder / name)[0]
+    theirs = logits_of(whole)
     held, all_of_it = (model.state(2, 64, source=source) for model in (part, whole))
     slots = held.slots.nbytes
     return Generated(
         f"{name}:{expert}", them.ranks.size, float((ours - theirs).abs().max() / theirs.abs().max()), found == drawn(whole),
-        write(part, beams=Beams(count=2)) == write(whole, beams=Beams(count=2)), len(set(them.ranks.every(digest))) == 1,
+        beams == write(whole, beams=Beams(count=2)), len(set(digests)) == 1,
         size(part) / size(whole), (held.nbytes - slots) / (all_of_it.nbytes - slots),
         state_bytes(part, 2, 64, source) / held.nbytes,
     )  # fmt: skip
 
 
-def act(rank: int, count: int, folder: Path, port: int) -> None:
+def act(folder: Path) -> None:
     """What each process of a group does."""
-    os.environ |= {
-        "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count),
-        "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
-    }  # fmt: skip
+    rank, count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
-    os.chdir(folder)
     for name, expert in CASES[count]:
         with processes("cpu", expert) as them:
             assert isinstance(them, SeveralProcesses)
             if count == 2:
                 them.ranks.first_alone(lambda: None if (folder / RUN).exists() else prepare(folder))
             found = compared(name, expert, folder, them)
-        if rank == 0:
+        if found is not None:
             with (folder / "found.jsonl").open("a") as file:
                 file.write(json.dumps(asdict(found)) + "\n")
     for number, words in enumerate(COMMANDS if count == 2 else ()):
@@ -166,5 +158,4 @@ def act(rank: int, count: int, folder: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    for group in sorted(CASES):
-        start_processes(act, (group, Path(sys.argv[1]), get_free_port()), nprocs=group, start_method="fork")
+    act(Path(sys.argv[1]))

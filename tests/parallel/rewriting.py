@@ -1,6 +1,6 @@
 """In four processes: reads a checkpoint on one mesh after another, each what the one before wrote; then checks damaged ones.
 
-rewriting.py OUT RUN CHECKPOINT ...
+rewriting.py few|all OUT RUN CHECKPOINT ...
 
 Of a run that starts from other weights, what it begins with on the first mesh is written too, and how many bytes each process
 then holds of them.
@@ -28,24 +28,27 @@ from anyformer.training.run_models import Given
 from anyformer.training.starting import take
 from anyformer.training.trainer import Trainer
 
-PLAIN = (
-    {"shard": 4}, {"data": 4}, {"tensor": 4}, {"data": 2, "shard": 2}, {"pipeline": 2, "shard": 2}, {"shard": 2, "tensor": 2},
-    {"context": 2, "tensor": 2}, {"pipeline": 2, "tensor": 2}, {"shard": 2, "context": 2}, {"pipeline": 2, "data": 2},
-    {"data": 2, "tensor": 2},
-)  # fmt: skip
-EXPERTS = (
-    {"shard": 4, "expert": 2},
-    {"shard": 4, "expert": 4},
-    {"shard": 2, "tensor": 2, "expert": 2},
-    {"pipeline": 2, "shard": 2},
-)
-MESHES = {
-    "llama-3-8b": PLAIN, "mixtral-8x7b": EXPERTS, "gpt2": ({"shard": 4}, {"pipeline": 2, "data": 2}),
-    "gemma-2-2b": ({"shard": 4},), "electra-small": ({"pipeline": 2, "shard": 2}, {"shard": 4}),
-    "llama-2-7b": ({"tensor": 4}, {"pipeline": 2, "shard": 2}, {"shard": 2, "tensor": 2}),
+FEW = {
+    "llama-3-8b": (
+        {"data": 4}, {"data": 2, "shard": 2}, {"shard": 2, "tensor": 2}, {"pipeline": 2, "tensor": 2},
+        {"shard": 2, "context": 2}, {"data": 2, "tensor": 2},
+    ),
+    "mixtral-8x7b": ({"shard": 4, "expert": 2}, {"shard": 4, "expert": 4}, {"shard": 2, "tensor": 2, "expert": 2}),
+    "gpt2": ({"shard": 4}, {"pipeline": 2, "data": 2}), "gemma-2-2b": ({"shard": 4},),
+    "electra-small": ({"pipeline": 2, "shard": 2}, {"shard": 4}), "llama-2-7b": ({"tensor": 4}, {"pipeline": 2, "shard": 2}),
     "mistral-7b-v0.1": ({"context": 2, "tensor": 2}, {"pipeline": 2, "data": 2}),
-    "qwen3-30b-a3b": ({"shard": 4}, {"pipeline": 2, "shard": 2}, {"data": 2, "shard": 2}, {"pipeline": 2, "data": 2}),
+    "qwen3-30b-a3b": ({"shard": 4}, {"pipeline": 2, "shard": 2}),
 }  # fmt: skip
+"""Every mesh of four processes with some model, and every kind of what is saved on two."""
+MORE = {
+    "llama-3-8b": (
+        {"shard": 4}, {"tensor": 4}, {"pipeline": 2, "shard": 2}, {"context": 2, "tensor": 2}, {"pipeline": 2, "data": 2},
+    ),
+    "mixtral-8x7b": ({"pipeline": 2, "shard": 2},),
+    "llama-2-7b": ({"shard": 2, "tensor": 2},),
+    "qwen3-30b-a3b": ({"data": 2, "shard": 2}, {"pipeline": 2, "data": 2}),
+}  # fmt: skip
+MESHES = {"few": FEW, "all": {name: (*meshes, *MORE.get(name, ())) for name, meshes in FEW.items()}}
 
 
 def taking(run: Run, corpus: Corpus) -> Given:
@@ -57,11 +60,11 @@ def taking(run: Run, corpus: Corpus) -> Given:
     return given
 
 
-def main(out: str, *given: str) -> None:
+def main(which: str, out: str, *given: str) -> None:
     host = Host(default_device(), {})
     for file, origin in zip(given[::2], given[1::2], strict=True):
         name, corpus, last = Path(file).stem, None, Path(origin)
-        for number, sizes in enumerate(MESHES[name], 1):
+        for number, sizes in enumerate(MESHES[which][name], 1):
             run = load_run(file, {"plan.mesh": sizes, "batch": 8, "accumulation": 2})
             with joined(Mesh(**sizes), host.device) as ranks:
                 corpus = corpus or ranks.in_turn(lambda run=run: corpus_of(run))

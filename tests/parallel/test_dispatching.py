@@ -7,8 +7,8 @@ import json
 from benchmarks.dispatching import RANKS, RESULT, WAYS, foretold, found_by
 
 
-def test_both_ways_compute_the_same_and_send_what_is_foretold():
-    rows = found_by(2)
+def test_both_ways_compute_the_same_and_send_what_is_foretold(start_in):
+    rows = found_by(2, start_in)
     assert [row["way"] for row in rows] == list(WAYS)
     for row in rows:
         assert row["bytes"] == foretold(2)[row["way"]]

@@ -21,8 +21,8 @@ LARGEST, FARTHEST = 1e-5, 2e-4
 """Of losses and gradients, and of weights: where a gradient is nearly zero, Adam divides its rounding by its size."""
 
 
-def test_two_processes_train_as_one_does(tmp_path):
-    found = list(launched(map(Case.of, CASES), 2, tmp_path))
+def test_two_processes_train_as_one_does(start_in, tmp_path):
+    found = list(launched(map(Case.of, CASES), 2, tmp_path, start_in))
     assert {each.case for each in found} == set(CASES)
     for each in found:
         assert each.loss < 1e-6, each

@@ -11,8 +11,8 @@ from benchmarks.exchanges import RESULT, Exchange, cases_of
 CASES = ("gpt2:tensor:adamw", "albert-base-v2:shard:adamw", "deepseek-v3:expert:adamw", "t5-small:pipeline interleaved:adamw")
 
 
-def test_two_processes_send_the_bytes_foretold(tmp_path):
-    found = [Exchange(**row) for row in rows_of("benchmarks.exchanges", map(Case.of, CASES), 2, tmp_path)]
+def test_two_processes_send_the_bytes_foretold(start_in, tmp_path):
+    found = [Exchange(**row) for row in rows_of("benchmarks.exchanges", map(Case.of, CASES), 2, tmp_path, start_in)]
     assert {each.case for each in found} == set(CASES)
     for each in found:
         assert each.counted

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import runpy
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -35,8 +32,6 @@ from anyformer.quantising.tensor import Quantised
 WORKER = Path(__file__).with_name("generating.py")
 WORK = runpy.run_path(str(WORKER))
 CASES, COMMANDS, RUN, SAID, Generated = (WORK[name] for name in ("CASES", "COMMANDS", "RUN", "SAID", "Generated"))
-LONGEST = 240
-"""Seconds after which processes that wait for ever are a failure."""
 SHARES = {
     ("llama-3-8b:1", 2): (0.51, 0.5), ("deepseek-v3:1", 2): (0.68, 1.0), ("mixtral-8x7b:2", 2): (0.51, 0.5),
     ("gpt2:1", 2): (0.57, 0.5), ("llama-3-8b:1", 4): (0.3, 0.5), ("deepseek-v3:2", 4): (0.42, 1.0),
@@ -46,13 +41,12 @@ SHARES = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(start_in, tmp_path_factory) -> Path:
     """What the processes left."""
     place: Path = tmp_path_factory.mktemp("generating")
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}
-    command = [sys.executable, str(WORKER), str(place)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, env=environment)
-    assert ended.returncode == 0, ended.stderr[-4000:]
+    for count in sorted(CASES):
+        ended = start_in(place, count, WORKER, place)
+        assert ended.returncode == 0, ended.stderr[-4000:]
     return place
 
 

@@ -48,8 +48,20 @@ FEW_BITS = "qwen3-30b-a3b"
 FILES = ("model.safetensors", "optimiser.safetensors")
 
 
+@pytest.fixture(scope="module", params=["few", pytest.param("all", marks=pytest.mark.slow)])
+def which(request):
+    """Few meshes, or all."""
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def rewritten(run_of, start_in, tmp_path_factory):
+def meshes(which):
+    """By name, the meshes that read and write it."""
+    return MESHES[which]
+
+
+@pytest.fixture(scope="module")
+def rewritten(which, meshes, run_of, start_in, tmp_path_factory):
     """By name, the checkpoint of a run of one process, and those that four processes made of it, one mesh after another."""
     place, given = tmp_path_factory.mktemp("rewritten"), []
     for name, changes in RUNS.items():
@@ -62,15 +74,15 @@ def rewritten(run_of, start_in, tmp_path_factory):
         file.write_text(to_toml(run), encoding="utf-8")
         train(run, place / f"{name}-alone", console=Console(quiet=True))
         given += [file, checkpoint.directory_of(place / f"{name}-alone", 2)]
-    done = start_in(place, 4, REWRITING, place / "out", *given)
+    done = start_in(place, 4, REWRITING, which, place / "out", *given)
     assert done.returncode == 0, done.stderr[-3000:]
     return {
-        name: (origin, [checkpoint.directory_of(place / "out" / name, number) for number in range(1, len(MESHES[name]) + 1)])
+        name: (origin, [checkpoint.directory_of(place / "out" / name, number) for number in range(1, len(meshes[name]) + 1)])
         for name, origin in zip(RUNS, given[1::2], strict=True)
     }
 
 
-def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
+def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten, meshes):
     assert sum(len(made) for _, made in rewritten.values()) >= 12
     for name, (origin, made) in rewritten.items():
         files = sorted(path.name for path in origin.glob("*.safetensors"))
@@ -78,7 +90,7 @@ def test_every_mesh_reads_what_another_wrote_to_the_bit(rewritten):
         for file in files:
             whole = checkpoint.read(origin / file)
             assert len(whole) > 5 or (name, file) in FEW
-            for sizes, each in zip(MESHES[name], made, strict=True):
+            for sizes, each in zip(meshes[name], made, strict=True):
                 found = checkpoint.read(each / file)
                 assert found.shapes == whole.shapes, (name, sizes)
                 assert found.digest == whole.digest, (name, sizes)
@@ -102,11 +114,11 @@ def payload(path: Path) -> int:
         return path.stat().st_size - 8 - int.from_bytes(file.read(8), "little")
 
 
-def test_each_number_is_written_once_and_no_process_writes_most(rewritten):
+def test_each_number_is_written_once_and_no_process_writes_most(rewritten, meshes):
     for name in ("llama-3-8b", "mixtral-8x7b", "gpt2"):
         origin, made = rewritten[name]
         whole = sum(payload(origin / file) for file in FILES)
-        for sizes, each in zip(MESHES[name], made, strict=True):
+        for sizes, each in zip(meshes[name], made, strict=True):
             assert not (each / "model.safetensors").exists()
             bytes_of = dict.fromkeys(range(1, 5), 0)
             for path in each.glob("*.safetensors"):

@@ -14,17 +14,19 @@ from anyformer.operations import Shape
 from anyformer.training import load_run
 
 PROGRAM = Path(__file__).with_name("growing.py")
-WIDTH, LAYERS = 512, 16
+WIDTH, LAYERS = 384, 16
 
 
 @pytest.fixture(scope="module")
 def wide(run_of):
-    """A run of two updates whose weights are some 270 MB."""
+    """A run of two updates whose weights are some 150 MB."""
     changes = {
-        "steps": 2, "batch": 2, "accumulation": 1, "length": 16, "evaluation.every": 2, "checkpoints.every": 2,
+        "steps": 2, "batch": 2, "accumulation": 1, "length": 16, "checkpoints.every": 2,
+        "evaluation.every": 2, "evaluation.final_tokens": 32,  # each batch gathers all weights
         "plan.mesh.shard": 2, "architecture.width": WIDTH, "architecture.decoder.order": f"layer*{LAYERS}",
         "architecture.decoder.layer.attention.heads": 8, "architecture.decoder.layer.attention.kv_heads": 8,
-        "architecture.decoder.layer.attention.head_width": 64, "architecture.decoder.layer.feedforward.width": 4 * WIDTH,
+        "architecture.decoder.layer.attention.head_width": WIDTH // 8,
+        "architecture.decoder.layer.feedforward.width": 4 * WIDTH,
     }  # fmt: skip
     return change_all(load_run(run_of("llama-3-8b")), changes)
 
@@ -43,7 +45,7 @@ def test_a_process_never_holds_the_whole_model(wide, start, tmp_path):
     weights = 4 * wide.architecture.cost(Shape()).parameters
     begun = grown(start, wide, tmp_path / "begun")
     # Of what the first run wrote in shares; nothing changes.
-    still = {"start_from": str(tmp_path / "begun"), "steps": 1, "optimiser": {"kind": "sgd", "learning_rate": 1e-30}}
+    still = {"start_from": str(tmp_path / "begun"), "steps": 1, "optimiser": {"kind": "sgd", "learning_rate": 1e-45}}
     found = [*begun, *grown(start, change_all(wide, still), tmp_path / "taken")]
     for each in found:
         # Half of the weights, one whole weight beside them, and what lies around.

@@ -50,7 +50,7 @@ def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):
     store = f"checkpoints.store=file://{tmp_path / 'store'}"
     for said, change in (("already holds a run", store), ("plan.mesh is", "plan.mesh.shard=4")):
         finished = start(2, *words, change)
-        assert finished.returncode == 1
+        assert finished.returncode == 2
         assert finished.stderr.count(said) == 1, finished.stderr[-3000:]
         assert not (tmp_path / "run").exists()
 

@@ -21,8 +21,8 @@ from anyformer.training.parallel.launch import mesh_of
 TROUBLED = Path(__file__).with_name("troubled.py")
 
 
-def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
-    finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
+def test_a_process_that_dies_ends_the_run(run_of, torchrun, tmp_path):
+    finished = torchrun(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
     assert finished.returncode != 0
     said = r"rank 1 on \S+ is lost \(it ended, or cannot be reached\); rank 0 waited for it in \w+ \(\S+:\d+\); .*--resume"
     told = re.findall(f"LostProcessError: ({said})", finished.stderr)
@@ -34,8 +34,8 @@ def test_a_process_that_dies_ends_the_run(run_of, start, tmp_path):
 
 
 @pytest.mark.slow  # the launcher gives the process that hangs half a minute to end
-def test_a_process_that_hangs_ends_the_run(run_of, start, tmp_path):
-    finished = start(2, TROUBLED, run_of("llama-3-8b"), "run", "hangs")
+def test_a_process_that_hangs_ends_the_run(run_of, torchrun, tmp_path):
+    finished = torchrun(2, TROUBLED, run_of("llama-3-8b"), "run", "hangs")
     assert finished.returncode != 0
     assert "another process of this run ended or does not answer" in finished.stderr
     said = finished.stderr.split("ended or does not answer")[-1]

@@ -62,7 +62,7 @@ def weights(trained):
 
 
 def test_it_learns_balances_and_logs_the_load(mixed, tmp_path):
-    run = change_all(mixed, {"steps": 40, "evaluation.every": 20})
+    run = change_all(mixed, {"steps": 40, "evaluation.every": 20, "checkpoints.every": 20})
     trained = train(run, tmp_path / "run", console=QUIET)
     losses = [row["loss"] for row in train_rows(tmp_path / "run")]
     assert losses[-1] < losses[0] - 1

@@ -36,7 +36,7 @@ from anyformer.parts import (
     Window,
     pre_norm,
 )
-from anyformer.training import AdamW, Run, train
+from anyformer.training import AdamW, Checkpoints, Evaluation, Run, train
 from anyformer.training.journal import read_metrics
 
 ATTENTION = Attention(heads=2, place=Rotary())
@@ -75,7 +75,7 @@ def test_it_trains_and_generates(name, tiny, tmp_path):
     )  # fmt: skip
     run: Run = tiny.but(
         architecture=architecture, steps=40, accumulation=1, data=Text(paths=tiny.data.paths, tokenizer=tiny.data.tokenizer),
-        optimiser=AdamW(learning_rate=1e-2),
+        optimiser=AdamW(learning_rate=1e-2), checkpoints=Checkpoints(every=40), evaluation=Evaluation(every=40, baseline=False),
     )  # fmt: skip
     trained = train(run, tmp_path / "run", console=Console(quiet=True))
     losses = [row["loss"] for row in read_metrics(tmp_path / "run") if row["kind"] == "train"]

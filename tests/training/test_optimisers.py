@@ -23,6 +23,7 @@ from anyformer.training.optimiser import optimiser_of
 from anyformer.training.optimisers.rules import ByRule, Learner, groups_of
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 from anyformer.tuning.optimisers import adamw_8bit_module, muon_module
+from covering import others_slow
 
 TABLE, MATRIX, GAIN = WEIGHTS["table"], WEIGHTS["matrix"], WEIGHTS["gain"]
 
@@ -271,7 +272,7 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
     )
 
 
-@pytest.mark.parametrize("name", zoo.ZOO)
+@pytest.mark.parametrize("name", others_slow(zoo.ZOO))
 def test_muon_takes_linear_maps_and_stacks_of_experts_alone(name):
     """Rows are outputs in both; a table, a filter for each channel or a transposed matrix would be made orthogonal wrongly."""
     architecture = zoo.ZOO[name]

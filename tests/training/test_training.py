@@ -47,7 +47,7 @@ def same(a, b) -> bool:
 
 @pytest.mark.usefixtures("drawn_curves")
 def test_it_learns_and_leaves_a_whole_directory(tiny, tmp_path):
-    run = change_all(tiny, {"steps": 60, "evaluation.baseline": True})
+    run = change_all(tiny, {"steps": 60, "evaluation.baseline": True, "evaluation.every": 30, "checkpoints.every": 30})
     trained = train(run, tmp_path / "run", console=QUIET)
     assert trained.finished
     found = losses(tmp_path / "run")

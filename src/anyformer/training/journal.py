@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -80,20 +82,26 @@ def read_run(directory: Path) -> Run:
 
 def environment(machine: Host) -> dict[str, Any]:
     """Facts of the machine and the installed packages that figures of this run depend on."""
-    versions: dict[str, str] = {}
-    for name in PACKAGES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = "not installed as a package"
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "device": machine.name,
         "cores": os.cpu_count(),
         "peak_flops": {name: round(peak) for name, peak in machine.peaks.items()},
-        "versions": versions,
+        "versions": dict(_versions()),
     }
+
+
+@functools.cache
+def _versions() -> Mapping[str, str]:
+    """The versions of `PACKAGES`; a process, which has loaded them, has no others later."""
+    versions: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "not installed as a package"
+    return versions
 
 
 def append(directory: Path, **row: Any) -> None:
