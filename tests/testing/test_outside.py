@@ -20,8 +20,9 @@ from anyformer.parts import Attention, RMSNorm, Rotary
 from anyformer.parts.call.context import Context
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
-from anyformer.testing import contracts
+from anyformer.testing import contracts, learning
 from anyformer.testing.around import decoder_of
+from anyformer.testing.comparisons import equal_unless, unequal
 
 FAULT = ""
 """What the part does wrong, for the tests that break it."""
@@ -49,6 +50,8 @@ class LeakySum(Sublayer):
             parts += total({"norm": self.norm.cost(width, rows)})
         if FAULT == "flops":
             parts += Tally(own_work={"sum": Contraction(rows)})
+        if FAULT == "fewer flops":
+            parts = parts.without("work")
         if FAULT == "exact":
             parts += Tally(own_work={"sum": Pairs(1, 1, 1, 0, 10**9, 1, "keys")})
         if FAULT == "flops of chunks" and shape.length > plan.chunk:
@@ -183,6 +186,7 @@ FAULTS = {
     "rounding": "bf16_stays_near_fp32",
     "no gradient": "every_weight_learns",
     "flops": "declared_flops_are_counted",
+    "fewer flops": "declared_flops_are_counted",
     "flops of chunks": "declared_flops_of_chunks_are_counted",
     "flops of a step": "declared_flops_of_a_decode_step_are_counted",
     "exact": "exact_flops_never_exceed_dense_ones",
@@ -207,6 +211,33 @@ def test_a_fault_is_found(fault, architecture, monkeypatch):
     promise = contracts.promises(architecture, {"leaky_sum": leaky_twin})[FAULTS[fault]]
     with pytest.raises((AssertionError, AttributeError, pickle.PicklingError)):
         promise()
+
+
+def test_numbers_differ_whichever_is_the_smaller():
+    less, more = torch.zeros(2), torch.ones(2)
+    for pair in ((less, more), (more, less)):
+        unequal(*pair, "these")
+        equal_unless(("a limit",), {"these": pair})
+    with pytest.raises(AssertionError, match="these: the same numbers"):
+        unequal(less, less, "these")
+    with pytest.raises(AssertionError, match="a limit that it does not have: a limit"):
+        equal_unless(("a limit",), {"these": (less, less)})
+
+
+def test_outputs_of_a_twin_with_other_gradients_are_not_enough(architecture):
+    model = build(architecture, dtype=torch.float64)
+
+    def twin(_: Architecture, weights: dict[str, Tensor], tokens: list[int], prefix: int = 0) -> Tensor:
+        y: Tensor = torch.func.functional_call(model, weights, (torch.tensor([tokens]),))[0]
+        return y
+
+    def doubled(*arguments: Any, **more: Any) -> Tensor:
+        y = twin(*arguments, **more)
+        return 2 * y - y.detach()
+
+    learning.every_weight_learns(architecture, twin)
+    with pytest.raises(AssertionError, match=r"the gradient of .* beside that of the naive twin"):
+        learning.every_weight_learns(architecture, doubled)
 
 
 def test_only_what_follows_shows_that_later_padding_changed_a_state(architecture, monkeypatch):
