@@ -13,12 +13,12 @@ help:  ## what there is
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "anyformer needs Python 3.11 or later, this is " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "installing anyformer and torch into .venv (a few minutes the first time)"
-	@$(PIP) --editable .
+	@$(PIP) --editable '.[pictures]'
 	@touch $@
 
 .venv/.dev: .venv/.base
 	@echo "installing what the tests need"
-	@$(PIP) --editable '.[dev,hf]'
+	@$(PIP) --editable '.[dev,hf,pictures]'
 	@touch $@
 
 train: .venv/.base  ## train, sample and plot a small model on Python's own standard library
@@ -50,7 +50,7 @@ fuzz: .venv/.dev  ## malformed input of every kind, 41,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json
 
 mutations: .venv/.dev  ## 600 one-line mistakes put into the code: which ones the tests notice; goes on where it stopped
-	@$(PIP) --editable '.[dev,hf,mutation]'
+	@$(PIP) --editable '.[dev,hf,pictures,mutation]'
 	@$(BIN)/python -m benchmarks.mutations --jobs $(JOBS)
 
 format: .venv/.dev  ## rewrite to the house style

@@ -20,7 +20,7 @@ FLOORS = [
     {"parts"},
     {"model"},
     {"resizing", "quantising"},
-    {"catalogue"},
+    {"catalogue", "requirements"},
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},

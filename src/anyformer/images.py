@@ -1,9 +1,10 @@
 """The one door for files of images: named formats, so many pixels, regular files, and every failure of a decoder an error for
-people. By Pillow, which matplotlib brings."""
+people. By Pillow (the extra `images`)."""
 
 from __future__ import annotations
 
 import warnings
+from importlib.util import find_spec
 from os.path import exists, isfile  # which no name is too long for, and no NUL
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ def read_image(path: Path, mode: str) -> Image.Image:
     """The image of a file, the first if it has several, upright, its channels as Pillow's `mode` has them."""
     if not isfile(path):
         raise ImageError(path, "is no regular file" if exists(path) else "no such image", "give the path of a file")
+    if find_spec("PIL") is None:
+        raise ImageError(path, "images are read by Pillow, which is not installed", "pip install 'anyformer[images]'")
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:

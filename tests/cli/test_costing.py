@@ -229,3 +229,28 @@ def test_pricing_a_name_imports_no_training_and_no_pictures():
     for idle in ("training", "data", "generation", "huggingface", "planning", "pictures", "objectives"):
         assert not {name for name in loaded if re.match(rf"anyformer\.{idle}(\.|$)", name)}, idle
     assert not loaded & {"matplotlib", "torch._dynamo", "anyformer.costs.calibration", "anyformer.costs.difference"}
+
+
+def test_training_is_priced_with_any_optimiser():
+    asked = ["gpt2", "--tiny", "--length", "64", "--mode", "train", "--json"]
+    choices = ((), ("--optimiser", "adamw"), ("--optimiser", "lion"))
+    usual, adamw, lion = (json.loads(call(*asked, *words))[0]["sheets"][0] for words in choices)
+    assert adamw.pop("optimiser")["kind"] == "adamw"
+    assert adamw == usual
+    assert lion["memory"]["optimiser"] == usual["memory"]["optimiser"] // 2
+    sgd = call("gpt2", "--tiny", "--optimiser", '{kind="sgd",momentum=0.0}', "--length", "64", "--explain", "head")
+    assert "trained with sgd" in sgd
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (["lyon"], r"did you mean 'lion'\?"),
+        (["lion", "--gpus", "8"], "--gpus lays training out with AdamW"),
+        (["lion", "--measure"], "--measure trains with AdamW"),
+        (['{kind="lion",momentum=1}'], "has no field 'momentum'"),
+    ],
+)
+def test_an_optimiser_that_cannot_be_priced_is_refused(words, refusal):
+    with pytest.raises(UserError, match=refusal):
+        call("gpt2", "--tiny", "--optimiser", *words)

@@ -61,10 +61,3 @@ def test_what_the_catalogue_is_exported_as():
     assert len(listed) > 200, HINT
     for name, model_type in listed:
         assert find_family(architecture(name), model_type)[0].model_type == model_type, HINT
-
-
-def test_the_guide_counts_its_example_right():
-    counted = re.findall(r"\]\(([^)]+)\) (?:is|are) (\d+)", (ROOT / "CONTRIBUTING.md").read_text())
-    assert len(counted) == 2
-    for path, lines in counted:
-        assert len((ROOT / path).read_text().splitlines()) == int(lines), path

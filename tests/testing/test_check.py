@@ -34,7 +34,7 @@ def test_everything_holds(tmp_path, call):
     assert said.returncode == 0, said.stdout + said.stderr
     assert "NOT" not in said.stdout
     assert "not compared" not in said.stdout
-    for part in ("sublayer decayed_sum", "objective late", "task alternation", "family decayed"):
+    for part in ("sublayer decayed_sum", "objective late", "optimiser sign_momentum", "task alternation", "family decayed"):
         assert f"{part}\n" in said.stdout
     for what in ("killed and resumed equals never interrupted", "logits are those of its reference", "(decayed sum)"):
         assert what in said.stdout
@@ -65,6 +65,22 @@ FAULTS = {
         "    factor: Annotated[float, Field(gt=0)] = 2.0\n", "    factor: Annotated[float, Field(gt=0)] = 2.0\n" + BY_ROWS,
         "loss does not depend on the cut", "the loss in pieces",
     ),
+    "the state of an optimiser": (
+        "return 4 * weight.count", "return 8 * weight.count", "state takes the declared bytes", "state_bytes says",
+    ),
+    "a state that is no tensor of it": (
+        'state["momentum"].mul_(self.keep).add_(gradient)',
+        "self.__dict__[f'{id(state)}'] = self.__dict__.get(f'{id(state)}', 0 * weight) * self.keep + gradient",
+        "state survives save and load", "differs after the state was read again",
+    ),
+    "a rule that is not elementwise": (
+        "momentum.sign(), alpha=-rate", "momentum / momentum.abs().mean(), alpha=-rate",
+        "parts of a weight change like the whole", "so its rule is not elementwise",
+    ),
+    "an update beside its twin": (
+        "(momentum.sign(),", "((momentum + gradient).sign(),", "updates equal its twin", "beside the twin",
+    ),
+    "no step": ("alpha=-rate)\n", "alpha=rate)\n", "loss falls at some rate", "the loss of one batch goes from"),
     "chance": (
         "return 1 / self.letters", "return 3 / self.letters",
         "chance is that of the best guess", "the stated chance is 25.0%",

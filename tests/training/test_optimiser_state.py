@@ -25,11 +25,11 @@ from anyformer.training import ConstantSchedule, InverseSquareRoot, Run, resume,
 from anyformer.training.averaging import averaged, put
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
-from anyformer.training.optimisers.rules import COUNTERS
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.trainer import Trainer
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree, WeightGroup
 from anyformer.tuning.groups import groups_of
+from anyformer.tuning.optimisers.rule_module import COUNTERS
 
 QUIET = Console(quiet=True)
 EACH = {

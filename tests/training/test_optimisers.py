@@ -11,55 +11,40 @@ from torch import nn
 
 from anyformer.model.transformer import build
 from anyformer.operations import Shape, Weight
-from anyformer.training.optimiser import BUILDERS, BY_RULE, averages_of
-from anyformer.training.optimisers import adamw_8bit, muon
-from anyformer.training.optimisers.rules import Learner
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+from anyformer.testing.optimisers import (
+    CONTRACTS,
+    RATES,
+    WEIGHTS,
+    gradients,
+    numbers,
+    updates_equal_its_twin,
+)
+from anyformer.training.optimiser import optimiser_of
+from anyformer.training.optimisers.rules import ByRule, Learner, groups_of
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
+from anyformer.tuning.optimisers import adamw_8bit_module, muon_module
 
-RATES = [2e-3, 4e-3, 6e-3, 6e-3, 5e-3]
-"""Rates of five updates, as a schedule has them."""
-TABLE = Weight((7, 4), "column", "embedding")
-MATRIX = Weight((6, 4), "row", "residual")
-EXPERTS = Weight((3, 4, 5), "expert", "matrix", chosen=1)
-GAIN = Weight((5,), "replicate", "ones")
-EXPERTS_BIAS = Weight((3, 4), "expert", "zeros", chosen=1)
-EACH = {
-    "table": TABLE, "matrix": MATRIX, "tall experts": Weight((2, 7, 3), "expert", "residual", chosen=1), "experts": EXPERTS,
-    "gain": GAIN, "biases of experts": EXPERTS_BIAS,
-}  # fmt: skip
+TABLE, MATRIX, GAIN = WEIGHTS["table"], WEIGHTS["matrix"], WEIGHTS["gain"]
 
 
-def numbers(weight, seed, dtype=torch.float64):
-    return torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
-def built(optimiser, weights=EACH, dtype=torch.float64, builders=BUILDERS):
+def built(optimiser, weights=WEIGHTS, dtype=torch.float64, over=optimiser_of):
     """The parameters by name, and the optimiser over them."""
     parameters = {name: nn.Parameter(numbers(weight, i, dtype)) for i, (name, weight) in enumerate(weights.items())}
     paces = optimiser.paces(weights)
-    learners = [Learner(parameters[name], weight, paces[name]) for name, weight in weights.items()]
-    return parameters, builders[optimiser.kind](optimiser, learners)
+    learners = [Learner(parameters[name], optimiser.rule(weight), paces[name]) for name, weight in weights.items()]
+    return parameters, over(groups_of(learners, optimiser.learning_rate))
 
 
-def gradients(weights, step, dtype=torch.float64):
-    return {name: 0.3 * numbers(weight, 100 + 10 * step + i, dtype) for i, (name, weight) in enumerate(weights.items())}
-
-
-def updates(optimiser, weights=EACH, dtype=torch.float64, builders=BUILDERS):
+def updates(optimiser, weights=WEIGHTS, dtype=torch.float64, over=optimiser_of):
     """Five updates; after each, the parameters."""
-    parameters, own = built(optimiser, weights, dtype, builders)
+    parameters, own = built(optimiser, weights, dtype, over)
     for step, rate in enumerate(RATES):
-        for name, gradient in gradients(weights, step, dtype).items():
+        for name, gradient in gradients(step, dtype, weights).items():
             parameters[name].grad = gradient
         for group in own.param_groups:
             group["lr"] = rate * group["factor"]
         own.step()
         yield parameters, own
-
-
-def matrices(weight, x):
-    """The matrices or vectors of a weight, one by one: experts are weights of their own."""
-    return list(x) if weight.role == "expert" else [x]
 
 
 def decay(optimiser, weight):
@@ -109,8 +94,8 @@ def orthogonal(x, iterations, coefficients):
     return u @ torch.diag(s) @ v
 
 
-def muon_or_adamw(o, w, g, s, t, rate, *, hidden):
-    if not hidden:
+def muon_or_adamw(o, w, g, s, t, rate):
+    if w.dim() < 2 or w.shape == TABLE.shape:
         return adamw(o.others, w, g, s, t, rate * o.others.learning_rate / o.learning_rate)
     s["m"] = o.momentum * s.get("m", 0) + (1 - o.momentum) * g
     ahead = o.momentum * s["m"] + (1 - o.momentum) * g if o.nesterov else s["m"]
@@ -149,27 +134,18 @@ TWINS = {
 @pytest.mark.parametrize("name", TWINS)
 def test_every_update_is_that_of_the_formula(name):
     optimiser, twin = TWINS[name]
-    plain = {key: matrices(weight, numbers(weight, i)) for i, (key, weight) in enumerate(EACH.items())}
-    states = {key: [{} for _ in each] for key, each in plain.items()}
-    coarse = isinstance(optimiser, Muon)  # whose iterations are in fp32 at most
-    for t, (parameters, own) in enumerate(updates(optimiser), 1):
-        for key, gradient in gradients(EACH, t - 1).items():
-            weight = EACH[key]
-            more = {"hidden": optimiser.orthogonalises(weight)} if coarse else {}
-            pieces = zip(plain[key], matrices(weight, gradient), states[key], strict=True)
-            plain[key] = [twin(optimiser, w, g, s, t, RATES[t - 1], **more) for w, g, s in pieces]
-            found = torch.stack(matrices(weight, parameters[key].detach()))
-            torch.testing.assert_close(
-                found,
-                torch.stack(plain[key]),
-                rtol=0,
-                atol=2e-7 if coarse else 1e-12,
-                msg=lambda text, key=key: f"{key}: {text}",
-            )
-        if optimiser.averages:
-            for parameter, x in averages_of(optimiser, own)().items():
-                key = next(key for key, each in parameters.items() if each is parameter)
-                torch.testing.assert_close(torch.stack(matrices(EACH[key], x)), torch.stack([s["x"] for s in states[key]]))
+    # The iterations of Muon are in fp32 at most.
+    updates_equal_its_twin(optimiser, twin, near=2e-7 if isinstance(optimiser, Muon) else 1e-12)
+
+
+def test_every_optimiser_has_a_twin():
+    assert {optimiser.kind for optimiser, _ in TWINS.values()} == set(Optimiser.kinds)
+
+
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.__name__)
+@pytest.mark.parametrize("kind", sorted(Optimiser.kinds))
+def test_every_optimiser_keeps_the_contracts(kind, contract):
+    contract(Optimiser.kinds[kind]())
 
 
 @pytest.mark.parametrize(
@@ -190,9 +166,11 @@ def test_decay_takes_the_same_share_of_a_matrix_at_every_width(optimiser):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_adamw_of_one_weight_after_the_other_is_the_same_to_the_bit(dtype):
-    runs = zip(updates(AdamW(), EACH, dtype), updates(AdamW(), EACH, dtype, BY_RULE), strict=True)
-    for (whole, _), (single, _) in runs:
-        assert all(torch.equal(whole[name], single[name]) for name in EACH)
+    runs = zip(updates(AdamW(), dtype=dtype), updates(AdamW(), dtype=dtype, over=ByRule), strict=True)
+    for (whole, fused), (single, plain) in runs:
+        assert all(torch.equal(whole[name], single[name]) for name in WEIGHTS)
+        assert isinstance(fused, torch.optim.AdamW)
+        assert isinstance(plain, ByRule)
 
 
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
@@ -205,7 +183,7 @@ def test_muon_is_torchs_of_matrices(shape, scale, nesterov):
         [parameter], lr=optimiser.learning_rate, weight_decay=0.1, momentum=0.95, nesterov=nesterov, adjust_lr_fn=scale
     )
     for step, (ours, _) in enumerate(updates(optimiser, weights, torch.float32)):
-        parameter.grad = gradients(weights, step, torch.float32)["matrix"]
+        parameter.grad = gradients(step, torch.float32, weights)["matrix"]
         other.param_groups[0]["lr"] = RATES[step]
         before = parameter.detach().clone()
         other.step()
@@ -218,9 +196,9 @@ def test_muon_is_torchs_of_matrices(shape, scale, nesterov):
 @pytest.mark.parametrize("shape", [(4, 12, 7), (4, 7, 12)])
 def test_a_stack_is_made_orthogonal_expert_by_expert(shape, dtype, near):
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * torch.tensor([1e-3, 1.0, 50.0, 0.0])[:, None, None]
-    found = muon.orthogonal(x, 5, Muon().coefficients, dtype)
+    found = muon_module.orthogonal(x, 5, Muon().coefficients, dtype)
     for expert, alone in zip(found, x, strict=True):
-        torch.testing.assert_close(expert, muon.orthogonal(alone, 5, Muon().coefficients, dtype), rtol=0, atol=near / 10)
+        torch.testing.assert_close(expert, muon_module.orthogonal(alone, 5, Muon().coefficients, dtype), rtol=0, atol=near / 10)
         if alone.any():
             torch.testing.assert_close(expert.double(), orthogonal(alone.double(), 5, Muon().coefficients), rtol=0, atol=near)
         else:
@@ -234,7 +212,7 @@ def test_adafactor_is_torchs_of_matrices_while_its_rate_does_not_fall():
     groups = [{"params": [parameters["matrix"]], "weight_decay": 0.1}, {"params": [parameters["gain"]], "weight_decay": 0.0}]
     other = torch.optim.Adafactor(groups, eps=(1e-15, 1e-3))
     for step, (ours, _) in enumerate(updates(optimiser, weights)):
-        for name, gradient in gradients(weights, step).items():
+        for name, gradient in gradients(step, weights=weights).items():
             parameters[name].grad = gradient
         for group in other.param_groups:
             group["lr"] = RATES[step]
@@ -253,7 +231,7 @@ def test_eight_bits_of_moments_are_near_adamw_and_pieces_change_nothing(monkeypa
     before = numbers(LONG["long"], 0, torch.float32)
     moved, error = (exact["long"] - before).norm(), (whole["long"] - exact["long"]).norm()
     assert 0 < error < 0.05 * moved
-    monkeypatch.setattr(adamw_8bit, "AT_ONCE", 200)
+    monkeypatch.setattr(adamw_8bit_module, "AT_ONCE", 200)
     *_, (pieces, _) = updates(optimiser, LONG, torch.float32)
     assert torch.equal(whole["long"], pieces["long"])
 
@@ -271,7 +249,7 @@ def test_moments_have_eight_bits_from_the_smallest_size_on():
 
 @pytest.mark.parametrize("signed", [True, False])
 def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
-    known = adamw_8bit.codes(signed, torch.device("cpu"))
+    known = adamw_8bit_module.codes(signed, torch.device("cpu"))
     assert len(known) == 256
     assert known.equal(known.unique())
     assert (known.min().item(), known.max().item()) == (pytest.approx(-0.99296875) if signed else 0.0, 1.0)
@@ -281,7 +259,7 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
     assert least == pytest.approx([0.55e-6, 3.25e-6, 7.75e-6] if signed else [0.325e-6, 0.775e-6, 2.125e-6])
     x = torch.randn(1000, generator=torch.Generator().manual_seed(1)) * torch.logspace(-3, 2, 1000)
     x = x if signed else x.abs()
-    code, scale = adamw_8bit.quantised(x, 96, signed)
+    code, scale = adamw_8bit_module.quantised(x, 96, signed)
     assert (code.dtype, len(code), len(scale)) == (torch.uint8, 1000, 11)
     for start in range(0, 1000, 96):
         part = x[start : start + 96]
@@ -289,7 +267,7 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
         taken = (part / part.abs().max() - known[code[start : start + 96].int()]).abs()
         torch.testing.assert_close(taken, best, rtol=0, atol=1e-7)
     torch.testing.assert_close(
-        adamw_8bit.restored(code, scale, 96, signed), known[code.int()] * scale.repeat_interleave(96)[:1000]
+        adamw_8bit_module.restored(code, scale, 96, signed), known[code.int()] * scale.repeat_interleave(96)[:1000]
     )
 
 

@@ -31,7 +31,7 @@ def run(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Hold the parts, objectives, tasks and families of a plug-in to the contracts that those of this package keep.
+    """Hold the parts, objectives, optimisers, tasks and families of a plug-in to the contracts that those of this package keep.
 
     Parts are put into a tiny model: declared weights and FLOPs are those of the module, no token sees a later one, decoding is
     the whole forward pass, padding and packing change nothing, and so on; it is priced, drawn, trained, resumed and exported.

@@ -14,6 +14,7 @@ from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.plan import Plan
+    from anyformer.tuning import Optimiser
 
 measuring_option = partial(typer.Option, rich_help_panel="Measurement on this machine")
 
@@ -86,6 +87,33 @@ class MachineOptions:
             metavar="none|selective|full",
         ),
     ] = None
+
+    optimiser: Annotated[
+        str | None,
+        machine_option(
+            help="The optimiser of training, by its kind, as in lion, or as a table: '{kind=\"sgd\",momentum=0.0}'. By default "
+            "adamw.",
+            metavar="KIND|TABLE",
+        ),
+    ] = None
+
+    def check_optimiser(self, *, measured: bool) -> None:
+        """Refuse an optimiser beside what is computed with AdamW."""
+        from anyformer.describe import UserError
+
+        other = "--measure trains" if measured else "--gpus lays training out" if self.gpus is not None else None
+        if self.optimiser is not None and other is not None:
+            raise UserError(f"--optimiser prices training on one accelerator, and {other} with AdamW: leave one of them out")
+
+    def trained_by(self) -> Optimiser | None:
+        """The optimiser that is named; None for AdamW."""
+        from anyformer.describe import parse_assignment
+        from anyformer.tuning import Optimiser
+
+        if self.optimiser is None:
+            return None
+        _, given = parse_assignment(f"optimiser={self.optimiser}")
+        return Optimiser.parse({"kind": given} if isinstance(given, str) else given, "--optimiser")
 
     def plan(self) -> Plan:
         from anyformer.plan import Plan

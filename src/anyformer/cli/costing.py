@@ -40,7 +40,7 @@ anyformer cost llama-3-8b --mode decode --batch 64
 anyformer cost llama-3-8b mixtral-8x7b deepseek-v3
 anyformer cost t5-11b --length 512 --source-length 4k
 anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
-anyformer cost llama-3-8b --length 8k --checkpointing full
+anyformer cost llama-3-8b --length 8k --checkpointing full --optimiser adamw_8bit
 anyformer cost gpt2 --explain attention
 """
 EVERYTHING = "all"
@@ -89,6 +89,7 @@ def run(
     from anyformer.costs.hardware import HERE
     from anyformer.costs.sheet import MODES
 
+    machine.check_optimiser(measured=measurement.measured)
     if plot is not None:
         from anyformer.pictures.style import check_picture
 
@@ -124,7 +125,7 @@ def _sheets(made: dict[str, Architecture], workload: WorkloadOptions, machine: M
     from anyformer.costs.page import longest
     from anyformer.costs.pricing import cost
 
-    plan, on = machine.plan(), hardware_of(machine.hardware)
+    plan, on, optimiser = machine.plan(), hardware_of(machine.hardware), machine.trained_by()
     length = workload.length or min(LENGTH, *(longest(model) or LENGTH for model in made.values()))
     return {
         name: cost(
@@ -136,6 +137,7 @@ def _sheets(made: dict[str, Architecture], workload: WorkloadOptions, machine: M
             mode=workload.mode or "train",
             plan=plan,
             hardware=on,
+            optimiser=optimiser,
         )
         for name, architecture in made.items()
     }

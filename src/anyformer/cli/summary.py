@@ -73,19 +73,14 @@ def short_costs(architecture: Architecture, batch: int, length: int | None, form
 
 def trained_with(architecture: Architecture) -> Item:
     """The objective that `anyformer train` takes where none is named, or why there is none."""
-    from anyformer.costs.traceable import traceable
     from anyformer.describe import UserError
-    from anyformer.describe.docstrings import first_sentence
-
-    if not traceable():
-        return _row(0, "trained with", "an objective, which torch would have to be installed to name")
-    from anyformer.objectives import default_objective
+    from anyformer.requirements.usual import usual_for
 
     try:
-        objective = default_objective(architecture)
+        usual = usual_for(architecture)
     except UserError as error:
         return _row(0, "not trained", str(error).splitlines()[1].strip())
-    return _row(0, "trained with", f"{objective.kind}: {first_sentence(type(objective))}")
+    return _row(0, "trained with", f"{usual.kind}: {usual.says}")
 
 
 def described(architecture: Architecture) -> Iterator[Item]:

@@ -70,7 +70,9 @@ def _training(sheet: CostSheet) -> Section:
     formulas = {
         "weights": f"weights in fp32: {states.weights} x {N:,}",
         "gradients": f"gradients in fp32 of the weights passed by then, at most {states.gradients} x {N:,}",
-        "optimiser state": f"AdamW's two moments in fp32: {states.optimiser} x {N:,}",
+        "optimiser state": f"AdamW's two moments in fp32: {states.optimiser} x {N:,}"
+        if sheet.optimiser is None
+        else f"what {sheet.optimiser.kind} keeps of each weight, by its shape",
         "copies of weights": f"copies of matrices in {sheet.unit} for products",
         "activations": f"every tensor saved for the backward pass, checkpointing {sheet.plan.checkpointing}",
         "logits and loss": "logits and loss",

@@ -12,11 +12,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from anyformer.costs.kernel import Kernel, Mode, Share, Unit
-from anyformer.costs.memory import ADAM, States, states_of
+from anyformer.costs.memory import ADAM, MASTER, States, states_of
 from anyformer.costs.products import gradient_apart, narrow_format, narrowed
 from anyformer.model import Architecture
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
 from anyformer.plan import Checkpointing, Plan
+from anyformer.tuning import Optimiser
 
 RECOMPUTED: Mapping[Checkpointing, tuple[Unit, ...]] = {
     "none": (),
@@ -26,7 +27,9 @@ RECOMPUTED: Mapping[Checkpointing, tuple[Unit, ...]] = {
 """Units of which each way of checkpointing runs the kernels of layers twice."""
 
 
-def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> list[Kernel]:
+def kernels(
+    architecture: Architecture, shape: Shape, plan: Plan, mode: Mode, optimiser: Optimiser | None = None
+) -> list[Kernel]:
     """Every kernel of a step, of one layer of each kind, in the plan's precision.
 
     Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike,
@@ -53,7 +56,12 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
         )
         for kernel, unreached in work
     ]
-    return [*priced, update(tally.parameters, states_of(plan.precision))]
+    states = states_of(plan.precision)
+    if optimiser is None:
+        return [*priced, update(tally.parameters, states)]
+    kept = replace(states, optimiser=MASTER * plan.precision.masters)
+    once = update(tally.parameters, kept)
+    return [*priced, replace(once, moves=once.moves + 2 * sum(map(optimiser.state_bytes, tally.weights.values())))]
 
 
 def _mean(once: Kernel, kernel: Kernel, unreached: int, plan: Plan) -> Kernel:

@@ -16,8 +16,9 @@ from anyformer.costs.member import Member
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.step import PricedStep
 from anyformer.describe import UserError
+from anyformer.operations import Shape
 from anyformer.plan import Checkpointing, Plan
-from anyformer.tuning import AdamW
+from anyformer.tuning import AdamW, AdamW8bit
 
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
@@ -144,8 +145,9 @@ def _smaller(row: _Request) -> str:
     ways = ["a smaller model", "a larger plan.mesh.shard over more devices or machines"]
     if method is None or method.tuning.adapter is None:
         ways.append("an adapter (tuning.adapter)")
-        if optimiser.kind != "adamw_8bit":
-            ways.append("smaller states (optimiser.kind = 'adamw_8bit')")
+        weights, eight = row.step.architecture.trained_cost(Shape(source=1)).weights.values(), AdamW8bit()
+        if sum(map(eight.state_bytes, weights)) < sum(map(optimiser.state_bytes, weights)):
+            ways.append(f"smaller states (optimiser.kind = {eight.kind!r})")
     return f", most of it weights, gradients and the optimiser's state: take {', '.join(ways[:-1])} or {ways[-1]}"
 
 

@@ -62,7 +62,8 @@ def title(sheet: CostSheet) -> str:
     """The call, and the hardware it runs on."""
     lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
     prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
-    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.unit}"
+    trained = "" if sheet.optimiser is None else f", trained with {sheet.optimiser.kind}"
+    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.unit}{trained}"
     return call if sheet.hardware is None else f"{call}, on {sheet.hardware.title}"
 
 

@@ -10,6 +10,7 @@ from anyformer.costs.sheet import CostSheet
 from anyformer.costs.text import text
 from anyformer.model import Architecture
 from anyformer.plan import Plan
+from anyformer.tuning import Optimiser
 
 
 class PrintedSheet(CostSheet):
@@ -29,12 +30,13 @@ def cost(
     mode: Mode = "train",
     plan: Plan | None = None,
     hardware: str | Hardware | None = None,
+    optimiser: Optimiser | None = None,
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
     `length` serves source and target, where there are two, unless `source_length` is given. Products, activations and decode
     state are in bf16 unless `plan` says otherwise. With `hardware`, a name (`h100`, `here`) or a value, the sheet has a `time`,
-    and `auto` precision is the faster one there.
+    and `auto` precision is the faster one there. Training is priced with AdamW unless there is an `optimiser`.
     """
     on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
     source = architecture.source_of(length, source_length)
@@ -47,4 +49,5 @@ def cost(
         prefix=min(prefix, length),
         plan=plan if on is None else on.resolved(plan),
         hardware=on,
+        optimiser=optimiser,
     )

@@ -27,6 +27,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Contraction, Flops, Pairs, Shape, Tally
 from anyformer.plan import Plan
 from anyformer.quantising import FORMATS, USUAL
+from anyformer.tuning import Optimiser
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
 STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
@@ -36,7 +37,8 @@ STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "de
 class CostSheet:
     """Costs of a call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `source`: positions of the source, 0 where there is one input. `hardware`: the device of `time`, None where none was named.
+    `source`: positions of the source, 0 where there is one input. `hardware`: the device of `time`, None where none was named;
+    `optimiser`: of training, None for AdamW.
     """
 
     architecture: Architecture
@@ -47,6 +49,7 @@ class CostSheet:
     prefix: int
     plan: Plan
     hardware: Hardware | None = None
+    optimiser: Optimiser | None = None
 
     def of(self, mode: Mode) -> CostSheet:
         """The sheet of the same call in another mode."""
@@ -128,7 +131,7 @@ class CostSheet:
 
     @cached_property
     def _kernels(self) -> list[Kernel]:
-        return kernels(self.architecture, self.shape, self.plan, self.mode)
+        return kernels(self.architecture, self.shape, self.plan, self.mode, self.optimiser)
 
     @cached_property
     def elementwise(self) -> Mapping[str, Flops]:
@@ -155,6 +158,7 @@ class CostSheet:
             source_length=self.source or None,
             prefix=self.prefix,
             plan=self.plan,
+            optimiser=self.optimiser,
         )
 
     @cached_property
@@ -232,6 +236,7 @@ class CostSheet:
             "shape": asdict(self.shape),
             "precision": self.precision,
             "checkpointing": self.plan.checkpointing,
+            **({} if self.optimiser is None else {"optimiser": self.optimiser.plain()}),
             "params": asdict(self.params),
             "flops": {
                 "forward": asdict(self.flops.forward),

@@ -1,4 +1,4 @@
-"""Plug-ins: parts, objectives, tasks and families of one's own, kept outside the package.
+"""Plug-ins: parts, objectives, optimisers, tasks and families of one's own, kept outside the package.
 
 A plug-in is a file, `my_parts.py`, or a module. Its classes enter their registries by being defined, so it is enough to import
 it. That happens only because the user names it (on the command line, in the environment, in Python) or has installed it with

@@ -44,7 +44,9 @@ class Value(BaseModel, Holder):
     `bare`: whether the word of its kind stands for the value of that kind without other fields, as `precision = "bf16"`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False, defer_build=True
+    )
     through: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Registry | None] = None
     bare: ClassVar[bool] = False

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from anyformer.evaluation.text_figures import ContextBucket, TextFigures
 from anyformer.pictures.style import FAINT, PALETTE, drawing, in_tokens
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def draw_figures(figures: TextFigures, path: Path, *, title: str) -> None:

@@ -12,7 +12,7 @@ from anyformer.describe import UserError
 from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens, score_of
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits
+from anyformer.requirements.needs import needs_hidden_targets, needs_source, needs_token_logits
 
 
 def check_decoder(architecture: Architecture) -> None:

@@ -12,8 +12,8 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.operations import Shape
+from anyformer.requirements.needs import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.text import Tokenizer
 
 BATCH_TOKENS = 4096

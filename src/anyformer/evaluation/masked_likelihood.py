@@ -12,7 +12,7 @@ from anyformer.describe import UserError
 from anyformer.evaluation.likelihood import BATCH_TOKENS, Request, TextLikelihood, Tokens
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
+from anyformer.requirements.needs import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.text import Tokenizer
 from anyformer.text.row_frame import row_frame
 

@@ -20,9 +20,9 @@ from anyformer.evaluation.intervals import Interval, share
 from anyformer.evaluation.likelihood import BATCH_TOKENS
 from anyformer.evaluation.subject import Subject
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import around
 from anyformer.parts.embedding.head_module import at_last
+from anyformer.requirements.needs import needs_one_sequence
 
 Pool = Literal["first", "mean", "last"]
 AT = (1, 5)

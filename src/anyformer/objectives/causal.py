@@ -10,27 +10,14 @@ from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, interpolated_bigram_loss
 from anyformer.model import Architecture
-from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
-
-
-def check_next_token(kind: str, architecture: Architecture) -> None:
-    """Refuse an architecture without logits of the next token, or in which a token sees its target."""
-    needs_one_sequence(kind, architecture)
-    needs_token_logits(kind, architecture)
-    needs_hidden_targets(kind, architecture)
-    if reads_prefix(architecture):
-        raise ValueError(
-            f"the {kind} objective has no prefix, and a mask of this architecture reads prompts as one: that would never be "
-            "trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
-        )
+from anyformer.requirements.usual import BY_KIND
 
 
 class NextToken(TextObjective, TokenObjective):
@@ -73,9 +60,4 @@ class CausalObjective(NextToken):
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, with predictions of later ones that would never be trained,
         or in which a token sees its target."""
-        check_next_token(self.kind, architecture)
-        if architecture.mtp is not None:
-            raise ValueError(
-                "the causal objective trains the next token alone, and this architecture predicts later ones too (mtp): train "
-                "it with objective.kind = 'multi_token', or leave them out with architecture.mtp = none"
-            )
+        BY_KIND["causal"].check(architecture)

@@ -46,18 +46,6 @@ class ClassObjective(RecordObjective, TokenObjective):
         return class_metrics(totals)
 
 
-def needs_classes(objective: str, architecture: Architecture) -> int:
-    """The number of logits of its own that an architecture has; refuses one without, or with a single one."""
-    head = architecture.head
-    if head is None or not isinstance(head.outputs, int) or head.outputs < 2:
-        found = "no head" if head is None else f"head.outputs = {head.outputs!r}"
-        raise ValueError(
-            f"the {objective} objective needs a logit per class, and the architecture has {found}: set head = {{outputs = the "
-            "number of classes}, with pool = 'first' or 'mean' where an encoder's whole row has one class"
-        )
-    return head.outputs
-
-
 def check_classes(architecture: Architecture, corpus: Corpus, column: str) -> None:
     """Refuse data without classes, or with more than the architecture has logits."""
     classes = corpus.names[column]

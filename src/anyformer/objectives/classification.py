@@ -12,12 +12,12 @@ from anyformer.data import Data, Labelled, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.classes import ClassObjective, needs_classes
+from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, lengths_of, pooled, sequence_inputs, sequences, texts_of
 from anyformer.operations import Shape
+from anyformer.requirements.usual import BY_KIND
 from anyformer.text import Specials
 
 
@@ -39,8 +39,7 @@ class ClassificationObjective(ClassObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a number of logits of its own."""
-        needs_one_sequence("classification", architecture)
-        needs_classes("classification", architecture)
+        BY_KIND["classification"].check(architecture)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return lengths_of(table, setting.tokenizer, self.frame)

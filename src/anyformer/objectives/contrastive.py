@@ -22,12 +22,12 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.embedding.head_module import at_last
+from anyformer.requirements.usual import BY_KIND
 from anyformer.text import Specials
 
 TEXTS = ("text", "positive", "negative")
@@ -68,13 +68,7 @@ class ContrastiveObjective(RecordObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that gives logits."""
-        needs_one_sequence("contrastive", architecture)
-        head = architecture.head
-        if head is not None and head.outputs != "features":
-            raise ValueError(
-                "the contrastive objective compares features, and this architecture gives logits: take the head out, or set "
-                "head = {outputs = 'features', pool = 'mean'}"
-            )
+        BY_KIND["contrastive"].check(architecture)
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)

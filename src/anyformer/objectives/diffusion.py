@@ -13,11 +13,11 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
+from anyformer.requirements.needs import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.text import Specials
 
 

@@ -18,14 +18,14 @@ from anyformer.describe import NotNegative
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
-from anyformer.objectives.classes import ClassObjective, needs_classes
+from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_images
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.embedding.head_module import at_last
+from anyformer.requirements.usual import BY_KIND
 
 PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
 
@@ -50,8 +50,7 @@ class ImageClassificationObjective(ClassObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not turn one image into a logit per class."""
-        needs_images("image_classification", architecture)
-        needs_classes("image_classification", architecture)
+        BY_KIND["image_classification"].check(architecture)
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)

@@ -18,15 +18,15 @@ from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective, question_of
-from anyformer.objectives.requirements import (
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
+from anyformer.requirements.needs import (
     needs_hidden_targets,
     needs_no_later,
     needs_one_sequence,
     needs_packing,
     needs_token_logits,
 )
-from anyformer.objectives.token_loss import TokenObjective
-from anyformer.operations import Shape
 
 
 class InstructionObjective(RecordObjective, TokenObjective):

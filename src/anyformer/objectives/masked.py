@@ -15,11 +15,11 @@ from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import chosen, ordinary_tokens
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
+from anyformer.requirements.usual import BY_KIND
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.row_frame import row_frame
 
@@ -67,9 +67,7 @@ class MaskedObjective(TextObjective, TokenObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of tokens, or in which no token sees later ones."""
-        needs_one_sequence("masked", architecture)
-        needs_token_logits("masked", architecture)
-        needs_both_sides("masked", architecture)
+        BY_KIND["masked"].check(architecture)
 
     @property
     def sizes(self) -> SampleSizes:

@@ -13,11 +13,12 @@ from anyformer.describe import NotNegative
 from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.causal import NextToken, check_next_token
+from anyformer.objectives.causal import NextToken
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Totals, of_divided_logits
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.requirements.usual import BY_KIND
 
 
 def later_targets(targets_BT: Tensor, documents_BT: Tensor | None, k: int) -> Tensor:
@@ -56,12 +57,7 @@ class MultiTokenObjective(NextToken):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of later tokens, or in which a token sees its target."""
-        if architecture.mtp is None:
-            raise ValueError(
-                "the multi_token objective trains predictions of later tokens, and this architecture has none: set "
-                "mtp = {kind = 'sequential', norm = {kind = 'rms_norm'}}, or train it with objective.kind = 'causal'"
-            )
-        check_next_token(self.kind, architecture)
+        BY_KIND["multi_token"].check(architecture)
 
     @of_divided_logits
     def signal(

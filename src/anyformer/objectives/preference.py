@@ -17,13 +17,12 @@ from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, SampleSizes
-from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective, question_of
-from anyformer.objectives.requirements import needs_no_later
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.requirements.needs import needs_next_token, needs_no_later
 
 ANSWERS = ("chosen", "rejected")
 
@@ -58,7 +57,7 @@ class PreferenceObjective(RecordObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, or in which a token sees its target."""
-        check_next_token(self.kind, architecture)
+        needs_next_token(self.kind, architecture)
         needs_no_later(self.kind, architecture)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:

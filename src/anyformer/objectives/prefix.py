@@ -13,11 +13,11 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_prefix, needs_token_logits
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
+from anyformer.requirements.usual import BY_KIND
 
 Share = Annotated[float, Field(ge=0, le=1)]
 
@@ -46,10 +46,7 @@ class PrefixObjective(TextObjective, TokenObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a prefix mask, or in which a token after the prefix sees its target."""
-        needs_one_sequence("prefix", architecture)
-        needs_token_logits("prefix", architecture)
-        needs_hidden_targets("prefix", architecture)
-        needs_prefix("prefix", architecture)
+        BY_KIND["prefix"].check(architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         given, length = WindowBatch.of(batch), batch.tokens.shape[1]

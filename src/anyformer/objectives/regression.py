@@ -20,11 +20,11 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.requirements.usual import BY_KIND
 from anyformer.text import Specials
 
 
@@ -45,12 +45,7 @@ class RegressionObjective(RecordObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not give one number."""
-        needs_one_sequence("regression", architecture)
-        if architecture.head is None or architecture.head.outputs != 1:
-            raise ValueError(
-                "the regression objective needs one output: set head = {outputs = 1}, with pool = 'first' or 'mean' for an "
-                "encoder"
-            )
+        BY_KIND["regression"].check(architecture)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return lengths_of(table, setting.tokenizer, self.frame)

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data
-from anyformer.describe import Count, DescriptionError, Positive, change_all
+from anyformer.describe import Count, Positive
 from anyformer.model import Architecture
 from anyformer.model.loss import token_losses
 from anyformer.model.transformer import Transformer
@@ -22,14 +22,13 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.framing import MASKED, USUAL, beyond_usual, framed
 from anyformer.objectives.frequencies import chance, target_counts
 from anyformer.objectives.objective import Partners, Setting, Totals
-from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import exactly, ordinary_tokens
 from anyformer.objectives.text import TextObjective, WindowBatch
 from anyformer.operations import Shape
-from anyformer.parts import InputProjection, LayerNorm
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.resizing.scaled import narrowed
+from anyformer.requirements.generator import NARROWER, check_generator, generator_of
+from anyformer.requirements.needs import needs_both_sides, needs_one_logit_each, needs_one_sequence
 from anyformer.text import Specials, Tokenizer
 from anyformer.text.row_frame import row_frame
 
@@ -68,7 +67,7 @@ class ReplacedTokensObjective(TextObjective):
     """w, the factor of the discriminator's loss."""
     generator: Architecture | None = None
     """The generator, a masked language model; None: the run's architecture, `narrower` times narrower, that predicts tokens."""
-    narrower: Count = 4
+    narrower: Count = NARROWER
     """How many times narrower a generator is that follows from the run's architecture; ELECTRA-base 3, small and large 4."""
     frame: bool = True
     """Put around each row what the tokenizer puts around a text, as `[CLS]` and `[SEP]`; false: around each document."""
@@ -78,7 +77,7 @@ class ReplacedTokensObjective(TextObjective):
     def partners(self) -> Mapping[str, Partner]:
         return {
             self.of_generator: Partner(
-                self.generator, derived=self.generator_of, learns=True, predicted=self.places, check=self._check_generator
+                self.generator, derived=self.generator_of, learns=True, predicted=self.places, check=check_generator
             )
         }
 
@@ -86,44 +85,12 @@ class ReplacedTokensObjective(TextObjective):
         """Refuse an architecture without one logit per position, or to which no generator can be made."""
         needs_one_sequence("replaced_tokens", architecture)
         needs_both_sides("replaced_tokens", architecture)
-        head = architecture.head
-        if head is None or head.outputs != 1 or head.pool is not None:
-            raise ValueError(
-                "the replaced_tokens objective says of each token whether it was replaced: set head = {outputs = 1} without a "
-                "pool"
-            )
-        self._check_generator(self.generator or self.generator_of(architecture), architecture)
-
-    def _check_generator(self, partner: Architecture, own: Architecture) -> None:
-        try:
-            needs_one_sequence("replaced_tokens", partner)
-            needs_token_logits("replaced_tokens", partner)
-            needs_both_sides("replaced_tokens", partner)
-        except ValueError as error:
-            raise ValueError(f"objective.generator: {error}") from None
-        if partner.vocabularies != own.vocabularies:
-            raise ValueError(
-                f"objective.generator: its tokens are {partner.vocabularies}, and the run's architecture has "
-                f"{own.vocabularies}: make them equal"
-            )
+        needs_one_logit_each("replaced_tokens", architecture)
+        check_generator(self.generator or self.generator_of(architecture), architecture)
 
     def generator_of(self, discriminator: Architecture) -> Architecture:
-        """A masked language model like the discriminator, `narrower` times narrower, with token embeddings as wide as its own.
-
-        Its head reads the table of embeddings, after a transform with a norm if the discriminator has one (section 3.1).
-        """
-        table, head = discriminator.table_width, discriminator.head
-        assert head is not None
-        transform = head.transform and head.transform.but(width=None, norm=LayerNorm())
-        try:
-            small = narrowed(discriminator, self.narrower)
-            tied = transform is not None or table == small.width
-            changes = {"embedding_width": table, "head": head.but(outputs=None, tied=tied, transform=transform)}
-            if discriminator.embedding_width is None and table != small.width:
-                changes |= {f"{name}.input_projection": InputProjection() for name in small.stacks}
-            return change_all(small, changes)
-        except DescriptionError as error:
-            raise ValueError(f"no generator follows from this architecture, set objective.generator: {error}") from None
+        """The generator that follows from the run's architecture."""
+        return generator_of(discriminator, self.narrower)
 
     @property
     def sizes(self) -> SampleSizes:

@@ -18,10 +18,10 @@ from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.source_target import NOTHING, padded_pairs, pair_inputs, pairs
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
+from anyformer.requirements.usual import BY_KIND
 from anyformer.text.sides import Sides
 
 _FEW = 16
@@ -41,8 +41,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without a source of text."""
-        needs_source("seq2seq", architecture)
-        needs_token_logits("seq2seq", architecture)
+        BY_KIND["seq2seq"].check(architecture)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return np.maximum(table.lengths("source"), table.lengths("target"))

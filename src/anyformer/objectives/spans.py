@@ -22,11 +22,11 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.requirements.needs import needs_one_sequence
 from anyformer.text import Specials
 
 

@@ -16,14 +16,14 @@ from anyformer.model.transformer import Transformer
 from anyformer.objectives.answers import AnswersObjective, facts_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import (
+from anyformer.operations import Shape
+from anyformer.requirements.needs import (
     needs_hidden_targets,
     needs_no_later,
     needs_one_sequence,
     needs_packing,
     needs_token_logits,
 )
-from anyformer.operations import Shape
 from anyformer.tasks import NOTHING, TaskBatch, TaskData
 
 

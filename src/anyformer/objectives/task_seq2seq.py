@@ -18,9 +18,9 @@ from anyformer.objectives.answers import AnswersObjective, facts_of
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.source_target import padded_pairs, pair_inputs
 from anyformer.operations import Shape
+from anyformer.requirements.needs import needs_source, needs_token_logits
 from anyformer.tasks import Task, TaskBatch, TaskData, Transduction
 
 

@@ -12,10 +12,11 @@ from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, nothing
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs
-from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.source_target import pair_inputs
 from anyformer.objectives.text import TextObjective
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.objectives.whole_rows import needs_whole_rows
+from anyformer.requirements.needs import needs_hidden_targets, needs_source, needs_token_logits
 from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
 

@@ -15,16 +15,16 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
-from anyformer.objectives.classes import macro_f1, needs_classes
+from anyformer.objectives.classes import macro_f1
 from anyformer.objectives.entities import codes_of, entity_counts
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, around, sequence_inputs, sequences
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.requirements.needs import needs_classes, needs_one_sequence
 from anyformer.text import Specials
 
 

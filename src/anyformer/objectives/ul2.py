@@ -17,19 +17,19 @@ from anyformer.objectives.aspects import LossTraits, SampleSizes, nothing
 from anyformer.objectives.corruption import Spans, Texts, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import (
+from anyformer.objectives.source_target import moved_left, padded_pairs, pair_inputs, pairs, resized_to, sides_of
+from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.objectives.whole_rows import needs_whole_rows
+from anyformer.operations import Shape
+from anyformer.parts.call.noise import Noise, uniform
+from anyformer.requirements.needs import (
     needs_hidden_targets,
     needs_one_sequence,
     needs_prefix,
     needs_source,
     needs_token_logits,
-    needs_whole_rows,
 )
-from anyformer.objectives.source_target import moved_left, padded_pairs, pair_inputs, pairs, resized_to, sides_of
-from anyformer.objectives.text import TextObjective, WindowBatch, lengths_of
-from anyformer.objectives.token_loss import TokenObjective
-from anyformer.operations import Shape
-from anyformer.parts.call.noise import Noise, uniform
 from anyformer.text import RoleName, Specials, Tokenizer
 from anyformer.text.sides import Sides
 

@@ -14,11 +14,11 @@ from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes, usual_length
-from anyformer.objectives.classes import ClassObjective, needs_classes
+from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.requirements import needs_vectors
 from anyformer.objectives.sequences import pooled
+from anyformer.requirements.usual import BY_KIND
 
 
 class VectorClassificationObjective(ClassObjective):
@@ -33,8 +33,7 @@ class VectorClassificationObjective(ClassObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not turn vectors into a logit per class."""
-        needs_vectors("vector_classification", architecture)
-        needs_classes("vector_classification", architecture)
+        BY_KIND["vector_classification"].check(architecture)
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,10 +54,22 @@ STYLE: Any = {
 }
 
 
+def can_draw() -> bool:
+    """Whether matplotlib, which draws every picture, is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def check_can_draw(what: str) -> None:
+    """Refuse, before any work, to draw where matplotlib is not installed; `what`: the file or what draws."""
+    if not can_draw():
+        raise UserError(f"{what}: matplotlib draws the pictures, and is not installed: pip install 'anyformer[pictures]'")
+
+
 def check_picture(path: Path, endings: Sequence[str] = ENDINGS) -> None:
     """Refuse, before any work, a file whose ending or directory takes no picture."""
     if path.suffix.lower() not in endings:
         raise UserError(f"{path}: a picture ends in {', '.join(endings)}, which says how it is written; got {path.suffix!r}")
+    check_can_draw(str(path))
     check_file(path)
 
 

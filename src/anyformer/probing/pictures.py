@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from anyformer.pictures.style import FAINT, INK, drawing, in_tokens, line_of
 from anyformer.probing.lens import Lens
 from anyformer.probing.levels import DistanceBucket, Level, Probed
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_MAPS = 24
 """Heads that are drawn at most."""

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from anyformer.describe import UserError
+from anyformer.pictures.style import check_can_draw
 from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
 from anyformer.studies.charts import draw
 from anyformer.studies.findings import REPORT, Findings, findings
@@ -43,6 +44,7 @@ def compare(
     """
     if jobs is not None and jobs < 1:
         raise UserError(f"jobs should be at least 1, got {jobs}")
+    check_can_draw("a study's report")
     value = study if isinstance(study, Study) else load_study(study)
     ran = run_study(value, Path(out), jobs=jobs, console=console, engine=engine, options=options)
     found = findings(ran)

@@ -1,4 +1,4 @@
-"""The contracts of parts, tasks, objectives and families, also for those kept outside the package (`anyformer check`)."""
+"""The contracts of parts, objectives, optimisers, tasks and families, those of plug-ins too (`anyformer check`)."""
 
 from anyformer.testing.checks import Checks
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # a plug-in that is only used has no need of them
     from torch import Tensor
 
     from anyformer.describe import Value
+    from anyformer.testing.optimisers import OptimiserTwin
     from anyformer.testing.twins import SublayerTwin
 
 
@@ -21,11 +22,14 @@ class Checks:
     """
 
     examples: Sequence[Value] = ()
-    """Small values of its parts and tasks, or tiny architectures that have its parts."""
+    """Small values of its parts, optimisers and tasks, or tiny architectures that have its parts."""
     twins: Mapping[str, SublayerTwin] = field(default_factory=dict)
     """Kind of a sublayer -> its mathematics again, in plain loops over one row: twin(part, weights, x), (T, D) to (T, D)."""
     solutions: Mapping[str, Callable[[Sequence[str]], Mapping[int, str]]] = field(default_factory=dict)
     """Kind of a task -> its solution: the symbols of a row to {position: symbol that is to be said there}."""
+    updates: Mapping[str, OptimiserTwin] = field(default_factory=dict)
+    """Kind of an optimiser -> its update again, of one matrix or vector: (optimiser, weight, gradient, state, number of the
+    update, rate) to the new weight; the state is an empty dict at first."""
     runs: Sequence[Mapping[str, Any]] = ()
     """Tiny runs that train an objective, as the tables of a run's file; a path in them is looked for beside the plug-in."""
     configurations: Sequence[Mapping[str, Any]] = ()

@@ -18,10 +18,11 @@ from anyformer.model import Architecture
 from anyformer.objectives import Objective
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import contracts, families, runs, tasks, whole
+from anyformer.testing import contracts, families, optimisers, runs, tasks, whole
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.training import Run
+from anyformer.tuning import Optimiser
 
 TRIED = ("llama-2-7b", "bert-base-uncased", "t5-small", "llada-8b")
 """Architectures of which, at tiny sizes, the first that an objective takes is trained on it."""
@@ -100,7 +101,12 @@ def _of_class(of: str, defined: type[Value], given: Checks) -> Iterator[Promise]
         yield Promise(of, "an example", missing=f"{_required(defined)}: give one in Checks(examples=[...])")
     for number, example in enumerate(examples, 1):
         named = of if len(examples) == 1 else f"{of} ({number})"
-        yield from _of_task(named, example, given) if isinstance(example, Task) else _of_part(named, example, given)
+        if isinstance(example, Task):
+            yield from _of_task(named, example, given)
+        elif isinstance(example, Optimiser):
+            yield from _of_optimiser(named, example, given)
+        else:
+            yield from _of_part(named, example, given)
 
 
 def classes_of(module: ModuleType) -> list[type[Value]]:
@@ -176,6 +182,20 @@ def _of_task(of: str, task: Task, given: Checks) -> Iterator[Promise]:
     else:
         yield Promise(of, name, missing="give a plain one in Checks(solutions={...}) to compare with", needed=False)
     yield from _of_run(of, runs.run_on_task(task))
+
+
+def _of_optimiser(of: str, optimiser: Optimiser, given: Checks) -> Iterator[Promise]:
+    yield Promise(of, "description_survives_text", partial(_survives_text, optimiser))
+    for holds in optimisers.CONTRACTS:
+        yield Promise(of, holds.__name__, partial(holds, optimiser))
+    equal = optimisers.updates_equal_its_twin
+    if optimiser.kind in given.updates:
+        yield Promise(of, equal.__name__, partial(equal, optimiser, given.updates[optimiser.kind]))
+    else:
+        missing = "give its update in plain operations in Checks(updates={...}) to compare with"
+        yield Promise(of, equal.__name__, missing=missing, needed=False)
+    for learns in (runs.loss_falls_at_some_rate, runs.killed_and_resumed_equals_never_interrupted):
+        yield Promise(of, learns.__name__, partial(learns, runs.run_with(optimiser)))
 
 
 def _of_objective(of: str, defined: type[Objective], given: Checks, folder: Path) -> Iterator[Promise]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,20 +30,25 @@ from anyformer.training import Run, Trained, resume, train
 from anyformer.training.held_out import corpus_of
 from anyformer.training.precision import Host
 from anyformer.training.trainer import Trainer
+from anyformer.tuning import AdamW, Optimiser
 
 STEPS, KILLED, REPEATED = 5, 3, 20
 LINES = [f"the {n} words of text {n * n % 97} are not many, but they say {n % 7} things. " for n in range(200)]
 TINY = {
     "minutes": None, "steps": STEPS, "checkpoints.every": 1, "checkpoints.keep": STEPS + 1, "evaluation.every": 2,
     "evaluation.batches": 1, "evaluation.final_tokens": 128, "plan.precision": "fp32", "plan.compile": "off", "loggers": (),
-    "optimiser": {"kind": "adamw", "learning_rate": 1e-2}, "schedule": {"kind": "constant", "warmup": 0},
+    "schedule": {"kind": "constant", "warmup": 0},
 }  # fmt: skip
 """Changes to a run with which it takes seconds, and has a checkpoint of every update."""
+QUICK = AdamW(learning_rate=1e-2)
+"""The optimiser of a run that names none."""
+TIMES = (1, 10, 100)
+"""Multiples of an optimiser's own rate, which is meant for more updates, at one of which a batch is learnt in a few."""
 
 
 def short(run: Run) -> Run:
     """The run of five updates in fp32."""
-    return change_all(run, TINY)
+    return change_all(run, {**TINY, "optimiser": QUICK if run.optimiser == AdamW() else run.optimiser})
 
 
 def run_on_copying(architecture: Architecture) -> Run:
@@ -62,6 +67,11 @@ def run_on_task(task: Task) -> Run:
     run = run_on_copying(architecture)
     enough = {"architecture.embedding.vocab": max(VOCAB, len(task.symbols) + 2)}
     return change_all(run, {"data.task": task.plain(), "length": max(length_of(task), 2), **enough})
+
+
+def run_with(optimiser: Optimiser) -> Run:
+    """A run of a tiny decoder whose weights an optimiser changes."""
+    return change_all(run_on_copying(decoder_of(*[Attention(heads=4, place=Rotary())] * 2)), {"optimiser": optimiser})
 
 
 def run_on_text(architecture: Architecture, objective: Objective) -> Run:
@@ -113,17 +123,37 @@ def killed_and_resumed_equals_never_interrupted(run: Run) -> Trained:
 
 def loss_falls_on_one_repeated_batch(run: Run) -> None:
     """Twenty updates on the same batch lower its loss by a twentieth at least, and no loss is infinite."""
+    seen = _seen(run, QUICK.learning_rate)
+    assert all(map(torch.isfinite, torch.tensor(seen))), seen
+    assert _falls(seen), f"the loss of one batch goes from {seen[0]:.4f} to {seen[-1]:.4f} in {REPEATED} updates"
+
+
+def loss_falls_at_some_rate(run: Run) -> None:
+    """The same at the rate of the run's optimiser, or at ten or a hundred times it."""
+    rates = [times * run.optimiser.learning_rate for times in TIMES]
+    seen = {rate: _seen(run, rate) for rate in rates}
+    ends = ", ".join(f"{losses[-1]:.4f} at a rate of {rate:.2g}" for rate, losses in seen.items())
+    assert any(map(_falls, seen.values())), (
+        f"the loss of one batch goes from {seen[rates[0]][0]:.4f} to {ends} in {REPEATED} updates"
+    )
+
+
+def _falls(seen: Sequence[float]) -> bool:
+    return seen[-1] < 0.95 * seen[0]
+
+
+def _seen(run: Run, rate: float) -> list[float]:
+    """The losses of one batch before each of twenty updates on it."""
     trainer = _trainer(run)
     batch, seen = trainer.micro_batches(0), []
     for _ in range(REPEATED):
         seen.append(trainer.passes.add_gradients(batch)[0])
         for each in (trainer.trainee, *trainer.learning.values()):
             for group in each.optimiser.param_groups:
-                group["lr"] = 1e-2
+                group["lr"] = rate * group["factor"]
             each.optimiser.step()
             each.optimiser.zero_grad()
-    assert all(map(torch.isfinite, torch.tensor(seen))), seen
-    assert seen[-1] < 0.95 * seen[0], f"the loss of one batch goes from {seen[0]:.4f} to {seen[-1]:.4f} in {REPEATED} updates"
+    return seen
 
 
 def loss_does_not_depend_on_the_cut(run: Run) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from anyformer.pictures.style import FAINT, FEW, PALETTE, drawing
+from anyformer.pictures.style import FAINT, FEW, PALETTE, can_draw, drawing
 
 Rows = Sequence[Mapping[str, Any]]
 """A run's metrics, as `metrics.jsonl` holds them."""
@@ -17,7 +17,10 @@ AVERAGED = 50
 
 
 def draw_losses(rows: Rows, path: Path, *, title: str, baseline: float | None = None) -> None:
-    """Training loss (each step, and smoothed), validation loss, and the baseline, against tokens seen."""
+    """Training loss (each step, and smoothed), validation loss, and the baseline, against tokens seen; nothing without
+    matplotlib, for which no run fails."""
+    if not can_draw():
+        return
     from matplotlib.ticker import EngFormatter
 
     with drawing(path, 7.5, 4.2) as figure:

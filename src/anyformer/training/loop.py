@@ -25,6 +25,7 @@ from anyformer import checkpoint
 from anyformer.describe import UserError
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
+from anyformer.pictures.style import can_draw
 from anyformer.stores import is_url
 from anyformer.training import budget as budgets
 from anyformer.training import journal
@@ -243,7 +244,8 @@ def _fitted(directory: Path, trainer: Trainer, budget: TimeBudget, stop: Stop, c
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
     update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)
-    import_module("matplotlib.figure")
+    if can_draw():
+        import_module("matplotlib.figure")
     durations = timed(trainer, budget.left)
     fitted = trainer.ranks.same(lambda: fit(run, durations, budget.left))
     budget.tail = fitted.tail

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 from zlib import crc32
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyformer.checkpoint import values_like
 from anyformer.model.transformer import Transformer
 from anyformer.precision import Precision
 from anyformer.training.averaging import TRAINED, Averages, none
-from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
 from anyformer.training.optimisers.narrow_weights import narrowed
-from anyformer.training.optimisers.rules import COUNTERS, Learner
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
-
-if TYPE_CHECKING:
-    pass
+from anyformer.training.optimisers.rules import ByRule, Learner, groups_of
+from anyformer.tuning import Optimiser
+from anyformer.tuning.optimisers.rule_module import COUNTERS
 
 WIDE = 4
 """Bytes of a weight in fp32."""
-BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
-    AdamW().kind: adamw.build,
-    AdamW8bit().kind: adamw_8bit.build,
-    ScheduleFree().kind: schedule_free.build,
-    SGD().kind: sgd.build,
-    Lion().kind: lion.build,
-    Adafactor().kind: adafactor.build,
-    Muon().kind: muon.build,
-}
-"""Functions that build optimisers over the parameters that learn, by the kind of their descriptions."""
-
-
-BY_RULE: Mapping[str, Callable[..., torch.optim.Optimizer]] = {**BUILDERS, AdamW().kind: adamw.by_rule}
-"""The same, each with a rule of ours for every weight."""
 
 
 def build_optimiser(
@@ -51,10 +34,11 @@ def build_optimiser(
     declared = model.declared
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     paces = optimiser.paces({name: declared[name] for name in parameters})
-    learners = [Learner(parameter, declared[name], paces[name]) for name, parameter in parameters.items()]
+    learners = [Learner(parameter, optimiser.rule(declared[name]), paces[name]) for name, parameter in parameters.items()]
+    groups = groups_of(learners, optimiser.learning_rate)
     if precision is None or precision.weight_bytes == WIDE:
-        return BUILDERS[optimiser.kind](optimiser, learners)
-    built, names = BY_RULE[optimiser.kind](optimiser, learners), {parameter: name for name, parameter in parameters.items()}
+        return optimiser_of(groups)
+    built, names = ByRule(groups), {parameter: name for name, parameter in parameters.items()}
     groups, built.param_groups = built.param_groups, []
     for group in groups:
         for parameter in group["params"]:
@@ -67,9 +51,27 @@ def build_optimiser(
     return built
 
 
+def optimiser_of(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """The optimiser over groups: torch's own where one changes all of them at once, else each weight by its rule."""
+    first, *others = {group["rule"] for group in groups}
+    fused = None if others else first.fused([{key: item for key, item in group.items() if key != "rule"} for group in groups])
+    return ByRule(groups) if fused is None else fused
+
+
 def averages_of(optimiser: Optimiser, built: torch.optim.Optimizer) -> Averages:
     """The weights that an optimiser evaluates with, where they are not those it trains."""
-    return partial(schedule_free.averages, built) if optimiser.averages else none
+    return partial(_means, built) if optimiser.averages else none
+
+
+@torch.no_grad()
+def _means(built: torch.optim.Optimizer) -> Mapping[nn.Parameter, Tensor]:
+    """The mean of every parameter that has been updated."""
+    return {
+        parameter: group["rule"].mean(parameter, built.state[parameter])
+        for group in built.param_groups
+        for parameter in group["params"]
+        if built.state.get(parameter)
+    }
 
 
 def state_tensors(optimiser: torch.optim.Optimizer, model: Transformer) -> dict[str, Tensor]:

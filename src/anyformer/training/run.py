@@ -118,7 +118,7 @@ class Run(Value):
     """The examples, and how they become tokens."""
     objective: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
     """What the model is trained to do."""
-    optimiser: Optimiser = AdamW()
+    optimiser: Annotated[Optimiser, BeforeValidator(with_kind("adamw"))] = AdamW()
     """How gradients change the weights."""
     tuning: Tuning = Tuning()
     """Which weights are trained: all, unless patterns or an adapter say otherwise."""

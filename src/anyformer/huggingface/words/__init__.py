@@ -1,6 +1,6 @@
 """Words of configurations: each reads keys into a part of an architecture, and knows the places of their values for writing.
 
-CONTRIBUTING.md lists them by key. Words of one line of models are imported from its own file: `gpt_line`, `bert_line`,
+ADDING.md lists them by key. Words of one line of models are imported from its own file: `gpt_line`, `bert_line`,
 `fairseq`, `seq2seq`, `t5_line`, and the names of weights from `names`.
 """
 

@@ -24,6 +24,8 @@ class Input(Drawn):
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
+    rank: ClassVar[int]
+    """Dimensions of what it reads: 2 of tokens (B, T), 3 of vectors, 4 of images."""
 
     @property
     def symbols(self) -> int | None:
@@ -91,6 +93,7 @@ class Embedding(Input):
     """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product; a `narrow` table has one."""
 
     kind: Literal["tokens"] = "tokens"
+    rank: ClassVar[int] = 2
     vocab: Count
     """V, rows of the table."""
     scale: WidthFactor = 1.0

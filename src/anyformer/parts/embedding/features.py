@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator
 
@@ -27,6 +27,7 @@ class Features(Input):
     """
 
     kind: Literal["features"] = "features"
+    rank: ClassVar[int] = 3
     features: Count
     """I, numbers at each position."""
     bias: bool = True
@@ -57,6 +58,7 @@ class Features(Input):
 class Frames(Input):
     """Audio frames (B, n T, I) -> (B, T, D). A rest of fewer than n gets its own position; padding must follow the frames."""
 
+    rank: ClassVar[int] = 3
     features: Count = 80
     """I, mel bands of a frame."""
 

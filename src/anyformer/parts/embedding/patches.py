@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,7 @@ class Patches(Input):
     """
 
     kind: Literal["patches"] = "patches"
+    rank: ClassVar[int] = 4
     size: Count
     """p, pixels of a patch's side."""
     channels: Count = 3

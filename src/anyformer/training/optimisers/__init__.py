@@ -1,1 +1,1 @@
-"""Optimisers as they run: the rule of each, and the one optimiser that changes every weight by the rule of its group."""
+"""The one optimiser that runs: it changes every weight by the rule of its group, weights in bf16 too."""

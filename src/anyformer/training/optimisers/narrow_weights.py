@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from anyformer.parts.call.noise import mix
-from anyformer.training.optimisers.rules import Rule, State, counter
+from anyformer.tuning.optimisers.rule_module import Rule, State, counter
 
 MASTER, UPDATES = "master", "roundings"
 AT_ONCE = 1 << 14
@@ -18,12 +17,10 @@ AT_ONCE = 1 << 14
 
 
 @dataclass(frozen=True)
-class Masters:
+class Masters(Rule):
     """w <- round(m) after `rule` has changed m, the weight in fp32 (Micikevicius et al. 2018, arXiv 1710.03740)."""
 
-    elementwise: ClassVar[bool] = False
-
-    rule: Any
+    rule: Rule
 
     def start(self, weight: Tensor) -> State:
         return {MASTER: weight.detach().float().clone(), **self.rule.start(weight.detach().float())}
@@ -33,17 +30,14 @@ class Masters:
         weight.copy_(state[MASTER])
 
     def mean(self, weight: Tensor, state: State) -> Tensor:
-        """The weights to evaluate with, of a rule that has others than those in training."""
-        return self.rule.mean(state[MASTER], state).to(weight.dtype)  # type: ignore[no-any-return]
+        return self.rule.mean(state[MASTER], state).to(weight.dtype)
 
 
 @dataclass(frozen=True)
-class Stochastic:
+class Stochastic(Rule):
     """w <- up or down from w', which `rule` makes of w in fp32, by chances whose mean is w' (Gupta et al. 2015, 1502.02551)."""
 
-    elementwise: ClassVar[bool] = False
-
-    rule: Any
+    rule: Rule
     key: int
 
     def start(self, weight: Tensor) -> State:
@@ -56,8 +50,7 @@ class Stochastic:
         rounded_by_chance(wide, weight, zlib.crc32(f"{self.key}/{int(state[UPDATES])}".encode()))
 
     def mean(self, weight: Tensor, state: State) -> Tensor:
-        """The weights to evaluate with, of a rule that has others than those in training."""
-        return self.rule.mean(weight.float(), state).to(weight.dtype)  # type: ignore[no-any-return]
+        return self.rule.mean(weight.float(), state).to(weight.dtype)
 
 
 def rounded_by_chance(x: Tensor, into: Tensor, key: int) -> None:

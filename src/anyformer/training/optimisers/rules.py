@@ -2,65 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from anyformer.model.divided import copy_in, is_divided, local, part, whole
-from anyformer.operations import Weight
 from anyformer.tuning import Pace
-
-State = dict[str, Tensor]
-"""The state of one weight by name: tensors alone, so that a checkpoint holds all of it."""
-
-COUNTERS = ("updates", "rates", "roundings")
-"""Names of single numbers in a state, which stay on the CPU, where they are read."""
-
-
-class Rule(Protocol):
-    """How one weight changes; equal rules are one group. `elementwise`: each number by its own gradient and state alone, so
-    that a process which holds a part of the weight can change it without the rest."""
-
-    elementwise: ClassVar[bool]
-
-    def start(self, weight: Tensor) -> State:
-        """The state before the first update."""
-        ...
-
-    def change(self, weight: Tensor, gradient: Tensor, state: State, rate: float, decay: float) -> None:
-        """One update of the weight and its state, in place."""
-        ...
+from anyformer.tuning.optimisers.rule_module import Rule, State
 
 
 @dataclass(frozen=True)
 class Learner:
-    """A parameter that learns: its declaration, its rate and its decay."""
+    """A parameter that learns: its rule, its rate and its decay."""
 
     parameter: nn.Parameter
-    weight: Weight
+    rule: Rule
     pace: Pace
 
 
-def grouped(learners: Iterable[Learner], of: Callable[[Learner], Any], peak: float) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Parameter groups of torch, with whatever `of` says of their members, of equal pace and in the order of the model.
+def groups_of(learners: Iterable[Learner], peak: float) -> list[dict[str, Any]]:
+    """Parameter groups of torch: weights of an equal rule and an equal pace, in the order of the model.
 
     `factor` is the rate of a group as a multiple of `peak`: an update sets `lr` to the run's rate times the factor.
     """
-    members: dict[tuple[Any, Pace], list[nn.Parameter]] = {}
+    members: dict[tuple[Rule, Pace], list[nn.Parameter]] = {}
     for learner in learners:
-        members.setdefault((of(learner), learner.pace), []).append(learner.parameter)
-    for (what, pace), parameters in members.items():
-        yield what, {"params": parameters, "lr": pace.rate, "factor": pace.rate / peak, "weight_decay": pace.decay}
+        members.setdefault((learner.rule, learner.pace), []).append(learner.parameter)
+    return [
+        {"params": each, "rule": rule, "lr": pace.rate, "factor": pace.rate / peak, "weight_decay": pace.decay}
+        for (rule, pace), each in members.items()
+    ]
 
 
 class ByRule(torch.optim.Optimizer):
     """Changes every parameter that has a gradient by the rule of its group."""
 
-    def __init__(self, learners: Iterable[Learner], rule_of: Callable[[Learner], Rule], peak: float) -> None:
-        super().__init__([{**group, "rule": rule} for rule, group in grouped(learners, rule_of, peak)], {})
+    def __init__(self, groups: Iterable[dict[str, Any]]) -> None:
+        super().__init__(groups, {})
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
@@ -101,14 +82,3 @@ def change(rule: Rule, weight: nn.Parameter, state: State, rate: float, decay: f
         for target, values in [(weight, full), *((state[name], value) for name, value in every.items())]:
             if is_divided(target):
                 copy_in(target, values)
-
-
-def counter(number: float = 0, dtype: torch.dtype = torch.int64) -> Tensor:
-    """A single number of a state."""
-    return torch.tensor(number, dtype=dtype)
-
-
-def counted(state: State) -> int:
-    """The number of this update, from 1."""
-    state["updates"] += 1
-    return int(state["updates"])

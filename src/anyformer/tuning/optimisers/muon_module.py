@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from anyformer.training.optimisers.adamw import AdamRule
-from anyformer.training.optimisers.rules import ByRule, Learner, Rule, State
-from anyformer.tuning import Muon
-from anyformer.tuning.optimisers import STEP_SCALES
+from anyformer.tuning.optimisers.muon import STEP_SCALES
+from anyformer.tuning.optimisers.rule_module import Rule, State
 
 NUMBERS = {"bf16": torch.bfloat16, "fp32": torch.float32}
 LEAST_NORM = 1e-7
@@ -36,13 +32,11 @@ def orthogonal(x: Tensor, iterations: int, coefficients: tuple[float, float, flo
 
 
 @dataclass(frozen=True)
-class MuonRule:
+class MuonRule(Rule):
     """m <- momentum m + (1 - momentum) g; w <- w - rate (scale(O, I) orthogonal(m) + decay w).
 
     Nesterov's has momentum m + (1 - momentum) g in the place of m.
     """
-
-    elementwise: ClassVar[bool] = False
 
     momentum: float
     nesterov: bool
@@ -60,16 +54,3 @@ class MuonRule:
         step = orthogonal(ahead, self.iterations, self.coefficients, self.dtype)
         rows, columns = weight.shape[-2:]
         weight.mul_(1 - rate * decay).add_(step, alpha=-rate * STEP_SCALES[self.scale](rows, columns))
-
-
-def build(optimiser: Muon, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    matrices = MuonRule(
-        optimiser.momentum, optimiser.nesterov, optimiser.iterations, optimiser.coefficients, NUMBERS[optimiser.precision],
-        optimiser.scale,
-    )  # fmt: skip
-    others = AdamRule(optimiser.others.betas, optimiser.others.eps)
-
-    def rule_of(learner: Learner) -> Rule:
-        return matrices if optimiser.orthogonalises(learner.weight) else others
-
-    return ByRule(learners, rule_of, optimiser.learning_rate)

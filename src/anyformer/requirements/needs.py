@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from anyformer.data import Data, Text
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape
@@ -61,6 +60,18 @@ def needs_hidden_targets(objective: str, architecture: Architecture) -> None:
         )
 
 
+def needs_next_token(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture without logits of the next token, or in which a token sees its target."""
+    needs_one_sequence(objective, architecture)
+    needs_token_logits(objective, architecture)
+    needs_hidden_targets(objective, architecture)
+    if reads_prefix(architecture):
+        raise ValueError(
+            f"the {objective} objective has no prefix, and a mask of this architecture reads prompts as one: that would never "
+            "be trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
+        )
+
+
 def needs_both_sides(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture in which no token sees later ones."""
     if not architecture.cost(_FEW).breaks("causal", training=True):
@@ -79,6 +90,24 @@ def needs_no_later(objective: str, architecture: Architecture) -> None:
         )
 
 
+def needs_later(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not predict later tokens."""
+    if architecture.mtp is None:
+        raise ValueError(
+            f"the {objective} objective trains predictions of later tokens, and this architecture has none: set "
+            "mtp = {kind = 'sequential', norm = {kind = 'rms_norm'}}, or train it with objective.kind = 'causal'"
+        )
+
+
+def needs_next_token_alone(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that predicts later tokens too, where another objective trains these."""
+    if architecture.mtp is not None:
+        raise ValueError(
+            f"the {objective} objective trains the next token alone, and this architecture predicts later ones too (mtp): "
+            "train it with objective.kind = 'multi_token', or leave them out with architecture.mtp = none"
+        )
+
+
 def needs_packing(objective: str, architecture: Architecture, remedy: str) -> None:
     """Refuse an architecture in which the documents of a row would mix."""
     reasons = architecture.cost(_FEW).breaks("packed", training=True)
@@ -86,15 +115,6 @@ def needs_packing(objective: str, architecture: Architecture, remedy: str) -> No
         raise ValueError(
             f"the {objective} objective packs several records into a row, which this architecture cannot keep apart: "
             f"{'; '.join(reasons)}; set {remedy}"
-        )
-
-
-def needs_whole_rows(objective: str, data: Data) -> None:
-    """Refuse text whose documents are kept apart within a row."""
-    if isinstance(data, Text) and data.isolate:
-        raise ValueError(
-            f"the {objective} objective makes a source and a target of each row, whatever documents it holds, and data.isolate "
-            "would keep these apart: leave it out"
         )
 
 
@@ -117,15 +137,54 @@ def needs_prefix(objective: str, architecture: Architecture) -> None:
         )
 
 
+def needs_one_logit_each(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give one logit per position."""
+    head = architecture.head
+    if head is None or head.outputs != 1 or head.pool is not None:
+        raise ValueError(
+            f"the {objective} objective says of each token whether it was replaced: set head = {{outputs = 1}} without a pool"
+        )
+
+
+def needs_classes(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture without a number of logits of its own, or with a single one."""
+    head = architecture.head
+    if head is None or not isinstance(head.outputs, int) or head.outputs < 2:
+        found = "no head" if head is None else f"head.outputs = {head.outputs!r}"
+        raise ValueError(
+            f"the {objective} objective needs a logit per class, and the architecture has {found}: set head = {{outputs = the "
+            "number of classes}, with pool = 'first' or 'mean' where an encoder's whole row has one class"
+        )
+
+
+def needs_features(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that gives logits."""
+    head = architecture.head
+    if head is not None and head.outputs != "features":
+        raise ValueError(
+            f"the {objective} objective compares features, and this architecture gives logits: take the head out, or set "
+            "head = {outputs = 'features', pool = 'mean'}"
+        )
+
+
+def needs_one_number(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give one number."""
+    if architecture.head is None or architecture.head.outputs != 1:
+        raise ValueError(
+            f"the {objective} objective needs one output: set head = {{outputs = 1}}, with pool = 'first' or 'mean' for an "
+            "encoder"
+        )
+
+
 def needs_images(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one image."""
-    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 4:
+    if architecture.two_inputs or architecture.embedding.rank != 4:
         raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
 
 
 def needs_vectors(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one set or sequence of vectors."""
-    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 3:
+    if architecture.two_inputs or architecture.embedding.rank != 3:
         raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {_reads(architecture)}")
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from anyformer.training.optimisers.rules import ByRule, Learner, State
-from anyformer.tuning import Lion
+from anyformer.tuning.optimisers.rule_module import Rule, State
 
 
 @dataclass(frozen=True)
-class LionRule:
+class LionRule(Rule):
     """w <- w - rate (sign(b1 m + (1 - b1) g) + decay w), then m <- b2 m + (1 - b2) g."""
 
     elementwise: ClassVar[bool] = True
@@ -29,8 +27,3 @@ class LionRule:
         direction = mean.lerp(gradient, 1 - self.betas[0]).sign_()
         weight.mul_(1 - rate * decay).add_(direction, alpha=-rate)
         mean.lerp_(gradient, 1 - self.betas[1])
-
-
-def build(optimiser: Lion, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    rule = LionRule(optimiser.betas)
-    return ByRule(learners, lambda _: rule, optimiser.learning_rate)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from anyformer.training.optimisers.rules import ByRule, Learner, State
-from anyformer.tuning import SGD
+from anyformer.tuning.optimisers.rule_module import Rule, State
 
 
 @dataclass(frozen=True)
-class DescentRule:
+class DescentRule(Rule):
     """w <- w - rate (g + decay w)."""
 
     elementwise: ClassVar[bool] = True
@@ -27,7 +25,7 @@ class DescentRule:
 
 
 @dataclass(frozen=True)
-class MomentumRule:
+class MomentumRule(Rule):
     """b <- momentum b + g; w <- w - rate (b + decay w), with g + momentum b in the place of b for Nesterov's."""
 
     elementwise: ClassVar[bool] = True
@@ -42,8 +40,3 @@ class MomentumRule:
         sum = state["momentum"].mul_(self.momentum).add_(gradient)
         step = gradient.add(sum, alpha=self.momentum) if self.nesterov else sum
         weight.mul_(1 - rate * decay).add_(step, alpha=-rate)
-
-
-def build(optimiser: SGD, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    rule = MomentumRule(optimiser.momentum, optimiser.nesterov) if optimiser.momentum else DescentRule()
-    return ByRule(learners, lambda _: rule, optimiser.learning_rate)

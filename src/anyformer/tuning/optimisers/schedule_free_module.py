@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from anyformer.training.optimisers.rules import ByRule, Learner, State, counted, counter
-from anyformer.tuning import ScheduleFree
+from anyformer.tuning.optimisers.rule_module import Rule, State, counted, counter
 
 
 @dataclass(frozen=True)
-class ScheduleFreeRule:
+class ScheduleFreeRule(Rule):
     """With y the weight and x = (y - (1 - b1) z) / b1:
 
     v <- b2 v + (1 - b2) g^2; z <- z - rate (g / (sqrt(v / (1 - b2^t)) + eps) + decay y); x <- (1 - c) x + c z;
@@ -49,19 +47,3 @@ class ScheduleFreeRule:
     def mean(self, weight: Tensor, state: State) -> Tensor:
         """x."""
         return weight.lerp(state["z"], 1 - 1 / self.betas[0])
-
-
-def build(optimiser: ScheduleFree, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    rule = ScheduleFreeRule(optimiser.betas, optimiser.eps)
-    return ByRule(learners, lambda _: rule, optimiser.learning_rate)
-
-
-@torch.no_grad()
-def averages(optimiser: torch.optim.Optimizer) -> Mapping[nn.Parameter, Tensor]:
-    """x of every parameter that has been updated."""
-    return {
-        parameter: group["rule"].mean(parameter, optimiser.state[parameter])
-        for group in optimiser.param_groups
-        for parameter in group["params"]
-        if optimiser.state.get(parameter)
-    }

@@ -5,26 +5,21 @@ Torch's own takes the experts of a stack for one weight, and lowers the rate to 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from anyformer.training.optimisers.rules import ByRule, Learner, State, counted, counter
-from anyformer.tuning import Adafactor
+from anyformer.tuning.optimisers.rule_module import Rule, State, counted, counter
 
 
 @dataclass(frozen=True)
-class AdafactorRule:
+class AdafactorRule(Rule):
     """w <- w - rate (max(least_size, rms(w)) u / max(1, rms(u) / clip) + decay w) with u = g / sqrt(v).
 
     v is the mean of g^2 + eps with weights 1 - t^-decay and t^-decay: of a matrix, the product of its means over each row and
     over each column, divided by the mean of all. `stacked`: dim 0 counts weights of their own, as experts.
     """
-
-    elementwise: ClassVar[bool] = False
 
     decay: float
     clip: float
@@ -56,13 +51,3 @@ class AdafactorRule:
     def _rms(self, x: Tensor) -> Tensor:
         """The root mean square of each weight, which divides it by broadcasting."""
         return x.square().mean(tuple(range(1 if self.stacked else 0, x.dim())), keepdim=True).sqrt_()
-
-
-def build(optimiser: Adafactor, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    def rule_of(learner: Learner) -> AdafactorRule:
-        weight = learner.weight
-        return AdafactorRule(
-            optimiser.decay, optimiser.clip, optimiser.least_size, optimiser.eps, weight.decays, weight.role == "expert"
-        )
-
-    return ByRule(learners, rule_of, optimiser.learning_rate)

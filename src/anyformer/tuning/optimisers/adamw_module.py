@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from anyformer.training.optimisers.rules import ByRule, Learner, State, grouped
-from anyformer.tuning import AdamW
-
-
-def build(optimiser: AdamW, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    groups = [group for _, group in grouped(learners, lambda _: None, optimiser.learning_rate)]
-    return torch.optim.AdamW(groups, lr=optimiser.learning_rate, betas=optimiser.betas, eps=optimiser.eps, fused=True)
+from anyformer.tuning.optimisers.rule_module import Rule, State
 
 
 @dataclass(frozen=True)
-class AdamRule:
+class AdamRule(Rule):
     """m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - rate (decay w + m' / (sqrt(v') + eps)), m' and v' unbiased."""
 
     elementwise: ClassVar[bool] = True
@@ -39,8 +33,6 @@ class AdamRule:
             eps=self.eps, maximize=False,
         )  # fmt: skip
 
-
-def by_rule(optimiser: AdamW, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    """The same updates, one weight after the other."""
-    rule = AdamRule(optimiser.betas, optimiser.eps)
-    return ByRule(learners, lambda _: rule, optimiser.learning_rate)
+    def fused(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
+        """Torch's over all weights; every group has its rate."""
+        return torch.optim.AdamW(groups, betas=self.betas, eps=self.eps, fused=True)

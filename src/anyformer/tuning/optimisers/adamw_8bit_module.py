@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from anyformer.training.optimisers.adamw import AdamRule
-from anyformer.training.optimisers.rules import ByRule, Learner, Rule, State, counted, counter
-from anyformer.tuning import AdamW8bit
+from anyformer.tuning.optimisers.rule_module import Rule, State, counted, counter
 
 AT_ONCE = 1 << 22
 """Numbers of a weight that are in fp32 at once, at least one block."""
@@ -52,10 +48,8 @@ def restored(code: Tensor, scale: Tensor, block: int, signed: bool) -> Tensor:
 
 
 @dataclass(frozen=True)
-class EightBitRule:
+class EightBitRule(Rule):
     """`AdamRule` with moments that are restored from 8 bits before each update and rounded to them after it."""
-
-    elementwise: ClassVar[bool] = False
 
     betas: tuple[float, float]
     eps: float
@@ -83,13 +77,3 @@ class EightBitRule:
                     kept.copy_(now)
             mean, square = (x / (1 - beta**count) for x, beta in zip(moments, self.betas, strict=True))
             numbers[here].mul_(1 - rate * decay).addcdiv_(mean, square.sqrt_().add_(self.eps), value=-rate)
-
-
-def build(optimiser: AdamW8bit, learners: Sequence[Learner]) -> torch.optim.Optimizer:
-    eight = EightBitRule(optimiser.betas, optimiser.eps, optimiser.block)
-    plain = AdamRule(optimiser.betas, optimiser.eps)
-
-    def rule_of(learner: Learner) -> Rule:
-        return plain if learner.parameter.numel() < optimiser.smallest else eight
-
-    return ByRule(learners, rule_of, optimiser.learning_rate)
