@@ -33,9 +33,12 @@ SECONDS = 120.0
 @dataclass(frozen=True)
 class Known:
     """A mistake: `says` what it is, `before` and `after` are the line without indentation, and `tests` what notices it now, a
-    file of tests or one of them. `missed`: whether no test noticed it when it was first made."""
+    file of tests or one of them. `room`: the folder of the package that it is in, `kind`: the kind of mistake, in a word or
+    two. `missed`: whether no test noticed it when it was first made."""
 
     says: str
+    room: str
+    kind: str
     path: str
     before: str
     after: str

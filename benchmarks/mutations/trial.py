@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import multiprocessing
 import os
+import py_compile
 import resource
 import shutil
 import signal
@@ -54,6 +56,8 @@ def copied(root: Path, place: Path) -> Iterator[Path]:
     """A copy of the tree, in which files may be changed."""
     tree = place / "tree"
     shutil.copytree(root, tree, ignore=LEFT_OUT)
+    # Compiled once, and found stale by what a file says: by size and time a mutant may be the original.
+    compileall.compile_dir(tree / "src", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
     try:
         yield tree
     finally:
@@ -114,7 +118,7 @@ def _enter(tree: Path, seconds: float) -> list[str]:
     os.chdir(tree)
     temporary = tree.parent / "temporary"
     os.environ.update(PYTHONPATH=f"{tree / 'src'}:{tree}", ANYFORMER_CACHE=str(tree.parent / "cache"))
-    # Python takes a compiled file for fresh by size and time, and a mutant may have both of the original.
+    # What is compiled meanwhile would be found stale by size and time.
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.path[:0] = [str(tree / "src"), str(tree)]

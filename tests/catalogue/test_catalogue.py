@@ -13,7 +13,7 @@ from anyformer.catalogue import INDEX, architecture, listing
 from anyformer.catalogue.index import LINEAGES, index
 from anyformer.costs import cost
 from anyformer.costs.examples import examples
-from anyformer.describe import DescriptionError, from_toml, to_toml
+from anyformer.describe import DescriptionError, from_toml, get, to_toml
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
@@ -183,3 +183,14 @@ def test_every_entry_builds_on_the_meta_device(name):
 def test_a_misspelt_name_is_refused_with_the_right_one():
     with pytest.raises(DescriptionError, match="llama-3-8b"):
         architecture("lama-3-8b")
+
+
+def test_numbers_that_no_count_shows_are_those_of_the_releases():
+    """Scales of scores, epsilons and the places of layers, as the released configurations have them."""
+    gemma, deepseek = architecture("gemma-2-27b"), architecture("deepseek-v3")
+    assert get(gemma, "decoder.global.attention.scale") == get(gemma, "decoder.local.attention.scale") == 1 / 12
+    assert get(deepseek, "decoder.routed.latent_attention.scale") == pytest.approx(0.1352337788608801)
+    assert get(architecture("llama-7b"), "decoder.final_norm.eps") == 1e-6
+    assert get(architecture("llama-2-7b"), "decoder.final_norm.eps") == 1e-5
+    layers = architecture("gemma-3-1b").decoder.layers
+    assert [i for i, name in enumerate(layers) if name == "global"] == [5, 11, 17, 23]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import anyformer as af
 from anyformer.catalogue import architecture
 from anyformer.cli import main
 from anyformer.costs import cost
@@ -26,6 +27,10 @@ def test_equal_architectures_do_not_differ():
     assert not found.summary
     assert not found.details
     assert all(change.ratio == 1 for change in found.costs)
+
+
+def test_python_has_the_same_for_names_left_before_right():
+    assert af.difference("gpt2", "llama-3-8b", length=1000) == difference(architecture("gpt2"), LLAMA, length=1000)
 
 
 def test_one_change_is_one_line_and_its_price():

@@ -19,7 +19,7 @@ from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
-from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
+from anyformer.resizing.sizes import Sizes, lattice, lengthened, networks, period_of, resized, sizes
 from covering import covering, rest_slow
 from effort import calls, examples
 
@@ -206,6 +206,17 @@ def test_lengthened_layers_keep_their_variants_and_their_ends(before, pattern, t
     middle = longer[head : len(longer) - tail]
     assert all(middle[i] == middle[i + period] for i in range(len(middle) - period))
     assert (len(longer) - len(layers)) % period == 0
+
+
+def test_every_network_is_in_proportion_and_then_a_multiple():
+    """9 and 1 times 1,408 are 49.5 and 5.5 times 256."""
+    small = resized(architecture("deepseek-v3"), Sizes(7168, 61, 1408), multiple=256)
+    assert [network.width for _, network in networks(small)] == [50 * 256, 6 * 256]
+
+
+def test_layers_are_cut_down_to_one_repetition_and_no_further():
+    assert lengthened(("layer",) * 8, 1) == ("layer",)
+    assert lengthened(("first", *("local", "global") * 4), 1) == ("first", "local", "global")
 
 
 @examples(60)

@@ -65,7 +65,10 @@ def test_at_the_ridge_both_waits_are_equal():
 
 
 def test_a_step_is_the_sum_of_its_kernels():
-    step = step_time(af.architecture("gemma-2-9b"), Shape(batch=2, length=8192), Plan(), hardware_of("h100"), "train")
+    asked = af.architecture("gemma-2-9b"), Shape(batch=2, length=8192)
+    step = step_time(*asked, Plan(), hardware_of("h100"), "train")
+    every = list(kernels(*asked, hardware_of("h100").resolved(Plan()), "train"))
+    assert step.bytes == sum(kernel.bytes * kernel.layers for kernel in every)
     assert step.precision == "bf16"
     assert step.seconds == pytest.approx(sum(operation.seconds for operation in step.by_component))
     assert sum(step.waits_for(bound) for bound in ("compute", "memory", "launch")) == pytest.approx(1)

@@ -281,6 +281,21 @@ def test_what_a_killed_run_left_is_removed(library: Path, make: Prepare) -> None
     assert not left.exists()
 
 
+def test_every_file_of_a_split_is_on_the_disk_whole_once_it_is_closed(tmp_path, monkeypatch):
+    synced, real = {}, os.fsync
+
+    def noted(handle: int) -> None:
+        synced[Path(os.readlink(f"/proc/self/fd/{handle}")).name] = os.fstat(handle).st_size
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    writer, run = SplitWriter(tmp_path, "train", np.dtype("<u2"), shard=7), RunWriter()
+    run.add(np.arange(10, dtype=np.uint32), 10, begins=True, ends=True)
+    writer.add(run.run())
+    writer.close()
+    assert synced == {"train-00000.bin": 14, "train-00001.bin": 6, "train-documents.bin": 8}
+
+
 def test_shards_join(tmp_path: Path) -> None:
     writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), shard=7)
     runs = [np.arange(size, dtype=np.uint32) + 70_000 for size in (3, 20, 1, 0, 4)]

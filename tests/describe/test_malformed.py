@@ -75,8 +75,9 @@ def test_sizes_are_bounded_at_their_path():
     ):
         change(LLAMA, "decoder.layer.feedforward.width", 2**31)
     assert change(LLAMA, "decoder.layer.feedforward.width", LARGEST).decoder is not None
-    with pytest.raises(DescriptionError, match="embedding: vocab is beyond what a description holds"):
-        change(LLAMA, "embedding.vocab", 10**30)
+    for beyond in (10**30, -(10**30)):
+        with pytest.raises(DescriptionError, match="embedding: vocab is beyond what a description holds"):
+            change(LLAMA, "embedding.vocab", beyond)
 
 
 def test_a_run_is_bounded_too():

@@ -57,6 +57,11 @@ def test_sizes_stand_in_order():
     assert found == ["llama-2-7b", "llama-2-13b", "llama-2-70b"]
 
 
+def test_what_is_spelled_alike_stands_the_likest_first():
+    assert nearest("mistal-7b", ["mistral-7b-v0.1", "mixtral-8x7b"]) == ["mixtral-8x7b", "mistral-7b-v0.1"]
+    assert nearest("mistal-7b", ["mixtral-8x7b", "mistral-7b-v0.1"]) == ["mixtral-8x7b", "mistral-7b-v0.1"]
+
+
 @pytest.mark.parametrize("typed", ["llama", "gpt", "zebra", "", "x" * 5000, "---", "\x00", "a/b/"])
 @pytest.mark.parametrize("known", [NAMES, [str(i) for i in range(500)], ["silu", "gelu"], []])
 def test_no_error_lists_more_than_a_few_names(typed, known):

@@ -39,6 +39,10 @@ def test_either_spelling_is_the_one_that_is_known(british, american):
     assert spelled("stepz", [british]) == "stepz"
 
 
+def test_a_name_that_could_be_several_in_another_spelling_is_none_of_them():
+    assert spelled("labelled_center", ["labelled_centre", "labeled_center"]) == "labelled_center"
+
+
 def written() -> list[tuple[str, list[str]]]:
     """Every place of names, and its names: commands, options of each, fields of each class, kinds of each family."""
     for room in ROOMS:

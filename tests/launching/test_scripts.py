@@ -43,6 +43,13 @@ def test_every_node_starts_the_run(place, launch_on):
     assert asked["--max-restarts"] == "3"
 
 
+def test_hosts_meet_the_first_by_the_name_of_the_machine_alone(launch_on):
+    cluster, launch = launch_on(Hosts(hosts=("me@node-7", "node-8")))
+    script = cluster.script(launch)
+    assert "--rdzv-endpoint node-7:29500" in " ".join(script.replace("\\\n", " ").split())
+    assert "hosts=(me@node-7 node-8)" in script
+
+
 def options(script: str) -> list[str]:
     return [line.removeprefix("#SBATCH ") for line in script.splitlines() if line.startswith("#SBATCH ")]
 

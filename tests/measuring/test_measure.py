@@ -50,6 +50,13 @@ def test_every_prediction_holds(name, precision):
     assert {one.quantity for one in found.comparisons} == set(QUANTITIES) - (set() if not found.notes else {"decode state"})
 
 
+def test_the_measured_peak_has_what_stays_between_steps(monkeypatch):
+    monkeypatch.setattr("anyformer.measuring.measure.peak_above", lambda call, device: 1000)
+    (peak,) = (one for one in measured("llama").comparisons if one.quantity == "peak of a step")
+    stays = 12 * sum(weight.count for weight in ZOO["llama"].cost(Shape()).weights.values())  # a weight and two moments in fp32
+    assert peak.measured == stays + 1000
+
+
 @pytest.mark.parametrize("name", ["llama", "experts", "original"])
 def test_components_add_up(name):
     found = measured(name).comparisons
@@ -124,12 +131,20 @@ def test_an_update_changes_weights_and_leaves_no_gradients():
         assert not torch.equal(parameter, before[name]), name
 
 
+def test_what_is_measured_drops_as_training_does():
+    step = TrainingStep(ZOO["dropout"], Shape(batch=2, length=5), Plan(precision="fp32"), CPU)
+    assert step.model.training
+    assert step.loss() != step.loss()
+
+
 def test_what_fits_is_run():
     made, shape, plan = architecture("gemma-2-2b"), Shape(batch=1, length=64), Plan(precision="fp32")
     whole = trial_of(made, shape, plan, 100 * GB)
     assert whole.architecture == made
     assert whole.reduced == ""
     assert whole.bytes > 16 * 2_614_341_888
+    assert trial_of(made, shape, plan, int(whole.bytes / 0.79)) == whole
+    assert trial_of(made, shape, plan, int(whole.bytes / 0.81)).reduced, "a fifth of the memory stays free"
     blocks = trial_of(made, shape, plan, 24 * GB)
     assert blocks.reduced == "one block of each kind"
     assert blocks.architecture.decoder.layers == ("local", "global")

@@ -6,11 +6,12 @@ import pytest
 
 from anyformer import catalogue
 from anyformer.catalogue import architecture
-from anyformer.describe import UserError
+from anyformer.describe import UserError, change_all
 from anyformer.describe.docstrings import first_sentence
 from anyformer.model import Architecture
 from anyformer.objectives import Objective, default_objective
-from anyformer.requirements.usual import USUAL
+from anyformer.requirements.needs import needs_token_logits
+from anyformer.requirements.usual import USUAL, usual_for
 from anyformer.training import default_run
 
 
@@ -52,3 +53,19 @@ def test_the_usual_objectives_are_the_objectives():
         assert usual.two_inputs == objective.traits.two_inputs, usual.kind
         for model in models:
             assert refusal(usual.check, model) == refusal(objective.check, model), usual.kind
+
+
+def test_reasons_of_objectives_with_as_many_inputs_come_first():
+    with pytest.raises(UserError) as refused:
+        usual_for(architecture("whisper-large"))
+    told = [line.strip().partition(":")[0] for line in str(refused.value).splitlines()[1:] if line.startswith("  ")]
+    shapes = [each.two_inputs for kind in told for each in USUAL if each.kind == kind]
+    assert shapes == sorted(shapes, reverse=True)
+    assert len(set(shapes)) == 2
+
+
+def test_a_head_gives_a_logit_for_each_token_and_no_more():
+    model = architecture("gpt2", tiny=True)
+    for outputs in (287, 289):
+        with pytest.raises(ValueError, match=r"leave head\.outputs out"):
+            needs_token_logits("causal", change_all(model, {"head.outputs": outputs, "head.tied": False}))

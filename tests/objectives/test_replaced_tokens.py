@@ -18,6 +18,7 @@ from anyformer.objectives.replaced_tokens import draw
 from anyformer.parts import Causal, Head
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.plan import Plan
+from anyformer.resizing.scaled import narrowed
 from anyformer.resolving import architecture
 from anyformer.training.evaluate import Evaluated, evaluate
 from objectives.windows import batch, setting, small, whole
@@ -211,6 +212,12 @@ def test_the_generator_is_a_narrow_masked_model_with_embeddings_of_full_width():
     narrow = generator_of(architecture("electra-small"))
     assert (narrow.width, narrow.embedding_width, get(narrow, "encoder.layer.attention.heads")) == (64, 128, 1)
     assert default_objective(own).kind == default_objective(ELECTRA).kind == "replaced_tokens"
+
+
+def test_heads_of_keys_become_fewer_as_those_of_queries_do():
+    small = narrowed(architecture("llama-3-70b"), 4)
+    assert (get(small, "decoder.layer.attention.heads"), get(small, "decoder.layer.attention.kv_heads")) == (16, 2)
+    assert get(narrowed(architecture("llama-3-70b"), 16), "decoder.layer.attention.kv_heads") == 1
 
 
 def test_the_baseline_knows_frequencies_alone():

@@ -7,6 +7,7 @@ import re
 import runpy
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -21,6 +22,7 @@ from anyformer.generation import memory as generation_memory
 from anyformer.generation.weights import check_weights, generating
 from anyformer.inference import division, processes
 from anyformer.inference.division import Division, EqualPart, Portions
+from anyformer.inference.hooks import RowsOfTokens
 from anyformer.loading import load
 from anyformer.model.collectives import Group
 from anyformer.model.narrowed import narrowed, widest_ways
@@ -102,6 +104,24 @@ def test_branches_are_divided_in_as_many_ways_as_they_have_equal_parts():
     assert widest_ways(mixture, 4, experts=2) == {("decoder", "layer", "attention"): 2, ("decoder", "layer", "experts"): 2}
     assert widest_ways(mixture, 4, experts=4) == {("decoder", "layer", "attention"): 2}
     assert narrowed(mixture, {}) == mixture
+
+
+def test_each_process_holds_rows_of_the_vocabulary_and_one_adds_the_biases_of_outputs():
+    held = []
+    for rank in (0, 1):
+        group = Group(SimpleNamespace(group_name=f"of process {rank}"), rank, 2)  # type: ignore[arg-type]
+        model = build(architecture("gpt2", tiny=True), device="meta")
+        kept = Division(2, 2, torch.device("cpu"), {2: group})(model, lambda name: torch.float32)
+        assert kept.pieces["embedding.weight"] == [EqualPart(0, rank, 2)]
+        held.append(kept.elsewhere)
+    assert not held[0]
+    assert {name.rpartition("sublayer.")[2] for name in held[1]} == {"output.bias", "down.bias"}
+
+
+def test_of_tokens_that_another_process_has_a_process_adds_nothing(monkeypatch):
+    monkeypatch.setattr("anyformer.inference.hooks.summed", lambda x, group: x)
+    table = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    assert RowsOfTokens("any", 1, 2).rows(table, torch.tensor([[0, 4]])).tolist() == [[[0.0, 0.0], [3.0, 4.0]]]
 
 
 def portions(**pieces: EqualPart) -> Portions:

@@ -11,6 +11,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, BatchNorm, Embedding, FanIn, FeedForward, Head, Initialisation, Normal
 from anyformer.parts.layers.wiring import pre_norm
+from anyformer.parts.norms.batch_norm_module import standing_still
 
 B, T, D = 3, 4, 5
 LOUD = Initialisation(matrix=FanIn(), embedding=Normal(std=1.0), head=FanIn())
@@ -120,3 +121,10 @@ def test_one_row_is_refused_in_training_and_taken_in_evaluation():
 def test_other_words_are_refused():
     with pytest.raises(DescriptionError, match="over"):
         BatchNorm(over="positions")
+
+
+def test_statistics_move_again_once_a_layer_was_computed_again():
+    module = BatchNorm().build(4)
+    with standing_still(module):
+        assert module.momentum == 0
+    assert module.momentum == BatchNorm().momentum > 0

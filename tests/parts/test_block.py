@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
+import torch
 
 from anyformer.describe import DescriptionError, Named
 from anyformer.parts import (
@@ -17,6 +20,9 @@ from anyformer.parts import (
     Stack,
     Step,
 )
+from anyformer.parts.call.shared import STREAM
+from anyformer.parts.layers.skip import Skip
+from anyformer.parts.layers.skip_module import SkipModule
 
 NETWORK = FeedForward(width=8)
 LATE = Step(branches=Named(late=Branch(sublayer=NETWORK, added="after_block")))
@@ -69,3 +75,11 @@ def test_later_tokens_are_predicted_from_one_stream():
     stack = Stack(variants=Named(layer=Block(steps=(PROMPT, INACTIVE))), order="layer*2", streams=AlternatingUpdates())
     with pytest.raises(ValueError, match="mtp: residual = 'inactive' in the layer"):
         SequentialPrediction(norm=RMSNorm()).check(8, stack)
+
+
+@pytest.mark.parametrize("detached", [False, True])
+def test_a_skip_that_is_a_constant_passes_no_gradient_back(detached):
+    left = torch.ones(1, 2, 4, requires_grad=True)
+    module = SkipModule(Skip(variant="slow", detached=detached), 4)
+    read = module(torch.zeros(1, 2, 4), SimpleNamespace(shared={("slow", STREAM): left}))
+    assert read.requires_grad != detached

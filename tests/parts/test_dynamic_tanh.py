@@ -41,11 +41,13 @@ def test_no_feature_reads_another():
     assert not x.grad[:, [0, 1, 3, 4, 5]].any()
 
 
-def test_sixteen_bits_round_once():
-    """The product with alpha is not rounded before the tanh."""
-    x, module = drawn(64, D).bfloat16(), built().bfloat16()
-    assert module(x).dtype == torch.bfloat16
-    torch.testing.assert_close(module(x), built()(x.double()).bfloat16(), rtol=0, atol=0)
+@pytest.mark.parametrize("alpha", [0.5, 0.703125])
+def test_sixteen_bits_round_once(alpha):
+    """The product with alpha is not rounded before the tanh; with a power of two it is exact."""
+    x, module = drawn(64, D).bfloat16(), built(alpha=torch.tensor(alpha))
+    wanted = module(x.double()).bfloat16()
+    assert module.bfloat16()(x).dtype == torch.bfloat16
+    torch.testing.assert_close(module(x), wanted, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("initial", [0.5, 0.1])

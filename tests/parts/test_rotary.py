@@ -138,3 +138,10 @@ def test_every_scaling_that_a_description_may_hold_has_finite_angles():
 def test_a_pole_of_a_scaling_is_refused_with_its_field(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_angles_of_far_positions_are_those_of_fp64():
+    """Beyond 256 a position in 16 bits is another one."""
+    positions = torch.tensor([[0, 1, 257, 4_099, 131_071]])
+    exact = positions.double()[..., None] * 500_000.0 ** (-torch.arange(0, E, 2, dtype=torch.float64) / E)
+    torch.testing.assert_close(angles(Rotary(theta=500_000.0), positions, E).double(), exact, rtol=1e-6, atol=0)

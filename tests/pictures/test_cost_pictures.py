@@ -18,7 +18,7 @@ from anyformer.pictures.costs.meanings import COMPONENTS, MEMORY
 from anyformer.pictures.costs.memory import inference_bars, inference_rows, training_bars, training_rows
 from anyformer.pictures.costs.roofline import points
 from anyformer.pictures.costs.share import forward, mixing_share, shares
-from anyformer.pictures.costs.state import contexts, curves
+from anyformer.pictures.costs.state import _memory_left, contexts, curves
 from anyformer.pictures.labels import LINE, LabelBox, placed
 from anyformer.pictures.style import FAINT, INK, doublings, in_bytes, in_tokens, token_ticks
 
@@ -28,6 +28,14 @@ def sheet_of(name, **options):
 
 
 GPT2, GEMMA, BERT, T5 = (sheet_of(name) for name in ("gpt2", "gemma-3-1b", "bert-base-uncased", "t5-small"))
+
+
+def test_the_memory_for_decode_state_is_what_weights_leave():
+    sheet, axes = sheet_of("llama-3-8b"), Figure().subplots()
+    axes.set_ylim(1, 1e12)
+    _memory_left(axes, sheet)
+    (line,) = axes.lines
+    assert line.get_ydata()[0] == sheet.hardware.usable_memory - 2 * sheet.params.total
 
 
 def test_bars_of_training_add_up_to_the_sheet():

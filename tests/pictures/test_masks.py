@@ -7,15 +7,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from zoo import DECODERS
 
 import anyformer as af
 from anyformer.describe import UserError
 from anyformer.files import PlaceError
-from anyformer.parts import Causal, Chunk, Fixed, GlobalTokens, Prefix, Strided, VerticalStride, Window
+from anyformer.parts import Bidirectional, Causal, Chunk, Fixed, GlobalTokens, Prefix, Strided, VerticalStride, Window
 from anyformer.pictures import draw_masks, masks_of
-from anyformer.pictures.masks import coverage, edges
-from anyformer.pictures.patterns import patterns_of, telling_length
+from anyformer.pictures.masks import _panel, coverage, edges
+from anyformer.pictures.patterns import Pattern, patterns_of, telling_length
 
 SINGLE = st.one_of(
     st.just(Causal()),
@@ -152,3 +153,11 @@ def test_a_place_that_cannot_be_written_is_one_line(call, tmp_path, words, place
 def test_a_window_of_the_past_says_that_it_is_causal(mask, words):
     """`window(size=1024)` did not."""
     assert mask.words == words
+
+
+def test_a_panel_has_keys_from_left_to_right_and_queries_from_top_to_bottom():
+    axes = Figure().subplots()
+    _panel(axes, Pattern(Bidirectional(), queries=16, keys=48, across=True), "#335577")
+    (image,) = axes.images
+    assert tuple(image.get_extent()) == (0, 48, 16, 0)
+    assert image.get_array().shape == (16, 48)

@@ -17,6 +17,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.precision import MXFP8, NVFP4, Auto, Fp8, Fp16, Mxfp8, Nvfp4, PureBf16
 from anyformer.precision.products import NarrowLinear, product, scale_of, stored
+from anyformer.precision.running import Running
 from anyformer.precision.scaled_rounding import scaled_rounded
 
 ALL = (Fp8(least=16), Fp8(least=16, scaling="channel"), Fp8(least=16, scaling="running"), Mxfp8(least=32), Nvfp4(least=16))
@@ -149,6 +150,15 @@ def test_a_running_scale_follows_from_earlier_updates():
     module.running.end()
     assert float(kept[0, 0]) != 0
     assert float(module.running.maxima[0, 0]) == 0, "an evaluation counts for nothing"
+
+
+def test_of_an_updates_micro_batches_the_greatest_counts():
+    running = Running(history=2)
+    running.begin()
+    for greatest in (1.0, 3.0, 2.0):
+        running.maximum("input", torch.tensor(greatest), note=True)
+    running.end()
+    assert float(running.maximum("input", torch.tensor(9.0), note=False)) == 3
 
 
 def test_rows_that_fill_no_block_change_nothing():

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from anyformer.studies.laws import ComputeLaw, crossed, crossing, fit
+from anyformer.studies.laws import ComputeLaw, _draws, crossed, crossing, fit
 
 FLOPS = [1e12, 3e12, 1e13, 3e13, 1e14]
 
@@ -71,3 +71,13 @@ def test_a_crossing_beyond_what_was_measured_is_an_extrapolation():
     none = crossed((few, few), (losses(2.0, 1.0, 0.2, few)[None], losses(2.2, 1.0, 0.2, few)[None]), beyond=100)
     assert none.at is None
     assert none.first
+
+
+def test_draws_are_spread_as_means_of_seeds_are():
+    """Of n seeds the mean has the variance s^2 / n, and Student's t of n - 1 degrees of freedom (n - 1) / (n - 3) times it."""
+    random, n = np.random.default_rng(0), 12
+    seeds = random.normal(3.0, 0.1, (n, 3)), random.normal(2.0, 0.02, (n, 2))
+    for given, drawn in zip(seeds, _draws(seeds, 0), strict=True):
+        wanted = given.var(0, ddof=1) / n * (n - 1) / (n - 3)
+        assert drawn.var(0) == pytest.approx(wanted, rel=0.3)
+        assert drawn.mean(0) == pytest.approx(given.mean(0), abs=0.01)

@@ -16,6 +16,7 @@ from anyformer.data import IGNORED
 from anyformer.describe import UserError, change_all
 from anyformer.describe.value import subclasses
 from anyformer.evaluation import open_subject
+from anyformer.evaluation.intervals import share
 from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
@@ -104,6 +105,12 @@ def test_an_interval_holds_the_truth_as_often_as_it_says_though_targets_of_a_seq
         narrow += alone.low <= 0.7 <= alone.high
     assert held >= 275
     assert (narrow < 150) == together  # what targets taken one by one would say
+
+
+def test_the_interval_over_few_sequences_is_that_of_a_sample():
+    """Of 2 sequences with 1 and 2 of 2 right the variance is 2 / (2 - 1) * 0.5 / 4^2 = 1 / 16, as of 3 targets alone."""
+    reached = Accuracy(4, 3, 0.0, ((1, 2), (2, 2)))
+    assert reached.interval == share(0.75 * 3, 3)
 
 
 def test_the_interval_of_all_right_is_that_of_sequences():

@@ -19,8 +19,9 @@ from anyformer.parts import Attention, RMSNorm, Rotary
 from anyformer.parts.call.context import Context
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
-from anyformer.testing import contracts
+from anyformer.testing import contracts, learning
 from anyformer.testing.around import decoder_of
+from anyformer.testing.comparisons import equal_unless, unequal
 
 
 class LeakySum(Sublayer):
@@ -154,6 +155,33 @@ def test_of_what_is_broken_the_first_is_told_and_the_rest_named(architecture, mo
     first, rest = str(found.value).split("\nnot asked, since they need cached_and_chunked_equal_the_whole: ")
     assert first.startswith("cached_and_chunked_equal_the_whole: ")
     assert set(rest.split(", ")) == everything.keys() - {"cached_and_chunked_equal_the_whole"}
+
+
+def test_numbers_differ_whichever_is_the_smaller():
+    less, more = torch.zeros(2), torch.ones(2)
+    for pair in ((less, more), (more, less)):
+        unequal(*pair, "these")
+        equal_unless(("a limit",), {"these": pair})
+    with pytest.raises(AssertionError, match="these: the same numbers"):
+        unequal(less, less, "these")
+    with pytest.raises(AssertionError, match="a limit that it does not have: a limit"):
+        equal_unless(("a limit",), {"these": (less, less)})
+
+
+def test_outputs_of_a_twin_with_other_gradients_are_not_enough(architecture):
+    model = build(architecture, dtype=torch.float64)
+
+    def twin(_: Architecture, weights: dict[str, Tensor], tokens: list[int], prefix: int = 0) -> Tensor:
+        y: Tensor = torch.func.functional_call(model, weights, (torch.tensor([tokens]),))[0]
+        return y
+
+    def doubled(*arguments: Any, **more: Any) -> Tensor:
+        y = twin(*arguments, **more)
+        return 2 * y - y.detach()
+
+    learning.every_weight_learns(architecture, twin)
+    with pytest.raises(AssertionError, match=r"the gradient of .* beside that of the naive twin"):
+        learning.every_weight_learns(architecture, doubled)
 
 
 def test_where_it_is_not_defined_the_remedy_is_named(architecture):

@@ -28,6 +28,7 @@ from anyformer.training.optimiser import averages_of, build_optimiser, load_stat
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.trainer import Trainer
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree, WeightGroup
+from anyformer.tuning.groups import groups_of
 from anyformer.tuning.optimisers.rule_module import COUNTERS
 
 QUIET = Console(quiet=True)
@@ -228,6 +229,13 @@ def test_a_weight_of_a_group_moves_by_its_factor(tiny, tmp_path):
         for name, weight in trained.model.named_parameters():
             moved = (weight - before[name]).abs().max().item()
             assert moved == pytest.approx(1e-4 * (factor if name.startswith("embedding") else 1), rel=1e-2), name
+
+
+def test_the_first_group_that_names_a_weight_counts(tiny):
+    table, every = WeightGroup(paths=("embedding.*",), rate_factor=2.0), WeightGroup(paths=("*",), rate_factor=3.0)
+    weights = build(tiny.architecture, device="meta").declared
+    found = groups_of((table, every), weights)
+    assert found == {path: table if path == "embedding.weight" else every for path in weights}
 
 
 @pytest.mark.parametrize(

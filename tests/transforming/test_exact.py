@@ -160,6 +160,7 @@ def test_new_rows_are_the_mean_and_noise_depends_on_the_seed_alone():
     torch.testing.assert_close(rows, old.embedding.weight.mean(0).expand_as(rows))
     assert torch.equal(noisy[0].embedding.weight, noisy[1].embedding.weight)
     assert not torch.equal(noisy[0].embedding.weight, noisy[2].embedding.weight)
+    assert torch.equal(af.transform(old, new, TransformChoices(noise=0.5))[0].embedding.weight, noisy[0].embedding.weight)
     spread = (noisy[0].embedding.weight[288:] - rows).std(0) / old.embedding.weight.std(0)
     assert 0.3 < spread.mean() < 0.7
 
