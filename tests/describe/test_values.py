@@ -215,7 +215,7 @@ def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
         ("tuning.adapter", "lora", ": should be a table with kind = one of 'dora', 'lora', 'prompt'; got 'lora' (str)"),
         ("tuning.adapter.rank", 8, ": tuning.adapter is absent: set it as a whole, as in tuning.adapter={kind=...,rank=...}"),
         ("average.rate", 1, ": average is absent: set it as a whole first"),
-        ("optimiser", 3, ": should be a table with kind = one of 'adamw', "),
+        ("optimiser", 3, ": should be a table with kind = one of 'adafactor', "),
         ("tuning", 3, ": should be a table, got 3 (int)"),
         ("decoder.layer.attention.mask", {}, ": says no kind, got {} (dict): add kind = one of 'all_of', 'any_of', "),
         ("loggers", [{}], ": says no kind, got {} (dict): add kind = one of 'mlflow', "),

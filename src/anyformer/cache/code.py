@@ -28,7 +28,8 @@ def digest(facts: Any) -> str:
 
 
 def files(*rooms: str, package: Path = PACKAGE) -> list[File]:
-    """Every file of these rooms of the package, or without rooms of all of it, as it stands now."""
+    """Every file of these rooms of the package, or without rooms of all of it, as it stands now; pages, which no answer depends
+    on and no installation has, are none."""
     begin = len(str(package)) + 1
     starts = [package / room for room in rooms] or [package]
     return sorted(
@@ -36,7 +37,7 @@ def files(*rooms: str, package: Path = PACKAGE) -> list[File]:
         for start in starts
         for entry in _walked(str(start))
         for stat in (entry.stat(),)
-        if entry.name != SHIPPED.name
+        if entry.name != SHIPPED.name and not entry.name.endswith(".md")
     )
 
 
