@@ -87,6 +87,7 @@ def test_a_mistake_in_one_is_found(folder, tmp_path):
         ("task", "letters[:, order]", "letters[:, ::-1]"),
         ("family", "Window(size=span)", "Window(size=span + 1)"),
         ("optimiser", ".add_(gradient)", ".sub_(gradient)"),
+        ("objective", "return loss - self.confidence", "return loss + self.confidence"),
     ):
         code = (folder / f"{name}_of_mine.py").read_text()
         assert code.count(right) == 1

@@ -68,6 +68,10 @@ FAULTS = {
         "    factor: Annotated[float, Field(gt=0)] = 2.0\n", "    factor: Annotated[float, Field(gt=0)] = 2.0\n" + BY_ROWS,
         "loss does not depend on the cut", "the loss in pieces",
     ),
+    "a loss beside its twin": (
+        "torch.where(late, self.factor,", "torch.where(late, self.factor / 2,",
+        "loss equals its twin", "the loss beside the twin",
+    ),
     "the state of an optimiser": (
         "return 4 * weight.count", "return 8 * weight.count", "state takes the declared bytes", "state_bytes says",
     ),

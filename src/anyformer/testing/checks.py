@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # a plug-in that is only used has no need of them
     from torch import Tensor
 
     from anyformer.describe import Value
+    from anyformer.testing.objectives import ObjectiveTwin
     from anyformer.testing.optimisers import OptimiserTwin
     from anyformer.testing.twins import SublayerTwin
 
@@ -30,6 +31,9 @@ class Checks:
     updates: Mapping[str, OptimiserTwin] = field(default_factory=dict)
     """Kind of an optimiser -> its update again, of one matrix or vector: (optimiser, weight, gradient, state, number of the
     update, rate) to the new weight; the state is an empty dict at first."""
+    losses: Mapping[str, ObjectiveTwin] = field(default_factory=dict)
+    """Kind of an objective of tokens -> its loss again: (objective, logits (B, T, V) in float64, targets (B, T), `IGNORED`
+    where there is none) to the sum over the targets; its gradient follows by autograd."""
     runs: Sequence[Mapping[str, Any]] = ()
     """Tiny runs that train an objective, as the tables of a run's file; a path in them is looked for beside the plug-in."""
     configurations: Sequence[Mapping[str, Any]] = ()

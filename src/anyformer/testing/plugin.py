@@ -18,7 +18,7 @@ from anyformer.objectives import Objective
 from anyformer.parts.masks.mask import Mask
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import architectures, families, masks, optimisers, runs, tasks
+from anyformer.testing import architectures, families, masks, objectives, optimisers, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
@@ -194,7 +194,16 @@ def _of_objective(
         owes = [Promise(of, "description_survives_text", partial(_survives_text, run))]
         for holds in (runs.loss_does_not_depend_on_the_cut, runs.loss_of_divided_logits_is_that_of_whole_ones):
             owes.append(Promise(of, holds.__name__, partial(holds, run)))
+        owes.append(_of_loss(of, run, given))
         yield from _numbered(_with_run(owes, of, run, _inside(run, parts)), number, len(found))
+
+
+def _of_loss(of: str, run: Run, given: Checks) -> Promise:
+    equal, twin = objectives.loss_equals_its_twin, given.losses.get(run.objective.kind)
+    if twin is not None:
+        return Promise(of, equal.__name__, partial(equal, run, twin), needs=(runs.loss_does_not_depend_on_the_cut.__name__,))
+    missing = "give its formula in plain operations in Checks(losses={...}) to compare with"
+    return Promise(of, equal.__name__, missing=missing, needed=False)
 
 
 def _usual(defined: type[Objective]) -> Run:

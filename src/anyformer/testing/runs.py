@@ -148,7 +148,7 @@ def _falls(seen: Sequence[float]) -> bool:
 
 def _seen(run: Run, rate: float) -> list[float]:
     """The losses of one batch before each of twenty updates on it."""
-    trainer = _trainer(run)
+    trainer = trainer_of(run)
     batch, seen = trainer.micro_batches(0), []
     for _ in range(REPEATED):
         seen.append(trainer.passes.add_gradients(batch)[0])
@@ -175,7 +175,7 @@ def loss_of_divided_logits_is_that_of_whole_ones(run: Run) -> None:
     if not divides_logits(run.objective):
         return  # each process has all of them
     loss, gradients = _first(run)
-    trainer = _trainer(run)
+    trainer = trainer_of(run)
     with _alone() as mesh:
         trainer.model.register_forward_hook(lambda *call: DTensor.from_local(call[-1], mesh, [Shard(-1)], run_check=False))
         divided, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
@@ -202,12 +202,13 @@ def _alone() -> Iterator[DeviceMesh]:
 
 def _first(run: Run) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients of the first update."""
-    trainer = _trainer(run)
+    trainer = trainer_of(run)
     loss, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
     return torch.as_tensor(loss), {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}
 
 
-def _trainer(run: Run) -> Trainer:
+def trainer_of(run: Run) -> Trainer:
+    """The trainer of a short run on the CPU, before its first update."""
     run = short(run)
     return Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
 

@@ -17,6 +17,7 @@ from anyformer.describe import from_toml, to_toml
 from anyformer.objectives import CausalObjective, Examples, of_divided_logits
 from anyformer.resizing.tiny import tiny
 from anyformer.testing import runs
+from anyformer.testing.objectives import ObjectiveTwin, loss_equals_its_twin
 from anyformer.training import Run
 
 NOT_COUNTED = torch.Generator()
@@ -31,14 +32,31 @@ CONTRACTS = (
     description_survives_text,
     runs.loss_does_not_depend_on_the_cut,
     runs.loss_of_divided_logits_is_that_of_whole_ones,
+    loss_equals_its_twin,
     runs.loss_falls_on_one_repeated_batch,
     runs.killed_and_resumed_equals_never_interrupted,
 )
 
 
+def next_token_by_hand(objective: CausalObjective, logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of the targets."""
+    wanted = targets != IGNORED
+    return -logits.log_softmax(-1)[wanted].gather(1, targets[wanted][:, None]).sum()
+
+
+def focal_by_hand(objective: CausalObjective, logits: Tensor, targets: Tensor) -> Tensor:
+    """(1 - p)^2 times the cross-entropy of the targets."""
+    wanted = targets != IGNORED
+    log_p = logits.log_softmax(-1)[wanted].gather(1, targets[wanted][:, None])
+    return -((1 - log_p.exp()) ** 2 * log_p).sum()
+
+
 def owed(made: type[CausalObjective]) -> Promises:
     run = runs.run_on_text(tiny(architecture("llama-2-7b")), made())
-    return {each.__name__: partial(each, run) for each in CONTRACTS}
+    twin = TWINS.get(run.objective.kind, next_token_by_hand)
+    return {
+        each.__name__: partial(each, run, twin) if each is loss_equals_its_twin else partial(each, run) for each in CONTRACTS
+    }
 
 
 OBJECTIVES = Table(owed)
@@ -60,6 +78,9 @@ class MeanOfRows(CausalObjective):
 
     def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
         return super().token_loss(logits, examples) / len(examples.targets)
+
+    def by_hand(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return next_token_by_hand(self, logits, targets) / len(targets)
 
 
 @OBJECTIVES.breaks("loss_of_divided_logits_is_that_of_whole_ones")
@@ -84,6 +105,10 @@ class WrongSign(CausalObjective):
         loss = super().token_loss(logits, examples)
         return 2 * loss.detach() - loss
 
+    def by_hand(self, logits: Tensor, targets: Tensor) -> Tensor:
+        loss = next_token_by_hand(self, logits, targets)
+        return 2 * loss.detach() - loss
+
 
 @OBJECTIVES.breaks("killed_and_resumed_equals_never_interrupted")
 class OwnDraws(CausalObjective):
@@ -93,3 +118,68 @@ class OwnDraws(CausalObjective):
 
     def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
         return super().token_loss(logits, examples) * (1 + 3e-6 * torch.rand((), generator=NOT_COUNTED))
+
+
+class Focal(CausalObjective):
+    """(1 - p)^2 times the cross-entropy of the next token, by torch's own functions."""
+
+    kind: Literal["focal"] = "focal"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        nll = F.cross_entropy(logits.float().flatten(0, 1), examples.targets.flatten(), ignore_index=IGNORED, reduction="none")
+        return (self.factor((-nll).exp()) * nll).sum()
+
+    def factor(self, p: Tensor) -> Tensor:
+        return (1 - p) ** 2
+
+
+@OBJECTIVES.breaks("loss_equals_its_twin")
+class FocalOfTheSure(Focal):
+    """Counts what the model is sure of, in the place of what it is not."""
+
+    kind: Literal["focal_of_the_sure"] = "focal_of_the_sure"
+
+    def factor(self, p: Tensor) -> Tensor:
+        return p**2
+
+
+@OBJECTIVES.breaks("loss_equals_its_twin")
+class FocalOfNoGradient(Focal):
+    """Its loss is right, and its gradient lacks what follows from the factor."""
+
+    kind: Literal["focal_of_no_gradient"] = "focal_of_no_gradient"
+
+    def factor(self, p: Tensor) -> Tensor:
+        return super().factor(p.detach())
+
+
+@OBJECTIVES.breaks("loss_equals_its_twin")
+class MeanOfEachRow(CausalObjective):
+    """A mean over the targets of each row, where the sum is asked for."""
+
+    kind: Literal["mean_of_each_row"] = "mean_of_each_row"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        nll = F.cross_entropy(logits.float().mT, examples.targets, ignore_index=IGNORED, reduction="none")
+        return (nll.sum(1) / (examples.targets != IGNORED).sum(1).clamp(min=1)).sum()
+
+
+@OBJECTIVES.breaks("loss_equals_its_twin")
+class CountsPadding(CausalObjective):
+    """Predicts token 0 where there is nothing to predict."""
+
+    kind: Literal["counts_padding"] = "counts_padding"
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        return F.cross_entropy(logits.float().flatten(0, 1), examples.targets.clamp(min=0).flatten(), reduction="sum")
+
+
+TWINS: dict[str, ObjectiveTwin] = {
+    "focal_of_parts": focal_by_hand,
+    "focal": focal_by_hand,
+    "focal_of_the_sure": focal_by_hand,
+    "focal_of_no_gradient": focal_by_hand,
+    "mean_of_rows": MeanOfRows.by_hand,
+    "wrong_sign": WrongSign.by_hand,
+}
+"""The formula that each is said to have, by its kind: also a wrong one; cross-entropy for the others."""

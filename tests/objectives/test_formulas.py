@@ -1,0 +1,129 @@
+"""The formulas of objectives of tokens, written out: equal losses and gradients, on rows with holes and padding."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, RecordBatch
+from anyformer.model.transformer import build
+from anyformer.objectives import (
+    DiffusionObjective,
+    DPOObjective,
+    InstructionObjective,
+    ORPOObjective,
+    SimPOObjective,
+)
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.plan import Plan
+from anyformer.testing.objectives import signal_equals_its_twin, with_holes
+from objectives import test_instruction as instruction
+from objectives import test_preferences as preferences
+from objectives.test_text_objectives import CASES, LENGTH
+from objectives.windows import batch, setting, small
+
+TOKENS = {name: case for name, case in CASES.items() if isinstance(case[0], TokenObjective)}
+SMOOTHING, Z_LOSS = 0.1, 0.01
+
+
+def log_p(logits: Tensor, token: int) -> Tensor:
+    """log p(token) of logits (V,)."""
+    return logits[token] - logits.exp().sum().log()
+
+
+def cross_entropy(objective: TokenObjective, logits: Tensor, targets: Tensor, weights: Tensor | None = None) -> Tensor:
+    """sum_i (1 - s) (-log p(y_i)) + s mean_v (-log p(v)) + z log^2 Z, s the smoothing."""
+    total, s = logits.new_zeros(()), objective.label_smoothing
+    for (row, t), token in np.ndenumerate(targets.numpy()):
+        if token != IGNORED:
+            z = logits[row, t]
+            even = -sum(log_p(z, v) for v in range(len(z))) / len(z) if s else 0.0
+            nll = (1 - s) * -log_p(z, token) + s * even
+            total = total + (1 if weights is None else weights[row, t]) * nll + objective.z_loss * z.exp().sum().log() ** 2
+    return total
+
+
+def answers(logits: Tensor, targets: Tensor) -> list[tuple[Tensor, int]]:
+    """log p and the number of tokens of every answer, the chosen one before the rejected one."""
+    found = []
+    for row, wanted in zip(logits, targets.tolist(), strict=True):
+        said = [(z, token) for z, token in zip(row, wanted, strict=True) if token != IGNORED]
+        found.append((sum((log_p(z, token) for z, token in said), logits.new_zeros(())), max(len(said), 1)))
+    return found
+
+
+def log_sigmoid(x: Tensor) -> Tensor:
+    return -(1 + (-x).exp()).log()
+
+
+def simpo(objective: SimPOObjective, logits: Tensor, targets: Tensor) -> Tensor:
+    rewards = [objective.beta * total / count for total, count in answers(logits, targets)]
+    return -sum(log_sigmoid(w - r - objective.gamma) for w, r in zip(rewards[::2], rewards[1::2], strict=True))
+
+
+def orpo(objective: ORPOObjective, logits: Tensor, targets: Tensor) -> Tensor:
+    means = [total / count for total, count in answers(logits, targets)]
+    odds = [mean - (1 - mean.exp()).log() for mean in means]
+    pairs = zip(means[::2], odds[::2], odds[1::2], strict=True)
+    return sum(-mean - objective.weight * log_sigmoid(w - r) for mean, w, r in pairs)
+
+
+def preferred():
+    return preferences.DPOObjective().examples(preferences.batch_of(preferences.table()), preferences.Setting(None, 12))
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_cross_entropy(name):
+    """Also of rows that end early, and of one without text."""
+    plain, model = TOKENS[name]
+    objective = plain.but(z_loss=Z_LOSS)
+    window = objective.window(LENGTH)
+    examples = objective.examples(batch([20, 0, window], window, [5, 6, 8]), setting(objective, LENGTH))
+    model = build(small(model), Plan(precision="fp32", compile="off"), seed=3)
+    for given in (examples, with_holes(examples)):
+        signal_equals_its_twin(objective, model, given, cross_entropy)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, SMOOTHING])
+def test_instruction_tuning(smoothing):
+    objective, table = InstructionObjective(label_smoothing=smoothing, z_loss=Z_LOSS), instruction.conversation(3)
+    rows = tuple((table[number],) for number in range(len(table)))
+    examples = objective.examples(RecordBatch(rows, np.arange(len(table))), instruction.setting(16))
+    signal_equals_its_twin(objective, build(instruction.LLAMA, seed=1), with_holes(examples), cross_entropy)
+
+
+def test_diffusion_weighs_each_row():
+    objective = DiffusionObjective(z_loss=Z_LOSS)
+    examples = objective.examples(batch([20, 9, LENGTH], LENGTH, [5, 6, 8]), setting(objective, LENGTH))
+    model = build(small("llada-8b"), Plan(precision="fp32", compile="off"), seed=3)
+
+    def twin(objective: DiffusionObjective, logits: Tensor, targets: Tensor) -> Tensor:
+        return cross_entropy(objective, logits, targets, examples.weights)
+
+    signal_equals_its_twin(objective, model, with_holes(examples), twin)
+
+
+@pytest.mark.parametrize(("objective", "twin"), [(SimPOObjective(beta=2.5, gamma=0.3), simpo), (ORPOObjective(), orpo)])
+def test_preferences(objective, twin):
+    model = build(preferences.LLAMA, seed=3)
+    for examples in (preferred(), with_holes(preferred())):
+        signal_equals_its_twin(objective, model, examples, twin)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+def test_preferences_beside_a_reference(smoothing):
+    """DPO with log p of the reference's own logits: -(1 - s) log sigmoid(m) - s log sigmoid(-m)."""
+    objective, examples = DPOObjective(beta=0.3, label_smoothing=smoothing), with_holes(preferred())
+    reference = build(preferences.LLAMA, seed=4).eval()
+    with torch.no_grad():
+        before = answers(reference(examples.tokens).double(), examples.targets)
+
+    def twin(objective: DPOObjective, logits: Tensor, targets: Tensor) -> Tensor:
+        now = answers(logits, targets)
+        rewards = [objective.beta * (mine - old) for (mine, _), (old, _) in zip(now, before, strict=True)]
+        m = [w - r for w, r in zip(rewards[::2], rewards[1::2], strict=True)]
+        return -sum((1 - smoothing) * log_sigmoid(x) + smoothing * log_sigmoid(-x) for x in m)
+
+    signal_equals_its_twin(objective, build(preferences.LLAMA, seed=3), examples, twin, {"reference": reference})
