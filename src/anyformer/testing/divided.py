@@ -10,11 +10,13 @@ from torch import Tensor, nn
 
 from anyformer.model import Architecture
 from anyformer.model.narrowed import Cut, cuts, divided_branches
+from anyformer.operations import Shape
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.stack_module import StackModule
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
 from anyformer.testing.inputs import inputs
@@ -77,13 +79,20 @@ class _InParts(nn.Module):
         part = whole.narrowed(width, WAYS)
         assert part is not None
         weights, cut = dict(branch.sublayer.named_parameters()), cuts(whole, part, width, WAYS)
-        assert any(each.dimension is not None for each in cut.values()), (
-            f"{branch.name}: `narrowed` says that {WAYS} processes divide it, and each computes all of it: give None, or a part"
+        held, own = (_held(each, width) for each in (whole, part))
+        assert own < held, (
+            f"{branch.name}: `narrowed` says that {WAYS} processes divide it, and of its {held:,} weights each has {own:,}: "
+            "give None, or a part of them"
         )
         self.parts = nn.ModuleList(part.build(width, Plan(), branch.name).eval() for _ in range(WAYS))
         for number, made in enumerate(self.parts):
             for name, parameter in made.named_parameters():
-                parameter.data = part_of(weights[name], cut[name], number)
+                share = part_of(weights[name], cut[name], number)
+                assert share.shape == parameter.shape, (
+                    f"{branch.name}: `narrowed` gives one of {WAYS} processes {tuple(parameter.shape)} of {name}, and its share "
+                    f"is {tuple(share.shape)}"
+                )
+                parameter.data = share
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         return sum(self._part(number, x_BTD, context) for number in range(WAYS))  # type: ignore[return-value]
@@ -95,6 +104,11 @@ class _InParts(nn.Module):
         y_BTD: Tensor = self.parts[number](x_BTD, replace(context, shared=shared), None)
         own.update({key: value for key, value in shared.items() if key not in context.shared})
         return y_BTD
+
+
+def _held(sublayer: Sublayer, width: int) -> int:
+    """The numbers of its weights."""
+    return sum(weight.count for weight in sublayer.cost(width, Shape(source=1), Plan()).weights.values())
 
 
 class _BySomePositions(nn.Module):

@@ -182,3 +182,23 @@ class DividesNothing(FadingSum):
 
     def narrowed(self, width: int, ways: int) -> Self | None:
         return self
+
+
+@MIXERS.breaks("parts_of_sublayers_add_up")
+class GrowsInParts(FadingSum):
+    """Says that each of several processes has as many times the numbers, in the place of a share of them."""
+
+    kind: Literal["grows_in_parts"] = "grows_in_parts"
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return self.but(features=self.features * ways)
+
+
+@MIXERS.breaks("parts_of_sublayers_add_up")
+class KeepsTooMuchInParts(FadingSum):
+    """Says that a process has more than its share."""
+
+    kind: Literal["keeps_too_much_in_parts"] = "keeps_too_much_in_parts"
+
+    def narrowed(self, width: int, ways: int) -> Self | None:
+        return self.but(features=self.features - 1)
