@@ -118,8 +118,28 @@ class Hardware:
         return replace(self, **changes)  # type: ignore[arg-type]
 
 
-def _read(name: str, row: dict[str, Any], reached: Mapping[str, dict[str, float]]) -> Hardware:
+BOUNDS: Mapping[str, tuple[float, float, str]] = MappingProxyType(
+    {
+        "peaks": (0.5, 100_000, "TFLOP/s: GFLOP/s are a thousand times as many"),
+        "bandwidth": (10, 50_000, "GB/s: TB/s are a thousandth of these, bytes a thousand million"),
+        "memory": (1, 4_096, "GiB: MiB are a thousand times as many, bytes a thousand million"),
+        "link": (1, 2_000, "GB/s in one direction: of Gb/s these are an eighth"),
+        "network": (0.1, 200, "GB/s in one direction: of Gb/s these are an eighth"),
+        "domain": (1, 100_000, "a number of chips"),
+        "launch": (0.1, 100, "microseconds: nanoseconds are a thousand times as many"),
+        "power": (5, 10_000, "W: kW are a thousandth of these"),
+    }
+)
+"""Least and most of each figure of a table, and its unit: beyond any chip of today, and within the mistakes of units."""
+MOST_OF_LINK = 0.5
+"""Most of a chip's link, as a share of the bandwidth of its memory: TPU v3 has 0.44. Links in Gb/s often have more."""
+OTHERS = ("title", "reached", "source")
+OPTIONAL = ("launch", "power")
+
+
+def _read(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str, float]]) -> Hardware:
     """The hardware of one table of hardware.toml, in bytes, FLOP/s and seconds."""
+    _refuse(name, row, reached)
     return Hardware(
         name,
         row["title"],
@@ -137,12 +157,36 @@ def _read(name: str, row: dict[str, Any], reached: Mapping[str, dict[str, float]
     )
 
 
-def _known() -> Mapping[str, Hardware]:
-    tables = tomllib.loads(files("anyformer.costs").joinpath("hardware.toml").read_text(encoding="utf-8"))
+def _refuse(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str, float]]) -> None:
+    """Refuse a table without a figure, with one that is none, or with one in another unit."""
+    where, known = f"hardware.toml: [{name}]", (*OTHERS, *BOUNDS)
+    for field in (field for field in row if field not in known):
+        raise UserError(f"{where} has {field!r}, which is none of a chip's figures{did_you_mean(field, known)}")
+    for field in (field for field in known if field not in row and field not in OPTIONAL):
+        raise UserError(f"{where} has no {field!r}")
+    if row["reached"] not in reached:
+        raise UserError(f"{where} has reached = {row['reached']!r}{did_you_mean(row['reached'], reached)}")
+    for field, (least, most, unit) in BOUNDS.items():
+        figures = row[field].items() if field == "peaks" else [("", row[field])] if field in row else []
+        for key, figure in figures:
+            if not least <= figure <= most:
+                path = f"{field}.{key}" if key else field
+                raise UserError(f"{where} has {path} = {figure:g}, which should be {least:g} to {most:,g} {unit}")
+    if row["link"] > MOST_OF_LINK * row["bandwidth"]:
+        raise UserError(
+            f"{where} has link = {row['link']:g}, more than {MOST_OF_LINK:g} of its bandwidth, {row['bandwidth']:g}: both are "
+            "GB/s, of Gb/s these are an eighth"
+        )
+
+
+def hardware_table(text: str) -> Mapping[str, Hardware]:
+    """The accelerators of a text like hardware.toml, by name; refuses a figure that is in another unit."""
+    tables = tomllib.loads(text)
     reached = tables.pop("reached")
     return MappingProxyType({name: _read(name, row, reached) for name, row in tables.items()})
 
 
-HARDWARE: Mapping[str, Hardware] = _known()
+_TABLE = files("anyformer.costs").joinpath("hardware.toml")
+HARDWARE: Mapping[str, Hardware] = hardware_table(_TABLE.read_text(encoding="utf-8"))
 HERE = "here"
 """The name under which `calibrated` measures this machine."""

@@ -89,7 +89,7 @@ class _InParts(nn.Module):
             for name, parameter in made.named_parameters():
                 share = part_of(weights[name], cut[name], number)
                 assert share.shape == parameter.shape, (
-                    f"{branch.name}: `narrowed` gives one of {WAYS} processes {tuple(parameter.shape)} of {name}, and its share "
+                    f"{branch.name}: `narrowed` gives one of {WAYS} processes {tuple(parameter.shape)} of {name}, its share "
                     f"is {tuple(share.shape)}"
                 )
                 parameter.data = share
