@@ -200,6 +200,22 @@ def test_all_files_are_written_or_none(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_that_was_changed_has_its_text_again_where_another_cannot_be_written(tmp_path, monkeypatch):
+    whole = writing.write_text
+    (tmp_path / "first").write_text("before")
+    (tmp_path / "second").write_text("before")
+
+    def fails_once(path, text):
+        if (path.name, text) == ("second", "after"):
+            raise OSError("full")
+        whole(path, text)
+
+    monkeypatch.setattr(writing, "write_text", fails_once)
+    with pytest.raises(OSError, match="full"):
+        writing.NewFiles(tmp_path, {"new": "after"}, {"first": "after", "second": "after"}).write()
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"first": "before", "second": "before"}
+
+
 def test_every_template_is_that_of_a_thing():
     templates = {path.stem for path in Path(writing.__file__).parent.glob("*.jinja")}
     assert templates == {*THINGS, "test"}
