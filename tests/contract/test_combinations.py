@@ -209,7 +209,7 @@ SENSELESS = {
     "rounding by another name": (lambda: ALiBi(rounded_to="half"), "bfloat16"),
     "norm over a projection, late": (
         lambda: Attention(heads=2, project=Projection(adjust=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary"))),
-        "each head",
+        "head by head",
     ),
     "a norm by its former name": (
         lambda: FeedForward.parse({"width": 4, "sub_norm": {"kind": "group_norm", "groups": 2}}),

@@ -159,7 +159,7 @@ def test_a_run_that_ends_before_its_kill_is_made_longer(tiny, here, monkeypatch)
 
     monkeypatch.setattr(verification, "killed_after", late)
     monkeypatch.setattr(verification, "TRIES", 2)
-    with pytest.raises(UserError, match="each of 2 runs, the last of 12 updates, ended before it could be killed"):
+    with pytest.raises(UserError, match="all 2 runs, the last of 12 updates, ended before it could be killed"):
         verify_resume(tiny)
     assert lengths == [6, 12]
 

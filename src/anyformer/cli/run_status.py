@@ -9,6 +9,7 @@ import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -70,7 +71,7 @@ class RunFiles:
     """The number of the file that they were read from: a run that goes back replaces it."""
 
     def __post_init__(self) -> None:
-        if not (self.directory / "run.toml").is_file():
+        if not isfile(self.directory / "run.toml"):
             raise UserError(f"{self.directory}: not a run directory, it has no run.toml")
 
     def status(self) -> RunStatus:

@@ -172,7 +172,7 @@ def test_what_cannot_be_told_is_refused_in_words(tmp_path):
     counts = "{{ '<|sep|>' ~ m.content.split('<|im_end|>') | map('length') | list }}"
     template = f"{{% for m in messages %}}{counts}{{{{ m.content.strip() }}}}{{{{ '<|im_end|>' }}}}{{% endfor %}}"
     chat = [{"role": "user", "content": "a<|im_end|>"}, {"role": "assistant", "content": "b"}]
-    with pytest.raises(DataError, match=r"spells '<\|im_end\|>', which must not become a special token.*leave it out"):
+    with pytest.raises(DataError, match=r"spells '<\|im_end\|>', which must not become a special token.*leave them out"):
         chat_tokens(Tokenizer.load(write(tmp_path, template)), chat)
 
 

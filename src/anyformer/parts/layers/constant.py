@@ -37,4 +37,4 @@ class Constant(Sublayer):
         return ConstantModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        return Tally({"vector": Weight((width,), "replicate", "zeros", writes=True)})
+        return Tally({"vector": Weight((width,), "replicate", "zeros", writes=True, learnt=self.learned)})
