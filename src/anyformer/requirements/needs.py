@@ -81,12 +81,13 @@ def needs_both_sides(objective: str, architecture: Architecture) -> None:
         )
 
 
-def needs_no_later(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture that predicts later tokens too, which the objective would never train."""
+def needs_no_later(objective: str, architecture: Architecture, instead: str = "") -> None:
+    """Refuse an architecture that predicts later tokens too, which the objective would never train; `instead`: another remedy
+    than to leave them out."""
     if architecture.mtp is not None:
         raise ValueError(
             f"the {objective} objective trains the next token alone, and this architecture predicts later ones too (mtp): "
-            "leave them out with architecture.mtp = none"
+            f"{instead}leave them out with architecture.mtp = none"
         )
 
 
@@ -101,11 +102,7 @@ def needs_later(objective: str, architecture: Architecture) -> None:
 
 def needs_next_token_alone(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that predicts later tokens too, where another objective trains these."""
-    if architecture.mtp is not None:
-        raise ValueError(
-            f"the {objective} objective trains the next token alone, and this architecture predicts later ones too (mtp): "
-            "train it with objective.kind = 'multi_token', or leave them out with architecture.mtp = none"
-        )
+    needs_no_later(objective, architecture, "train it with objective.kind = 'multi_token', or ")
 
 
 def needs_packing(objective: str, architecture: Architecture, remedy: str) -> None:

@@ -212,9 +212,10 @@ class Trainer:
             )
 
         def write() -> Written:
-            first = self.ranks.first  # which alone writes what stands beside the tensors
-            facts = {**taken.facts, "run": json.loads(to_json(self.run))}
-            kept = replace(taken, facts=facts, beside=beside_of(self.corpus.tokenizer, directory)) if first else taken
+            kept = taken
+            if self.ranks.first:  # which alone writes what stands beside the tensors
+                facts = {**taken.facts, "run": json.loads(to_json(self.run))}
+                kept = replace(taken, facts=facts, beside=beside_of(self.corpus.tokenizer, directory))
             return self.retention(directory).write(kept, step, self.regular(step + 1))
 
         return write
