@@ -92,7 +92,8 @@ def check_parents(path: Path) -> None:
 def writing(path: Path) -> Iterator[Path]:
     """Yield the path of a temporary file beside `path`: on success it replaces `path`, otherwise it is deleted.
 
-    Its suffix is that of `path`, since writers of pictures choose their format by it.
+    Its suffix is that of `path`, since writers of pictures choose their format by it. A process that was killed may leave it,
+    among the `unfinished` files.
     """
     check_file(path)
     # Threads may write the same file, and so may machines that share a disk and have equal numbers of processes.
@@ -103,6 +104,11 @@ def writing(path: Path) -> Iterator[Path]:
             partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def unfinished(directory: Path) -> list[Path]:
+    """The temporary files in a directory that `writing` has not yet given their names, or never will."""
+    return [path for path in directory.glob(".*.partial-*") if path.is_file()]
 
 
 def write_text(path: Path, text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 
 import pytest
 from benchmarks import group_kills, kills
@@ -21,6 +22,7 @@ STAGES = {
     "before the manifest": (manifest, "_write_manifest", 3),
     "before the sync": (manifest, "_sync", 8),
     "before it has its name": (type(kills.RESULT), "rename", 2),
+    "before the last loss is noted": (type(kills.RESULT), "replace", 4),
     "before older ones are deleted": (checkpoint, "prune", 3),
     "before the loss is noted": (checkpoint, "add_facts", 1),
 }
@@ -54,6 +56,45 @@ def test_killed_at_every_stage_of_a_save(alone, tmp_path, monkeypatch, stage):
             kills.live(run, tmp_path / "run")
     assert kills.live(run, tmp_path / "run")
     assert kills.outcome(tmp_path / "run") == expected
+
+
+TOUCHES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.scandir", "os.listdir", "shutil.rmtree"}
+"""Python's audit events of touching files and directories."""
+
+
+def killed_at(touch: int | None, run, directory, counted) -> bool:
+    """Fork a life of the run, killed at this touch of a file of its directory, the first being 1; gives whether it was.
+
+    Without a touch it lives, and writes into `counted` how many it had.
+    """
+    process = os.fork()
+    if not process:
+        seen = []
+
+        def hook(event, given):
+            if event in TOUCHES and (isinstance(given[0], int) or str(directory) in str(given[0])):
+                seen.append(event)
+                if len(seen) == touch:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(hook)
+        train(run, directory, console=Console(quiet=True))
+        counted.write_text(str(len(seen)))
+        os._exit(0)
+    return os.waitpid(process, 0)[1] == signal.SIGKILL
+
+
+@pytest.mark.parametrize("among", [25, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_where_it_touches_files(alone, tmp_path, among):
+    """Every 25th touch, from the last one back; slowly, all of them."""
+    run = kills.run_of("dense", tmp_path, steps=2, every=1)
+    assert not killed_at(None, run, tmp_path / "alone", tmp_path / "count")
+    expected, touches = kills.outcome(tmp_path / "alone"), int((tmp_path / "count").read_text())
+    for touch in range(touches, 0, -among):
+        directory = tmp_path / f"killed-{touch}"
+        killed_at(touch, run, directory, tmp_path / "ignored")
+        assert kills.live(run, directory)
+        assert kills.outcome(directory) == expected, f"killed at touch {touch} of {touches}"
 
 
 def test_killed_at_random_moments(alone, tmp_path):

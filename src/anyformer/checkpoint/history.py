@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anyformer.checkpoint.digests import BY_ONE, Checkers, verify
 from anyformer.checkpoint.manifest import CheckpointError, read_manifest
+from anyformer.files import unfinished
 
 ASIDE = "damaged-"
 """What the name of a damaged checkpoint begins with once it is set aside."""
@@ -111,9 +112,13 @@ def prune(run: Path, keep: int, every: int | None = None, also: int | None = Non
 
 
 def sweep(run: Path) -> None:
-    """Delete what a killed process left of checkpoints that it was writing or deleting; nobody else may write meanwhile."""
+    """Delete what a killed process left of checkpoints and files that it was writing or deleting; nobody else may write
+    meanwhile."""
     for path in (run / "checkpoints").glob(".step-*"):
         shutil.rmtree(path, ignore_errors=True)
+    for directory in (run, *(directory_of(run, step) for step in steps(run))):
+        for path in unfinished(directory):
+            path.unlink(missing_ok=True)
 
 
 def _delete(path: Path) -> None:
