@@ -11,9 +11,9 @@ from anyformer.requirements.usual import usual_for
 
 def default_objective(architecture: Architecture) -> Objective:
     """The first usual objective that the architecture can be trained with; `UserError` with the reasons if there is none."""
-    found = Objective.kinds[usual_for(architecture).kind]()
-    assert isinstance(found, Objective)
-    return found
+    kind = Objective.kinds[usual_for(architecture).kind]
+    assert issubclass(kind, Objective)
+    return kind.usual(architecture)
 
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:

@@ -185,5 +185,47 @@ def needs_vectors(objective: str, architecture: Architecture) -> None:
         raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {_reads(architecture)}")
 
 
+def needs_sound(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads anything but one sound."""
+    if architecture.two_inputs or architecture.latents is not None or architecture.embedding.sound is None:
+        raise ValueError(f"the {objective} objective gives the model a sound, and this model reads {_reads(architecture)}")
+
+
+def needs_sound_or_picture(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads neither a sound nor a spectrum as a picture of one channel."""
+    if architecture.embedding.rank != 4:
+        needs_sound(objective, architecture)
+    elif (channels := architecture.embedding.example(1, 1).shape[1]) != 1:
+        raise ValueError(
+            f"the {objective} objective gives the model a spectrum as a picture of one channel, and this model reads pictures "
+            f"of {channels}: set embedding.channels = 1"
+        )
+
+
+def needs_sound_source(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not read a sound beside its target."""
+    if not architecture.two_inputs or architecture.embedding.sound is None:
+        raise ValueError(
+            f"the {objective} objective gives the model a sound and a target, and this model reads {_reads(architecture)}"
+        )
+
+
+def needs_symbols(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give a logit per symbol, of a number of its own, at every position."""
+    head = architecture.head
+    if head is None or not isinstance(head.outputs, int) or head.outputs < 2 or head.pool is not None:
+        raise ValueError(
+            f"the {objective} objective needs logits of the symbols and of the blank at every position: set head = {{outputs = "
+            "the number of symbols + 1} without a pool"
+        )
+
+
+def needs_pool(objective: str, architecture: Architecture) -> None:
+    """Refuse an encoder that gives no single output per row."""
+    head = architecture.head
+    if architecture.decoder is None and (head is None or head.pool is None):
+        raise ValueError(f"the {objective} objective has one class per row: set head.pool = 'mean' or 'first'")
+
+
 def _reads(architecture: Architecture) -> str:
     return architecture.embedding.kind + (" beside a target" if architecture.two_inputs else "")

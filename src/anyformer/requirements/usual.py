@@ -20,8 +20,13 @@ from anyformer.requirements.needs import (
     needs_one_logit_each,
     needs_one_number,
     needs_one_sequence,
+    needs_pool,
     needs_prefix,
+    needs_sound,
+    needs_sound_or_picture,
+    needs_sound_source,
     needs_source,
+    needs_symbols,
     needs_token_logits,
     needs_vectors,
 )
@@ -85,6 +90,18 @@ USUAL = (
         "image_classification",
         "Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929)",
         (needs_images, needs_classes),
+    ),
+    UsualObjective(
+        "speech_to_text",
+        "Cross-entropy of the transcript of a sound: -sum_i log p(y_i | x, y_1 ... y_(i-1))",
+        (needs_sound_source, needs_token_logits),
+        two_inputs=True,
+    ),
+    UsualObjective("ctc", "Connectionist temporal classification", (needs_sound, needs_symbols)),
+    UsualObjective(
+        "sound_classification",
+        "Cross-entropy of the class of a sound: -log softmax(logits)[class]",
+        (needs_sound_or_picture, needs_classes, needs_pool),
     ),
     UsualObjective(
         "vector_classification",

@@ -196,7 +196,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        return self.objective.sizes.shape(self.architecture, self.batch // self.accumulation, self.length)
+        return self.objective.sizes.shape(self.architecture, self.data, self.batch // self.accumulation, self.length)
 
     @property
     def tokens(self) -> int:
@@ -263,7 +263,7 @@ def default_run(
 ) -> Run:
     """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
     objective = objective or default_objective(model)
-    data = data or objective.reads.usual(model, paths)
+    data = data or objective.usual_data(model, paths)
     return Run(
         minutes=5.0, length=objective.sizes.usual_length(model, data), data=data, objective=objective, architecture=model
     )

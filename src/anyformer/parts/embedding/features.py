@@ -59,6 +59,7 @@ class Frames(Input):
     """Audio frames (B, n T, I) -> (B, T, D). A rest of fewer than n gets its own position; padding must follow the frames."""
 
     rank: ClassVar[int] = 3
+    sound: ClassVar[Literal["frames", "samples"] | None] = "frames"
     features: Count = 80
     """I, mel bands of a frame."""
 
