@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
-    {"files", "images", "mesh", "precision", "processor"},
+    {"files", "images", "mesh", "precision", "processor", "sound"},
     {"stores"},
     {"plan", "operations", "text", "cache"},
     {"tuning"},

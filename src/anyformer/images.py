@@ -3,6 +3,7 @@ people. By Pillow (the extra `images`)."""
 
 from __future__ import annotations
 
+import io
 import warnings
 from importlib.util import find_spec
 from os.path import exists, isfile  # which no name is too long for, and no NUL
@@ -26,16 +27,18 @@ _AGAIN = "save it again as PNG"
 
 
 class ImageError(UserError):
-    """A file is no image that is read; the `path`, the `reason` and the `remedy` stand apart."""
+    """A file is no image that is read; the `path` (None of bytes), the `reason` and the `remedy` stand apart."""
 
-    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+    def __init__(self, path: Path | None, reason: str, remedy: str) -> None:
         self.path, self.reason, self.remedy = path, reason, remedy
-        super().__init__(f"{path}: {reason}; {remedy}")
+        super().__init__(f"{path or 'an image in bytes'}: {reason}; {remedy}")
 
 
-def read_image(path: Path, mode: str) -> Image.Image:
-    """The image of a file, the first if it has several, upright, its channels as Pillow's `mode` has them."""
-    if not isfile(path):
+def read_image(source: Path | bytes, mode: str) -> Image.Image:
+    """The image of a file, or of a file's bytes, the first if it has several, upright, its channels as Pillow's `mode` has
+    them."""
+    path = None if isinstance(source, bytes) else source
+    if path is not None and not isfile(path):
         raise ImageError(path, "is no regular file" if exists(path) else "no such image", "give the path of a file")
     if find_spec("PIL") is None:
         raise ImageError(path, "images are read by Pillow, which is not installed", "pip install 'anyformer[images]'")
@@ -44,8 +47,8 @@ def read_image(path: Path, mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes that are refused below, and of damaged facts beside the pixels
-            with Image.open(path, formats=FORMATS) as image:
-                _check(path, image)
+            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+                _check(path, source, image)
                 image.load()
                 ImageOps.exif_transpose(image, in_place=True)
                 return image if image.mode == mode else image.convert(mode)
@@ -61,18 +64,20 @@ def read_image(path: Path, mode: str) -> Image.Image:
         raise ImageError(path, f"damaged ({type(error).__name__}: {error})", _AGAIN) from None
 
 
-def _check(path: Path, image: Image.Image) -> None:
+def _check(path: Path | None, source: Path | bytes, image: Image.Image) -> None:
     """Refuse what would take much memory or time, by what the file says of itself."""
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} x {image.height:,}"
         raise ImageError(path, f"has {size} pixels, and {PIXELS:,} is the most", "scale it down")
-    if image.format in ("JPEG", "MPO") and (scans := _scans(path)) > _SCANS:
+    if image.format in ("JPEG", "MPO") and (scans := _scans(source)) > _SCANS:
         raise ImageError(path, f"is a JPEG of {scans:,} passes, and {_SCANS} is the most", _AGAIN)
 
 
-def _scans(path: Path) -> int:
+def _scans(source: Path | bytes) -> int:
+    if isinstance(source, bytes):
+        return source.count(_SCAN)
     count, held = 0, b""
-    with path.open("rb") as file:
+    with source.open("rb") as file:
         while block := file.read(2**20):
             count += (held + block).count(_SCAN)
             held = block[-1:]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.data.fields import field_of, whole_text
-from anyformer.data.file_places import FilePlace, StoredFile, size_of
+from anyformer.data.file_places import FilePlace
 from anyformer.data.formats import Advance
+from anyformer.data.media import file_row, medium_field
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
-from anyformer.data.sources import is_inside
 from anyformer.images import ImageError, read_image
-from anyformer.text.errors import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -23,21 +22,21 @@ Image = NDArray[np.uint8]
 
 def image_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
     """One record per file, its class the name of its directory: `folder/CLASS/file.png`."""
-    if isinstance(path, StoredFile):
-        raise DataError(f"{path}: images are read from the disk of this machine; copy them to it, and name the copy")
-    advance(size_of(path))
-    yield RecordRow(str(path), {"image": path.name, "label": path.parent.name}, path.parent)
+    row, size = file_row(path, "image", "images")
+    advance(size)
+    yield row
 
 
 def image_field(row: RecordRow, name: str, channels: int, height: int, width: int) -> Image:
-    """An image as (channels, height, width): a path within the data set, from the record's directory, or the array itself.
+    """An image as (channels, height, width): a path within the data set, from the record's directory; the bytes of a
+    file; both, as `{"bytes", "path"}`; or the array itself.
 
     Another size is cut to the shape from its middle, then scaled (bicubic); other channels are converted.
     """
     if channels not in MODES:
         raise ValueError(f"channels = {channels} should be one of {', '.join(map(str, MODES))}")
-    value = field_of(row, name)
-    if isinstance(value, str):
+    value = medium_field(row, name, "the image")
+    if isinstance(value, Path | bytes):
         return _read(row, name, value, channels, height, width)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
         raise BadRecord(row.where, f"field {name!r} should be the path of an image, got {shown(value)}", "name a .png or .jpg")
@@ -51,19 +50,12 @@ def image_field(row: RecordRow, name: str, channels: int, height: int, width: in
     return _array(Pillow.fromarray(grid), channels, height, width)
 
 
-def _read(row: RecordRow, name: str, value: str, channels: int, height: int, width: int) -> Image:
-    path = row.folder / whole_text(row, name, value)
-    root = row.root or row.folder
-    if not is_inside(path, root):
-        raise BadRecord(
-            row.where,
-            f"field {name!r} is {shown(value)}, which leads out of the data set {root}",
-            "copy the image into it, or name the directory that holds both in `paths`",
-        )
+def _read(row: RecordRow, name: str, source: Path | bytes, channels: int, height: int, width: int) -> Image:
     try:
-        return _array(read_image(path, MODES[channels]), channels, height, width)
+        return _array(read_image(source, MODES[channels]), channels, height, width)
     except ImageError as error:
-        raise BadRecord(row.where, f"{error.path}: {error.reason}", error.remedy) from None
+        reason = f"field {name!r}: {error.reason}" if error.path is None else f"{error.path}: {error.reason}"
+        raise BadRecord(row.where, reason, error.remedy) from None
 
 
 def _array(image: object, channels: int, height: int, width: int) -> Image:

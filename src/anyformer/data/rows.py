@@ -12,11 +12,14 @@ from anyformer.data.compressed import is_compressed, suffix_of
 from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, whole_field
 from anyformer.data.file_places import folder_of
 from anyformer.data.formats import READERS, Advance, Reader
-from anyformer.data.images import SUFFIXES, image_field, image_file
+from anyformer.data.images import SUFFIXES as IMAGES
+from anyformer.data.images import image_field, image_file
 from anyformer.data.row import Bad, BadRecord, RecordRow, refuse
 from anyformer.data.skips import Skips
+from anyformer.data.sound import sound_field, sound_file
 from anyformer.data.sources import SourceFile, find_sources, real
 from anyformer.data.turns import turns_field
+from anyformer.sound import SUFFIXES as SOUNDS
 from anyformer.text.errors import DataError
 
 __all__ = [
@@ -29,16 +32,20 @@ __all__ = [
     "image_field",
     "number_field",
     "rows",
+    "sound_field",
     "text_field",
     "texts_field",
     "turns_field",
     "whole_field",
 ]
-_READERS: Mapping[str, Reader] = {**READERS, **dict.fromkeys(SUFFIXES, image_file)}
+_READERS: Mapping[str, Reader] = {**READERS, **dict.fromkeys(IMAGES, image_file), **dict.fromkeys(SOUNDS, sound_file)}
 PACKED = (".jsonl", ".json", ".csv", ".tsv")
 """Files of records that may be compressed."""
-RECORD_GLOBS = (*(f"*{suffix}" for suffix in _READERS), *(f"*{suffix}{packed}" for suffix in PACKED for packed in COMPRESSED))
-"""Files of records that are read in a directory when no glob is given."""
+RECORD_GLOBS = (
+    *(f"*{suffix}" for suffix in (*READERS, *IMAGES)),
+    *(f"*{suffix}{packed}" for suffix in PACKED for packed in COMPRESSED),
+)
+"""Files of records that are read in a directory when no glob is given; kinds of data about sound name others."""
 
 
 def rows(source: SourceFile | str | Path, advance: Advance = lambda count: None, bad: Bad = refuse) -> Iterator[RecordRow]:

@@ -12,6 +12,8 @@ from anyformer.data.kinds.preferences import Preferences
 from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
+from anyformer.data.kinds.sounds import Sounds
+from anyformer.data.kinds.speech import Speech
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
@@ -31,6 +33,8 @@ __all__ = [
     "Prompts",
     "Scored",
     "Similar",
+    "Sounds",
+    "Speech",
     "TextPairs",
     "Vectors",
     "WordLabels",
