@@ -67,13 +67,16 @@ def objective_for(model: Architecture) -> str:
     return "task_seq2seq" if model.two_inputs else "task"
 
 
-def objective_of(kind: str, fields: dict[str, object]) -> Objective:
-    """The objective of a kind, with these fields."""
-    from anyformer.describe import UserError, did_you_mean
+def objective_of(kind: str, fields: dict[str, object], model: Architecture) -> Objective:
+    """The objective of a kind, with these fields, and with others as they suit the model."""
+    from anyformer.describe import DescriptionError, UserError, did_you_mean
     from anyformer.objectives import Objective
 
     if kind not in Objective.kinds:
         raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
-    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
-    assert isinstance(made, Objective)
-    return made
+    entry = Objective.kinds[kind]
+    assert issubclass(entry, Objective)
+    try:
+        return entry.usual(model, fields)
+    except DescriptionError as error:
+        raise DescriptionError(error.problems, where="--objective") from None

@@ -200,7 +200,7 @@ def resolve_run(
     own = {path.removeprefix(_OBJECTIVE): value for path, value in assigned.items() if path.startswith(_OBJECTIVE)}
     if objective is None:
         objective = objective_for(model) if task_in(paths) else usual_objective(model, paths)
-    chosen = None if objective is None else objective_of(objective, own)
+    chosen = None if objective is None else objective_of(objective, own, model)
     data, assigned = data_of_kind(model, paths, assigned)
     run = default_run(model, paths, chosen, data)
     if data is None:

@@ -5,6 +5,7 @@ from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.contrastive import ContrastiveObjective
+from anyformer.objectives.ctc import CTCObjective
 from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.distillation import DistillationObjective
@@ -35,8 +36,10 @@ from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.signal import ObjectiveSignal
 from anyformer.objectives.simpo import SimPOObjective
+from anyformer.objectives.sound_classification import SoundClassificationObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
+from anyformer.objectives.speech_to_text import SpeechToTextObjective
 from anyformer.objectives.task import TaskObjective
 from anyformer.objectives.task_seq2seq import TaskSeq2SeqObjective
 from anyformer.objectives.token_labels import TokenLabelsObjective
@@ -44,6 +47,7 @@ from anyformer.objectives.ul2 import Denoiser, UL2Objective
 from anyformer.objectives.vector_classification import VectorClassificationObjective
 
 __all__ = [
+    "CTCObjective",
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",
@@ -72,8 +76,10 @@ __all__ = [
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
+    "SoundClassificationObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
+    "SpeechToTextObjective",
     "TaskObjective",
     "TaskSeq2SeqObjective",
     "TokenLabelsObjective",

@@ -13,7 +13,7 @@ def default_objective(architecture: Architecture) -> Objective:
     """The first usual objective that the architecture can be trained with; `UserError` with the reasons if there is none."""
     kind = Objective.kinds[usual_for(architecture).kind]
     assert issubclass(kind, Objective)
-    return kind.usual(architecture)
+    return kind.usual(architecture, {})
 
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -91,9 +91,9 @@ class Objective(Value):
     gradient from it. 0: the choice stays as it is."""
 
     @classmethod
-    def usual(cls, architecture: Architecture) -> Self:
-        """The objective as it suits an architecture, where nobody says more."""
-        return cls.parse({})
+    def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
+        """The objective with these fields, and with others as they suit an architecture."""
+        return cls.parse(dict(fields))
 
     def usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
         """The data at `paths` as it suits the objective and an architecture, where nobody says more."""

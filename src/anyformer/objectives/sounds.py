@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import torch
+from pydantic import BeforeValidator
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.data import Corpus, Data, RecordBatch, Sounds, Speech
+from anyformer.describe import with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import SampleSizes
@@ -21,77 +24,86 @@ from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.operations import Shape
 from anyformer.parts.embedding.embedding import Input
-from anyformer.sound import LogMel
+from anyformer.sound import LogMel, SoundFeatures
 
-Heard = Speech | Sounds
 PICTURE = 4
-"""Dimensions of an input of pictures (B, 1, bands, frames)."""
+"""Dimensions of an input of pictures (B, 1, I, frames)."""
+_PARTS = 100
+"""Of a second, by which the longest sound is found that a model hears."""
 
 
 class SoundObjective(RecordObjective):
-    """An objective on sounds of at most `data.seconds`, which enter as the log-mel spectrum that the model reads.
+    """An objective on sounds of at most `data.seconds`, which enter as the features that the model hears.
 
-    `masked`: a spectrum is that of the sound alone, and what fills it up to the longest is hidden from the model. `silence`: the
-    sound itself is filled with zeros, and the model hears them (Whisper, arXiv 2212.04356, which hears 30 s each time).
+    `masked`: features are those of the sound alone, and what fills them up to the longest is hidden from the model. `silence`:
+    the sound itself is filled with zeros, and the model hears them (Whisper, arXiv 2212.04356, which hears 30 s each time).
     """
 
-    spectrum: LogMel = LogMel()
-    """How a sound becomes frames; its bands are those that the embedding reads."""
+    features: Annotated[SoundFeatures, BeforeValidator(with_kind("log_mel"))] = LogMel()
+    """How a sound becomes frames of as many numbers as the embedding reads."""
     padding: Literal["masked", "silence"] = "masked"
     """What follows a sound that is shorter than `data.seconds`."""
 
     @classmethod
     def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
-        picture = architecture.embedding.rank == PICTURE
-        own = {"padding": "silence"} if picture else {"spectrum": {"bins": bands_of(architecture.embedding)}}
+        embedding = architecture.embedding
+        own: dict[str, Any] = {"padding": "silence"} if embedding.rank == PICTURE else {}
+        match embedding.sound:
+            case "frames":
+                own["features"] = {"kind": "log_mel", "bins": numbers_of(embedding)}
+            case "samples":
+                own["features"] = {"kind": "waveform"}
         return cls.parse({**own, **fields})
 
     def usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
-        """Sounds as long as the position table takes, if there is one and the kind's own limit is longer."""
-        data = super().usual_data(architecture, paths)
-        assert isinstance(data, Heard), "the kinds that are read"
-        data = data.but(rate=self.spectrum.rate)
-        table = list(architecture.stacks.values())[0].max_length
-        if table is None or sound_positions(self, architecture, data) <= table:
+        """Sounds as long as the position table of the model takes, if there is one and the kind's own limit is longer."""
+        data = super().usual_data(architecture, paths).but(rate=self.features.rate)
+        table = _table(architecture)
+        assert isinstance(data, Speech | Sounds), "the kinds that are read"
+        if table is None or self.longest(architecture, data) <= table:
             return data
-        hops = int(data.seconds * data.rate) // self.spectrum.hop
-        short = data.but(seconds=hops * self.spectrum.hop / data.rate)
-        while sound_positions(self, architecture, short) > table:
-            over = sound_positions(self, architecture, short) / table
-            hops = min(hops - 1, int(hops / over) + 1)
-            short = data.but(seconds=hops * self.spectrum.hop / data.rate)
-        return short
+        counts = range(1, int(data.seconds * _PARTS))
+        most = bisect_right(
+            counts, table, key=lambda count: self.positions(architecture.embedding, count * data.rate // _PARTS)
+        )
+        return data.but(seconds=max(1, most) / _PARTS)
+
+    def positions(self, embedding: Input, samples: int) -> int:
+        """Positions of a sound of so many samples."""
+        return embedding.check("the sound", self._heard_as(self._blank(1, samples, "meta"), embedding), None)
+
+    def longest(self, architecture: Architecture, data: Data) -> int:
+        """Positions of the longest sound of the data."""
+        return self.positions(architecture.embedding, samples_of(data))
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
-        assert isinstance(data, Heard), "checked before"
-        embedding = architecture.embedding
-        if data.rate != self.spectrum.rate:
+        assert isinstance(data, Speech | Sounds), "checked before"
+        embedding, features = architecture.embedding, self.features
+        if data.rate != features.rate:
             raise ValueError(
-                f"data.rate = {data.rate}, and objective.spectrum.rate = {self.spectrum.rate}: a sound has one rate; make them "
-                "equal"
+                f"data.rate = {data.rate}, and objective.features.rate = {features.rate}: a sound has one rate; make them equal"
             )
         if embedding.rank == PICTURE and self.padding == "masked":
             raise ValueError(
                 "objective.padding = 'masked': a picture of a sound has no padding; set objective.padding = 'silence'"
             )
-        if embedding.rank != PICTURE and self.spectrum.bins != bands_of(embedding):
+        if embedding.rank != PICTURE and features.inputs != numbers_of(embedding):
             raise ValueError(
-                f"objective.spectrum.bins = {self.spectrum.bins}, and the embedding reads {bands_of(embedding)} bands: make them "
-                "equal"
+                f"objective.features gives {features.inputs} numbers per frame, and the embedding reads {numbers_of(embedding)}: "
+                "make them equal"
             )
-        positions, table = sound_positions(self, architecture, data), list(architecture.stacks.values())[0].max_length
+        positions, table = self.longest(architecture, data), _table(architecture)
         if table is not None and positions > table:
             raise ValueError(
-                f"data.seconds = {data.seconds:g}: such a sound has {positions} positions, and the position table of the model "
-                f"that hears it {table}: set data.seconds = {data.seconds * table / positions:.3g}"
+                f"data.seconds = {data.seconds:g}: such a sound has {positions} positions, and the position table of what hears "
+                f"it {table}: set data.seconds to {data.seconds * table / positions:.3g} or less"
             )
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
-        assert isinstance(data, Heard), "checked before"
         feed = super().feed(data, corpus, setting, batch, held_out=held_out)
-        samples = int(data.seconds * data.rate)
-        return remade(feed, partial(self.examples, setting=setting, samples=samples, training=not held_out))
+        make = partial(self.examples, setting=setting, samples=samples_of(data), training=not held_out)
+        return remade(feed, make)
 
     def examples(
         self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False
@@ -102,71 +114,81 @@ class SoundObjective(RecordObjective):
     def heard(
         self, batch: RecordBatch, setting: Setting, samples: int | None, training: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Spectra (B, frames, bands) or (B, 1, bands, frames) float32, and padding (B, frames) bool if it is masked."""
-        sounds = [torch.from_numpy(record["sound"]) for (record,) in batch.records]
-        longest = samples or max(map(len, sounds))
+        """Features (B, frames, I) or pictures of them, float32, and padding (B, frames) bool where it is masked."""
+        sounds = [self.enough(torch.from_numpy(record["sound"])) for (record,) in batch.records]
+        longest = max(samples or 0, *map(len, sounds))
+        blank = self._blank(len(sounds), longest, "cpu")
         if self.padding == "silence":
-            sound_BN = pad_sequence([*sounds, torch.zeros(longest)], batch_first=True)[:-1]
-            frames_BTI, padding = self.spectrum.spectrum(sound_BN).mT, None
+            sound_BY = pad_sequence([*sounds, torch.zeros(longest)], batch_first=True)[:-1]
+            frames_BTI, padding = self.features.spectrum(sound_BY).mT, None
         else:
-            spectra = [self.spectrum.spectrum(sound[None])[0].mT for sound in sounds]
-            whole = torch.zeros(self.spectrum.frames(longest), self.spectrum.bins)
-            frames_BTI = pad_sequence([*spectra, whole], batch_first=True)[:-1]
-            lengths = torch.tensor([len(spectrum) for spectrum in spectra])
-            padding = torch.arange(len(whole)) >= lengths[:, None]
-        if setting.architecture is None or setting.architecture.embedding.rank != PICTURE:
+            alone = [self.features.spectrum(sound[None])[0].mT for sound in sounds]
+            frames_BTI = pad_sequence([*alone, blank[0]], batch_first=True)[:-1]
+            padding = torch.arange(blank.shape[1]) >= torch.tensor([[len(frames)] for frames in alone])
+        if setting.architecture is None:
             return frames_BTI, padding
-        return _pictures(frames_BTI, setting.architecture.embedding), padding
+        return self._heard_as(frames_BTI, setting.architecture.embedding), padding
 
-    def made_up_sound(self, architecture: Architecture, data: Data, shape: Shape) -> dict[str, Tensor | None]:
-        """Tokens and padding as `heard` gives them, of any numbers."""
-        assert isinstance(data, Heard), "checked before"
-        frames_BTI = torch.zeros(shape.batch, self.spectrum.frames(int(data.seconds * data.rate)), self.spectrum.bins)
-        if architecture.embedding.rank == PICTURE:
-            return {"tokens": _pictures(frames_BTI, architecture.embedding), "padding": None}
-        padding = torch.zeros(frames_BTI.shape[:2], dtype=torch.bool) if self.padding == "masked" else None
-        return {"tokens": frames_BTI, "padding": padding}
+    def enough(self, sound_Y: Tensor) -> Tensor:
+        """The sound, with zeros behind it if it is too short to have features."""
+        return torch.nn.functional.pad(sound_Y, (0, max(0, self.features.least - len(sound_Y))))
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made, frames_BTI = super().made_up(architecture, data, shape), self._blank(shape.batch, samples_of(data), "cpu")
+        masked = self.padding == "masked"
+        padding = torch.zeros(frames_BTI.shape[:2], dtype=torch.bool) if masked else None
+        return replace(made, tokens=self._heard_as(frames_BTI, architecture.embedding), padding=padding)
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         """What the model reads beside the sound."""
         return {"padding": examples.padding}
 
+    def _blank(self, batch: int, samples: int, device: str) -> Tensor:
+        """(B, frames, I) of zeros."""
+        frames = self.features.frames(max(samples, self.features.least))
+        return torch.zeros(batch, frames, self.features.inputs, device=device)
+
+    def _heard_as(self, frames_BTI: Tensor, embedding: Input) -> Tensor:
+        """The frames, or a picture of them where the embedding reads one."""
+        return _pictures(frames_BTI, embedding.example(1, 1).shape[2]) if embedding.rank == PICTURE else frames_BTI
+
 
 class SoundPositions(SoundObjective):
-    """An objective whose positions are those of the sound itself: T = `sound_positions`."""
+    """An objective whose positions are those of the sound itself: T of the longest."""
 
     @property
     def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=partial(sound_positions, self))
+        return replace(super().sizes, usual_length=self.longest)
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
-        positions = sound_positions(self, architecture, data)
+        positions = self.longest(architecture, data)
         if positions != length:
             raise ValueError(
-                f"length = {length}, and a sound of data.seconds = {data.seconds:g} has {positions} positions: set length = "
-                f"{positions}"
+                f"length = {length}, and the longest sound (data.seconds) has {positions} positions: set length = {positions}"
             )
 
 
-def sound_positions(objective: SoundObjective, architecture: Architecture, data: Data) -> int:
-    """Positions of the longest sound of the data."""
-    assert isinstance(data, Heard), "checked before"
-    made = objective.made_up_sound(architecture, data, Shape(batch=1))
-    assert made["tokens"] is not None, "made above"
-    return architecture.embedding.check("the sound", made["tokens"], None)
+def samples_of(data: Data) -> int:
+    """Samples of the longest sound of the data."""
+    assert isinstance(data, Speech | Sounds), "the kinds that are read"
+    return int(data.seconds * data.rate)
 
 
-def bands_of(embedding: Input) -> int:
-    """The bands of the frames that an embedding reads."""
+def numbers_of(embedding: Input) -> int:
+    """I, numbers of a frame that an embedding reads."""
     return embedding.example(1, 1).shape[-1]
 
 
-def _pictures(frames_BTI: Tensor, embedding: Input) -> Tensor:
-    """(B, 1, bands, frames), filled with the least number of each up to a whole number of patches."""
-    side = embedding.example(1, 1).shape[2]
-    bands, frames = frames_BTI.shape[2], frames_BTI.shape[1]
-    low_B = frames_BTI.amin((1, 2))
-    picture = low_B[:, None, None].expand(-1, -(-bands // side) * side, -(-frames // side) * side).clone()
-    picture[:, :bands, :frames] = frames_BTI.mT
+def _table(architecture: Architecture) -> int | None:
+    """Positions that the stack which hears the sound has at most."""
+    return next(iter(architecture.stacks.values())).max_length
+
+
+def _pictures(frames_BTI: Tensor, side: int) -> Tensor:
+    """(B, 1, I, frames) with the least number of each sound behind its edges, up to a whole number of patches."""
+    frames, inputs = frames_BTI.shape[1:]
+    low_B = frames_BTI.amin((1, 2))[:, None, None]
+    picture = low_B.expand(-1, -(-inputs // side) * side, -(-frames // side) * side).clone()
+    picture[:, :inputs, :frames] = frames_BTI.mT
     return picture[:, None]
