@@ -40,6 +40,7 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "I": "inputs: features or channels that an embedding or a matrix reads",
         "O": "outputs: features that a matrix computes",
         "P": "narrow features: of a latent, or of an embedding narrower than the stream, before a matrix widens them",
+        "Y": "samples of a sound, as its file has them",
         "W": "channels that a convolution or a decay treats separately",
     }
 )

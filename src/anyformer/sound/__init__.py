@@ -1,5 +1,24 @@
-"""Sound: files read by named formats alone, and what models hear of it. The extra `audio`."""
+"""Sound: files read by named formats alone (the extra `audio`), and what models hear of it. No torch until a spectrum is made."""
 
+from anyformer.sound.features import SoundFeatures
+from anyformer.sound.kaldi_mel import FixedScale, KaldiMel
+from anyformer.sound.log_mel import LogMel, MelFeatures
+from anyformer.sound.normalised_mel import NormalisedMel
 from anyformer.sound.reading import SUFFIXES, SoundError, fitted_sound, read_sound
+from anyformer.sound.speech_mel import SpeechMel
+from anyformer.sound.waveform import Waveform
 
-__all__ = ["SUFFIXES", "SoundError", "fitted_sound", "read_sound"]
+__all__ = [
+    "SUFFIXES",
+    "FixedScale",
+    "KaldiMel",
+    "LogMel",
+    "MelFeatures",
+    "NormalisedMel",
+    "SoundError",
+    "SoundFeatures",
+    "SpeechMel",
+    "Waveform",
+    "fitted_sound",
+    "read_sound",
+]

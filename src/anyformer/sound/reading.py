@@ -132,7 +132,7 @@ def _sane(path: Path | None, sound: Sound) -> Sound:
     if not len(sound):
         raise SoundError(path, "holds no samples", "leave it out")
     low, high = float(sound.min()), float(sound.max())
-    if not (-LOUDEST <= low and high <= LOUDEST):  # which no number that is none passes
+    if not (low >= -LOUDEST and high <= LOUDEST):  # which no number that is none passes
         reason = f"holds samples from {low:.3g} to {high:.3g}"
         raise SoundError(path, reason, f"scale them: usual are -1 to 1, and {LOUDEST:,.0f} is the most")
     return sound
