@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, PackedRows, RecordBatch, RecordTable, Speech
@@ -17,6 +16,7 @@ from anyformer.data.packing import Ints
 from anyformer.describe import UserError
 from anyformer.generation.transcribing import best_path, blank_of, spoken_text
 from anyformer.model import Architecture
+from anyformer.model.ctc_loss import ctc_losses
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
@@ -126,14 +126,8 @@ class CTCObjective(SoundPositions):
     def loss(self, model: Transformer, examples: Examples, logits_BTV: Tensor) -> Tensor:
         """The loss summed over the rows: a 0-d tensor in fp32."""
         assert examples.facts is not None, "made above"
-        log_p_BTV = logits_BTV.float().log_softmax(-1)
-        # Once more behind all symbols, where its number is known without a look at the tensor.
-        blank_BT1 = log_p_BTV.gather(-1, examples.facts[:, None].expand(-1, log_p_BTV.shape[1], 1))
-        return F.ctc_loss(
-            torch.cat([log_p_BTV, blank_BT1], -1).transpose(0, 1), examples.targets.clamp(min=0),
-            heard_positions(model, examples, logits_BTV), (examples.targets != IGNORED).sum(1),
-            blank=log_p_BTV.shape[-1], reduction="sum",
-        )  # fmt: skip
+        heard_B = heard_positions(model, examples, logits_BTV)
+        return ctc_losses(logits_BTV, examples.targets, heard_B, examples.facts).sum()
 
 
 def heard_positions(model: Transformer, examples: Examples, logits_BTV: Tensor) -> Tensor:
