@@ -113,7 +113,7 @@ def test_sounds_that_are_too_short_and_bands_that_nobody_hears_are_refused():
             features.spectrum(torch.zeros(1, features.least - 1))
         with pytest.raises(ValueError, match=r"takes \(batch, samples\)"):
             features.spectrum(torch.zeros(4000))
-    with pytest.raises(DescriptionError, match="half of rate = 8000"):
+    with pytest.raises(DescriptionError, match="half of rate = 8000 is at most"):
         LogMel(rate=8000)
 
 

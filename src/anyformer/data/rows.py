@@ -18,6 +18,7 @@ from anyformer.data.row import Bad, BadRecord, RecordRow, refuse
 from anyformer.data.skips import Skips
 from anyformer.data.sound import sound_field, sound_file
 from anyformer.data.sources import SourceFile, find_sources, real
+from anyformer.data.tar import tar
 from anyformer.data.turns import turns_field
 from anyformer.sound import SUFFIXES as SOUNDS
 from anyformer.text.errors import DataError
@@ -38,7 +39,12 @@ __all__ = [
     "turns_field",
     "whole_field",
 ]
-_READERS: Mapping[str, Reader] = {**READERS, **dict.fromkeys(IMAGES, image_file), **dict.fromkeys(SOUNDS, sound_file)}
+_READERS: Mapping[str, Reader] = {
+    **READERS,
+    ".tar": tar,
+    **dict.fromkeys(IMAGES, image_file),
+    **dict.fromkeys(SOUNDS, sound_file),
+}
 PACKED = (".jsonl", ".json", ".csv", ".tsv")
 """Files of records that may be compressed."""
 RECORD_GLOBS = (

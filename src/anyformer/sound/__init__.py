@@ -1,4 +1,4 @@
-"""Sound: files read by named formats alone (the extra `audio`), and what models hear of it. No torch until a spectrum is made."""
+"""Sound: files read by named formats alone (the extra `audio`), and what models hear of it. No torch before a spectrum."""
 
 from anyformer.sound.features import SoundFeatures
 from anyformer.sound.kaldi_mel import FixedScale, KaldiMel

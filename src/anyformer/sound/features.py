@@ -41,8 +41,8 @@ class SoundFeatures(Value):
         """Refuse sounds that are no rows of samples, or too short."""
         if sound_BY.dim() != 2 or sound_BY.shape[1] < self.least:
             raise ValueError(
-                f"sounds of shape {tuple(sound_BY.shape)}: {self.kind} takes (batch, samples) of at least {self.least} samples; "
-                "put zeros behind shorter ones"
+                f"sounds of shape {tuple(sound_BY.shape)}: {self.kind} takes (batch, samples) of at least {self.least} "
+                "samples; put zeros behind shorter ones"
             )
 
     def _spectrum(self, sound_BY: Tensor, lengths_B: Tensor | None) -> Tensor:

@@ -32,7 +32,8 @@ class MelFeatures(SoundFeatures):
     def _bands_are_heard(self) -> MelFeatures:
         if not self.low < self.high <= self.rate / 2:
             raise ValueError(
-                f"low = {self.low:g} and high = {self.high:g}: bands rise from low to high, and end at half of rate = {self.rate}"
+                f"low = {self.low:g} and high = {self.high:g}: bands rise from low to high, which half of rate = {self.rate} "
+                "is at most"
             )
         return self
 

@@ -42,7 +42,7 @@ def mel_filters(bins: int, low: float, high: float, rate: int, points: int, scal
     """
     ends = mel_of(np.array([low, high]), scale)
     corners = np.linspace(ends[0], ends[1], bins + 2)
-    places = np.arange(points // 2 + 1) * (rate / points)
+    places: Numbers = np.arange(points // 2 + 1, dtype=np.float64) * (rate / points)
     if scale == "kaldi":
         places = mel_of(places, scale)
     else:

@@ -13,7 +13,8 @@ from anyformer.sound.mel import Numbers
 
 def windowed(frames_BTY: Tensor, window_Y: Tensor, points: int) -> Tensor:
     """The amplitudes (B, points // 2 + 1, T) of frames of samples."""
-    return torch.fft.rfft(frames_BTY * window_Y, n=points).abs().transpose(1, 2)
+    spectrum: Tensor = torch.fft.rfft(frames_BTY * window_Y, n=points)
+    return spectrum.abs().transpose(1, 2)
 
 
 def amplitudes(sound_BY: Tensor, window_Y: Tensor, hop: int, points: int, edge: str) -> Tensor:

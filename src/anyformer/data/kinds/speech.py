@@ -28,7 +28,7 @@ class Speech(Records):
     """
 
     kind: Literal["speech"] = "speech"
-    glob: tuple[Annotated[str, Field(min_length=1)], ...] = ("*.jsonl", "*.json", "*.csv", "*.tsv", "*.parquet")
+    glob: tuple[Annotated[str, Field(min_length=1)], ...] = ("*.jsonl", "*.json", "*.csv", "*.tsv", "*.parquet", "*.tar")
     """Which files of a directory are read."""
     sound: Annotated[str, Field(min_length=1)] = "sound"
     """The field that holds the path of a sound, or the sound itself."""
