@@ -45,6 +45,11 @@ def encoder(head: Head | None = None) -> Architecture:
     return made if head is None else made.but(head=head)
 
 
+def hearing(head: Head) -> Architecture:
+    """The encoder of a small Whisper, with a head."""
+    return architecture("whisper-tiny", tiny=True).but(decoder=None, decoder_embedding=None, head=head)
+
+
 def prefix_model() -> Architecture:
     return tiny("llama-2-7b", **{"decoder.layer.attention.mask": Causal() | Prefix()})
 
@@ -60,6 +65,15 @@ ANSWERS = [
 SIMILAR = [{"text": f"number {n}", "positive": f"{n} is it"} for n in range(120)]
 VECTORS = [{"array": [[n % 2, 0.1 * row, 1.0] for row in range(1 + n % 4)], "label": n % 2} for n in range(120)]
 DIGITS = {"kind": "images", "paths": ["digits"], "height": 12, "width": 12}
+SPOKEN = [
+    {
+        "sound": {"array": [((k * (n % 7 + 3)) % 19) / 20 for k in range(90 + 10 * (n % 9))], "sampling_rate": 1000},
+        "text": "ab"[n % 2] * (1 + n % 3), "label": "ab"[n % 2],
+    }
+    for n in range(120)
+]  # fmt: skip
+HEARD = {"features": {"rate": 1000, "window": 32, "hop": 8, "bins": 6, "high": 500.0}}
+SHORT = {"rate": 1000, "seconds": 0.2}
 ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} for n in range(120)]
 CHATS = [
     {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
@@ -86,6 +100,15 @@ CASES = {
     "spans": Case(encoder(Head(outputs=2)), {"kind": "spans", "windows": 2, "overlap": 4}, {"kind": "answers"}, ANSWERS, 24),
     "contrastive": Case(tiny("sentence-bert-base"), {"kind": "contrastive"}, {"kind": "similar"}, SIMILAR, 32, 1),
     "images": Case(tiny("vit-base-16"), {"kind": "image_classification", "shift": 0.1, "flip": True}, DIGITS, [], 5),
+    "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
+    "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),
+    "sounds": Case(
+        hearing(Head(pool="mean", outputs=4)),
+        {"kind": "sound_classification", "padding": "silence", **HEARD},
+        {"kind": "sounds", **SHORT},
+        SPOKEN,
+        13,
+    ),
     "vectors": Case(
         tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
     ),

@@ -34,18 +34,28 @@ def _ctc(logits: Tensor, symbols: Tensor, positions: Tensor, blank: Tensor) -> t
 def _computed(logits: Tensor, symbols: Tensor, positions: Tensor, blank: Tensor) -> tuple[Tensor, Tensor]:
     counts, V = (symbols >= 0).sum(1), logits.shape[2]
     symbols = symbols[:, : int(counts.max())].clamp(min=0)
-    log_p = logits.float().log_softmax(-1)
-    # Rows may have blanks of other numbers: they stand behind all symbols, and nothing stands where they were.
-    places = blank[:, None].expand(-1, log_p.shape[1], 1)
-    log_p = torch.cat([log_p.scatter(-1, places, NEVER), log_p.gather(-1, places)], -1).transpose(0, 1)
+    places = blank.expand(logits.shape[1], -1, 1)
+    log_p = _log_p(logits, places)
     losses, paths = torch.ops.aten._ctc_loss(log_p, symbols, positions, counts, V, False)
-    ones = torch.ones_like(losses)
     # Torch's gradient is that of the logits: of log p it lacks a multiple of p, which the softmax takes out.
-    given = (ones, log_p, symbols, positions, counts, losses, paths, V, False)
-    gradient = torch.ops.aten._ctc_loss_backward(*given).transpose(0, 1)
-    gradient = gradient[..., :V].scatter_add(-1, places, gradient[..., V:])
+    given = (torch.ones_like(losses), log_p, symbols, positions, counts, losses, paths, V, False)
+    gradient = torch.ops.aten._ctc_loss_backward(*given)
+    del log_p, paths, given
+    gradient[..., :V].scatter_add_(-1, places, gradient[..., V:])
     real = counts > 0
-    return torch.where(real, losses, 0.0), torch.where(real[:, None, None], gradient, 0.0).contiguous()
+    gradient.masked_fill_(~real[None, :, None], 0.0)
+    return torch.where(real, losses, 0.0), gradient[..., :V].transpose(0, 1).contiguous()
+
+
+def _log_p(logits: Tensor, places: Tensor) -> Tensor:
+    """(T, B, V + 1): log softmax of the logits (B, T, V), with the blank moved behind all symbols.
+
+    Torch has one number for the blanks of all rows, and these may have several.
+    """
+    log_p = logits.new_empty((logits.shape[1], len(logits), logits.shape[2] + 1), dtype=torch.float32)
+    torch.log_softmax(logits.float().transpose(0, 1), -1, out=log_p[..., :-1])
+    log_p[..., -1:] = log_p.gather(-1, places)
+    return log_p.scatter_(-1, places, NEVER)
 
 
 @_ctc.register_fake

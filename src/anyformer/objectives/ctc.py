@@ -18,6 +18,7 @@ from anyformer.generation.transcribing import best_path, blank_of, spoken_text
 from anyformer.model import Architecture
 from anyformer.model.ctc_loss import ctc_losses
 from anyformer.model.transformer import Transformer
+from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
@@ -43,6 +44,11 @@ class CTCObjective(SoundPositions):
 
     reads: ClassVar[type[Data]] = Speech
     kind: Literal["ctc"] = "ctc"
+
+    @property
+    def sizes(self) -> SampleSizes:
+        # In fp32 the logarithm of p, its gradient, and that of the logits as it is given back.
+        return replace(super().sizes, loss_bytes=lambda logits, each: 3 * logits // each * 4)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that does not turn a sound into logits of symbols at every position."""
