@@ -33,7 +33,13 @@ def bert(head: Head) -> Architecture:
 
 
 def made(
-    objective: Objective, data: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], folder: Path, length: int, batch: int = 4
+    objective: Objective,
+    data: Mapping[str, Any],
+    rows: Iterable[Mapping[str, Any]],
+    folder: Path,
+    length: int,
+    batch: int = 4,
+    model: Architecture | None = None,
 ) -> Prepared:
     """Rows written to a file, prepared, and made into examples; every row is trained on and held out."""
     path, copy = folder / "rows.jsonl", folder / "held-out.jsonl"
@@ -43,7 +49,7 @@ def made(
     plain = {"tokenizer": {"kind": "bytes"}, **data, "paths": [str(path)], "validation_paths": [str(copy)]}
     value = Data.kinds[plain.pop("kind")].parse(plain)
     corpus = prepare(value, folder / "cache", 1, progress=False, special=objective.special(length))
-    setting = Setting(corpus.tokenizer, length, 0, corpus.names)
+    setting = Setting(corpus.tokenizer, length, 0, corpus.names, model)
     feed, held_out = (objective.feed(value, corpus, setting, batch, held_out=each) for each in (False, True))
     return Prepared(value, corpus, setting, feed.at(0), list(held_out.once()))
 
