@@ -91,6 +91,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "switch_transformers": ("switch_transformers",),
     "wav2vec2": ("wav2vec2", "hubert", "data2vec-audio"),
     "whisper": ("whisper",),
+    "moonshine": ("moonshine",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
     "encoder_decoder": ("encoder-decoder",),

@@ -80,7 +80,8 @@ RUNS = ValueKind(
 _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         LAYERS,
-        """decoder_layers depth encoder_layers H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
+        """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
+        H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
         num_decoder_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
@@ -92,7 +93,9 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         conv_L_cache conv_pos_kernel_size
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
-        encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
+        encoder_attention_heads decoder_num_attention_heads
+        decoder_num_key_value_heads encoder_ffn_dim encoder_num_attention_heads encoder_num_key_value_heads
+        expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
         hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
@@ -187,7 +190,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         NAME,
-        """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
+        """activation activation_function afn attention_type attn_type
+        decoder_hidden_act encoder_hidden_act classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
         feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
