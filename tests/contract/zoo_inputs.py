@@ -8,6 +8,7 @@ from anyformer.parts import (
     AudioFrames,
     Bidirectional,
     Causal,
+    ConvolutionalPosition,
     CrossAttention,
     Embedding,
     Features,
@@ -24,8 +25,11 @@ from anyformer.parts import (
     Prefix,
     RMSNorm,
     Rotary,
+    RowNorm,
     SinusoidalPosition,
     Transform,
+    WaveLayer,
+    Waves,
     Window,
     post_norm,
     pre_norm,
@@ -199,6 +203,34 @@ ALONE = {
     "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
     "gated_audio": encoder_only(
         GatedFrames(features=3, kernels=(3, 5), channels=8, scale=1.5), WIDTH, [READER], initialisation=LOUD
+    ),
+    "waves": encoder_only(
+        Waves(
+            layers=(
+                WaveLayer(kernel=5, stride=3, channels=6, row_norm=RowNorm()),
+                WaveLayer(kernel=3, stride=2, channels=8, bias=True, norm=LAYER, activation="silu"),
+                WaveLayer(kernel=2, row_norm=RowNorm(groups=2, eps=1e-3), row_norm_at="after_activation", activation="tanh"),
+            ),
+            norm=LAYER,
+        ),
+        WIDTH,
+        [post_norm(LAYER, BOTH, PLAIN_FEED)],
+        embedding_width=NARROW,
+        input_projection=InputProjection(place="first"),
+        position=ConvolutionalPosition(kernel=4, groups=2, weights="normed"),
+        input_norm=LAYER,
+        head=Head(outputs=7, bias=True),
+        initialisation=LOUD,
+    ),
+    "convolutional_positions": encoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [pre_norm(LAYER, BOTH, PLAIN_FEED)],
+        position=ConvolutionalPosition(
+            kernel=3, groups=4, layers=2, norm=LAYER.but(gain="none", bias=False), activation="tanh"
+        ),
+        final_norm=LAYER,
+        initialisation=LOUD,
     ),
     "latents_of_an_image": Architecture(
         width=WIDTH,

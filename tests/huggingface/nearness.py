@@ -68,29 +68,33 @@ def _theirs(pair: Pair) -> Values:
 
 
 def _padded(pair: Pair) -> tuple[tuple[Tensor, ...], Tensor]:
-    """A batch whose first row is padded, and its padding: on the left of a text, on the right of a source or in an encoder."""
+    """A batch whose first row is padded, and its padding: on the left of a text, on the right of a source or in an encoder;
+    of a wave, so many samples that positions are padding."""
     x = inputs(pair)
     decodes = pair.ours.architecture.decoder is not None and len(x) == 1
     padding = torch.zeros_like(x[0], dtype=torch.bool)
-    padding[0, slice(0, 3) if decodes else slice(-3, None)] = True
+    few = x[0].shape[1] // 4 if x[0].is_floating_point() else 3
+    padding[0, slice(0, few) if decodes else slice(-few, None)] = True
     return (torch.where(padding, getattr(pair.theirs.config, "pad_token_id", None) or 0, x[0]), *x[1:]), padding
 
 
-def _valid(values: Tensor, x: tuple[Tensor, ...], padding: Tensor) -> Values:
+def _valid(pair: Pair, values: Tensor, x: tuple[Tensor, ...], padding: Tensor) -> Values:
     """The values at the positions that are no padding: all of a target, and all of one value for each row."""
-    return {"logits": values[~padding] if values.dim() > 2 and len(x) == 1 else values}
+    own = pair.ours.architecture.embedding.padding(padding)
+    assert own is not None
+    return {"logits": values[~own] if values.dim() > 2 and len(x) == 1 else values}
 
 
 @torch.no_grad()
 def _ours_padded(pair: Pair) -> Values:
     x, padding = _padded(pair)
-    return _valid(pair.ours(*x, padding=padding), x, padding)
+    return _valid(pair, pair.ours(*x, padding=padding), x, padding)
 
 
 @torch.no_grad()
 def _theirs_padded(pair: Pair) -> Values:
     x, padding = _padded(pair)
-    return _valid(their_logits(pair, x[0], padding, x[1] if len(x) > 1 else None), x, padding)
+    return _valid(pair, their_logits(pair, x[0], padding, x[1] if len(x) > 1 else None), x, padding)
 
 
 @torch.no_grad()

@@ -55,6 +55,8 @@ AUTO = {
     "PreTraining": transformers.AutoModelForPreTraining,
     "SequenceClassification": transformers.AutoModelForSequenceClassification,
     "TokenClassification": transformers.AutoModelForTokenClassification,
+    "CTC": transformers.AutoModelForCTC,
+    "AudioClassification": transformers.AutoModelForAudioClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
     # Transformers has an auto class for images and text alone that knows it.
@@ -215,8 +217,8 @@ def inputs(pair: Pair, seed: int = 0) -> tuple[Tensor, ...]:
 
 
 def pads(pair: Pair) -> bool:
-    """Whether transformers computes the same of a padded batch: it masks no padding of what are not tokens."""
-    return pair.ours.architecture.embedding.symbols is not None and not pair.case.unpadded
+    """Whether transformers computes the same of a padded batch: it masks no padding but that of tokens and of waves."""
+    return pair.ours.architecture.embedding.rank == 2 and not pair.case.unpadded
 
 
 def decodes(pair: Pair) -> bool:

@@ -25,6 +25,7 @@ LINEAGES = {
     "t5gemma": "Google",
     "switch": "Google",
     "vit": "Google",
+    "speech": "Meta",
     "whisper": "OpenAI",
     "latent": "DeepMind",
     "vision_language": "Salesforce",

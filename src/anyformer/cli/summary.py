@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.huggingface import StoredForm
     from anyformer.model import Architecture
-    from anyformer.parts import Block, Branch, ImageEncoder, Stack, Step
+    from anyformer.parts import Block, Branch, ImageEncoder, SoundEncoder, Stack, Step
     from anyformer.parts.norms.norm import Norm
 
 LENGTH = 4096
@@ -92,6 +92,8 @@ def described(architecture: Architecture) -> Iterator[Item]:
         yield _row(0, "decoder input", _words(architecture.decoder_embedding))
     if architecture.images is not None:
         yield from _images(architecture.images)
+    if architecture.audio is not None:
+        yield from _audio(architecture.audio)
     if architecture.latents is not None:
         yield _row(0, "latents", _words(architecture.latents))
     for name, stack in architecture.stacks.items():
@@ -108,6 +110,14 @@ def _images(tower: ImageEncoder) -> Iterator[Item]:
     yield _row(1, "tower", f"width {tower.width:,}, {_words(tower.patches)}")
     yield _row(1, "projector", _words(tower.projector))
     yield from _stack("image layers", tower.stack)
+
+
+def _audio(tower: SoundEncoder) -> Iterator[Item]:
+    """The tower for sound, likewise."""
+    yield _row(0, "audio", tower.facts)
+    yield _row(1, "tower", f"width {tower.width:,}, {_words(tower.embedding)}")
+    yield _row(1, "projector", _words(tower.projector))
+    yield from _stack("sound layers", tower.stack)
 
 
 def layers(order: str) -> str:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.examples import examples
+from anyformer.costs.flop_counter import FlopCounter
 from anyformer.costs.saved import RESIDUAL
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
@@ -67,7 +67,7 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
     built = sums(tally, ((name, parameter.numel()) for name, parameter in model.named_parameters()))
     yield from compared("parameters", "", parameters(tally).by_component, built)
     inputs = [x.to("meta") for x in examples(architecture, shape)]
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounter() as counter:
         outputs = Predictions(model)(*inputs)
         forward = counter.get_total_flops()
         modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})

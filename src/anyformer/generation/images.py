@@ -10,8 +10,8 @@ from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.model.transformer import Transformer
-from anyformer.parts.images.encoder import each
 from anyformer.parts.images.encoder_module import Images
+from anyformer.parts.images.placeholder import each
 
 
 def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:

@@ -80,7 +80,8 @@ RUNS = ValueKind(
 _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         LAYERS,
-        """decoder_layers depth encoder_layers H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
+        """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
+        H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
         num_decoder_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
@@ -88,10 +89,13 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
         attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank swa_q_lora_rank
         swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca
-        attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
+        attention_window_size attn_layer_period block_ff_dim block_multiple_of classifier_proj_size context_length conv1d_width
+        conv_L_cache conv_pos_kernel_size
         conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
-        encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
+        encoder_attention_heads decoder_num_attention_heads
+        decoder_num_key_value_heads encoder_ffn_dim encoder_num_attention_heads encoder_num_key_value_heads
+        expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
         hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
@@ -107,6 +111,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         model_max_length moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
+        num_conv_pos_embedding_groups num_conv_pos_embeddings
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
@@ -162,7 +167,9 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
         attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
-        do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
+        do_pan_and_scan do_resize do_stable_layer_norm
+        emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
+        gelu_activation group_limited_greedy
         is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate
         key_query_shared_bottleneck
         layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
@@ -183,8 +190,10 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         NAME,
-        """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
-        dtype encoder_attention_type expert_selection_fn feature_extractor_type feed_forward_proj ff_activation hidden_act
+        """activation activation_function afn attention_type attn_type
+        decoder_hidden_act encoder_hidden_act classifier_activation classifier_pooling dense_act_fn
+        dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
+        feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
         mamba_hidden_act mlp_hidden_act
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
@@ -202,7 +211,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes full_attn_idxs full_attn_layers
+        """attn_layer_indices attn_type_list compress_ratios conv_dim conv_kernel_sizes conv_stride full_attn_idxs
+        full_attn_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
         num_attention_heads_per_layer rope_scaling_layers""",

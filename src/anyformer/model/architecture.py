@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
 from anyformer.dims import LARGEST
-from anyformer.model.fitting import check_images, check_mtp, check_sources, check_virtual_tokens
+from anyformer.model.fitting import check_among, check_apart, check_mtp, check_sources, check_virtual_tokens
 from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.summaries import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
@@ -19,6 +19,7 @@ from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.sound import SoundEncoder
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
@@ -56,6 +57,8 @@ class Architecture(Shown):
     """Predictions of tokens after the next one, in training alone; counted beside the model."""
     images: Annotated[ImageEncoder | None, BeforeValidator(with_kind("tower"))] = None
     """An encoder of images whose features replace the embeddings of the tokens that stand for them in a text."""
+    audio: Annotated[SoundEncoder | None, BeforeValidator(with_kind("tower"))] = None
+    """An encoder of sound, likewise."""
     virtual_tokens: Count | None = None
     """Learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""
     initialisation: Initialisation = Initialisation()
@@ -77,7 +80,11 @@ class Architecture(Shown):
             check_virtual_tokens(self.shape_of_model, self.mtp, one_text=one_text and self.embedding.symbols is not None)
         if self.images is not None:
             mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
-            check_images(mixed=mixed, predicts_later=self.mtp is not None)
+            check_among("images", mixed=mixed, predicts_later=self.mtp is not None)
+        if self.audio is not None:
+            mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
+            check_among("audio", mixed=mixed, predicts_later=self.mtp is not None)
+            check_apart(self.audio, self.images)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
@@ -231,6 +238,9 @@ class Architecture(Shown):
         if self.images is not None:
             shape = replace(shape, ahead=self.images.ahead(shape))
             parts["images"] = self.images.cost(self.table_width, shape.batch * shape.images, plan, price)
+        if self.audio is not None:
+            self.audio.check_length(shape.audio, shape.length)
+            parts["audio"] = self.audio.cost(self.table_width, shape.batch * shape.audio, plan, price)
         if self.latents is not None:
             parts["latents"] = self.latents.cost(self.width)
         if self.encoder is not None:

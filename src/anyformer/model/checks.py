@@ -47,6 +47,10 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
     if call.images is not None and architecture.images is None:
         raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
+    if call.audio is not None and architecture.audio is None:
+        raise InputError("this model reads no sound: leave audio out, or load a composite with its tower (audio=True)")
+    if call.audio is None and call.audio_padding is not None:
+        raise InputError("audio_padding is padding of audio, which is missing: give both, or neither")
     if documents is not None and (packed := tally.breaks("packed", training=training)):
         raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
     if positions is not None and architecture.source == "prefix":
@@ -57,6 +61,8 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         length = _positions(architecture.output_embedding, "decoder_tokens", decoder_tokens, call.decoder_padding)
     if call.images is not None and architecture.images is not None and tokens is not None:
         architecture.images.check(call.images, tokens)
+    if call.audio is not None and architecture.audio is not None and tokens is not None:
+        architecture.audio.check(call.audio, call.audio_padding, tokens)
     for name, value, like in (
         ("padding", padding, tokens), ("decoder_padding", call.decoder_padding, decoder_tokens),
         ("documents", documents, tokens), ("types", call.types, tokens),

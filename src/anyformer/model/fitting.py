@@ -6,6 +6,8 @@ from typing import Literal
 
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.call.shared import SOURCE
+from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.sound import SoundEncoder
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
 
@@ -39,15 +41,23 @@ def check_sources(
         )
 
 
-def check_images(*, mixed: bool, predicts_later: bool) -> None:
-    """Refuse images where there is not one text of tokens alone, or where later tokens are predicted."""
+def check_among(name: str, *, mixed: bool, predicts_later: bool) -> None:
+    """Refuse images or sound where there is not one text of tokens alone, or where later tokens are predicted."""
     if mixed:
         raise ValueError(
-            "images: stand among the tokens of one text, and this model reads two inputs, reads them into a latent array, "
-            "reads no tokens, or has virtual_tokens in front of its text: leave images out"
+            f"{name}: stand among the tokens of one text, and this model reads two inputs, reads them into a latent array, "
+            f"reads no tokens, or has virtual_tokens in front of its text: leave {name} out"
         )
     if predicts_later:
-        raise ValueError("images: predictions of later tokens (mtp) know no tokens that stand for images: leave mtp out")
+        raise ValueError(f"{name}: predictions of later tokens (mtp) know no tokens that stand for {name}: leave mtp out")
+
+
+def check_apart(audio: SoundEncoder, images: ImageEncoder | None) -> None:
+    """Refuse a token that stands for a sound and for an image, and that of images which stands in for those of sounds."""
+    if images is not None and images.token in (audio.token, 0):
+        raise ValueError(
+            f"images.token = {images.token}, audio.token = {audio.token}: give images a token of their own, above 0"
+        )
 
 
 def check_mtp(mtp: MultiToken, decoder: Stack | None, width: int, narrow: int) -> None:

@@ -26,6 +26,8 @@ class CallOptions(TypedDict, total=False):
     positions: Tensor | None
     types: Tensor | None
     images: Images | None
+    audio: Tensor | None
+    audio_padding: Tensor | None
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
@@ -44,6 +46,8 @@ class Call:
     positions: Tensor | None = None
     types: Tensor | None = None
     images: Images | None = None
+    audio: Tensor | None = None
+    audio_padding: Tensor | None = None
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None

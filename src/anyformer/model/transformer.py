@@ -57,6 +57,7 @@ class Transformer(Described):
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
         self.images = architecture.images.build(narrow, self.plan, "images") if architecture.images else None
+        self.audio = architecture.audio.build(narrow, self.plan, "audio") if architecture.audio else None
         self.latents = architecture.latents.build(width) if architecture.latents else None
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, narrow, self.plan, name))
@@ -117,6 +118,7 @@ class Transformer(Described):
         prefix (B,) int: the number of first positions that see one another both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
+        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and what is padding.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
@@ -180,20 +182,35 @@ class Transformer(Described):
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(
-        self, given: Tensor, padding: Tensor | None, types: Tensor | None, images: Images | None, *, target: bool
+        self,
+        given: Tensor,
+        padding: Tensor | None,
+        types: Tensor | None,
+        images: Images | None,
+        audio: Tensor | None = None,
+        audio_padding: Tensor | None = None,
+        *,
+        target: bool,
     ) -> StackInput:
         """Embed the input or the source, or the target."""
         second = self.decoder_embedding if target else None
         entrance = self.architecture.output_embedding if target else self.architecture.embedding
+        heard = None if audio is None else self.audio
+        plain = given if heard is None else heard.plain(given)
         if self.images is None or images is None:
-            x_BTD = (second or self.embedding)(given, padding, types)
+            x_BTD = (second or self.embedding)(plain, padding, types)
         else:
-            x_BTD = self.images.among(self.embedding, given, images, padding, types)
+            x_BTD = self.images.among(self.embedding, plain, images, padding, types)
+        if heard is not None and audio is not None:
+            x_BTD = heard.among(x_BTD, given, audio, audio_padding)
         return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
-        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types, call.images, target=False)
+        source = None
+        if call.tokens is not None:
+            beside = call.images, call.audio, call.audio_padding
+            source = self._enter(call.tokens, call.padding, call.types, *beside, target=False)
         if call.decoder_tokens is None:
             assert source is not None, "checked when the model is called"
             if self.latents is not None:

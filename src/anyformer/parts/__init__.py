@@ -45,6 +45,7 @@ from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.embedding.waves import RowNorm, WaveLayer, Waves
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
@@ -52,10 +53,13 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.images.averaged import AveragedProjector
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.grid import GridTower
+from anyformer.parts.images.joined import JoinedProjector
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
+from anyformer.parts.images.sound import SoundEncoder, SoundTower
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
@@ -91,6 +95,7 @@ from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.convolutional import ConvolutionalPosition
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -127,29 +132,31 @@ from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
 __all__ = [
     "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
-    "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "Axial", "BatchNorm",
-    "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
+    "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
+    "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
     "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
-    "Constant", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
-    "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
-    "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
-    "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
-    "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
-    "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",
-    "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding",
-    "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
-    "LinearAttention", "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention", "LogTemperature",
-    "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map", "MaskedTokens",
-    "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups",
-    "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector",
-    "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
+    "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled",
+    "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts",
+    "Exponential", "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate",
+    "FourierMixing", "Gain", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower",
+    "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups",
+    "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer",
+    "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined", "JoinedProjector", "KeysFrom",
+    "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm",
+    "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearScaling", "Llama3Scaling",
+    "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2",
+    "Mamba3", "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector",
+    "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate",
+    "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom",
+    "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
     "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits",
-    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "Sampled", "ScalarDecay", "Score",
-    "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex",
-    "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SpanConvolution",
-    "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",
-    "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal", "TwoLayerProjector",
-    "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual",
-    "ValueScale", "VerticalStride", "VirtualTokens", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm",
-    "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
+    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled",
+    "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert",
+    "SharedIndex", "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick",
+    "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK",
+    "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
+    "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution",
+    "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens",
+    "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm",
+    "pre_norm", "residual", "sandwich", "stack",
 ]  # fmt: skip

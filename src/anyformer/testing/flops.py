@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
+from anyformer.costs.flop_counter import FlopCounter
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
@@ -18,7 +18,7 @@ from anyformer.testing.traits import masks
 
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
     model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounter() as counter:
         reports = Auxiliary()
         outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)), auxiliary=reports)
         forward = counter.get_total_flops()
@@ -48,7 +48,7 @@ def declared_flops_of_a_decode_step_are_counted(architecture: Architecture) -> N
     model = build(architecture, device="meta").eval()
     state = model.state(B, T)
     model(tokens(architecture, length=T - 1).to("meta"), state=state)
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounter() as counter:
         model(tokens(architecture, length=1).to("meta"), state=state)
     declared, counted = architecture.cost(Shape(batch=B, length=1, past=T - 1)).total_flops.dense, counter.get_total_flops()
     bounded = counted < declared and any(mask.window for mask in masks(architecture))

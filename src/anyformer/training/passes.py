@@ -109,8 +109,8 @@ class Gathered:
     """`Passes` of models whose weights are gathered where they compute (`within`), one micro-batch after another; their layers
     are compiled. `alike`: the processes that compute the same loss, of other positions each, whose gradients are added.
 
-    Copies of the models sum their gradients once, with the last micro-batch; with each where some may have images, since FSDP2
-    adds up only gradients of the same weights.
+    Copies of the models sum their gradients once, with the last micro-batch; with each where some may have images or sound, since
+    FSDP2 adds up only gradients of the same weights.
     """
 
     def __init__(self, loss: MicroBatchLoss, within: Copies, alike: int) -> None:
@@ -118,8 +118,9 @@ class Gathered:
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         means, loads = list[Tensor](), dict[str, Load]()
+        some = self.loss.model.images is not None or self.loss.model.audio is not None
         for number, piece in enumerate(batch.pieces, 1):
-            self.within.sum_over_copies(number == len(batch.pieces) or self.loss.model.images is not None)
+            self.within.sum_over_copies(number == len(batch.pieces) or some)
             summed, more = self.within(partial(self.loss.summed, piece.tensors(), batch.key(piece)))
             mean = summed / batch.count
             own = mean / self.alike

@@ -57,6 +57,32 @@ def numbers(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
+def convolved_positions(part, name, weights, x):
+    """Every vector with what convolutions make of its neighbours."""
+    y = x
+    for i in range(part.layers):
+        own, n = f"{name}.layers.{i}", part.kernel
+        taps = [tap(own, weights, j) for j in range(n)]
+        rows = []
+        for t in range(len(y)):
+            row = weights[f"{own}.bias"]
+            for j in range(n):
+                if 0 <= t + j - n // 2 < len(y):
+                    shares = y[t + j - n // 2].chunk(part.groups)
+                    row = row + torch.cat([w @ v for w, v in zip(taps[j].chunk(part.groups), shares, strict=True)])
+            rows.append(ACTIVATIONS[part.activation](norm(part.norm, f"{own}.norm", weights, row)))
+        y = rows
+    return [a + b for a, b in zip(x, y, strict=True)]
+
+
+def tap(name, weights, j):
+    """The matrix of one tap of a convolution; of a normed one its direction times its length."""
+    if f"{name}.weight" in weights:
+        return weights[f"{name}.weight"][:, :, j]
+    direction = weights[f"{name}.direction"][:, :, j]
+    return weights[f"{name}.scale"][j] * direction / (direction * direction).sum().sqrt()
+
+
 def position(part, t, table, width):
     if part.kind == "learned_position":
         return table[t + part.offset]
@@ -82,6 +108,12 @@ def factor(given, width):
     """A number, or what follows from the width."""
     return {"sqrt_width": width**0.5, "inverse_sqrt_width": 1 / width**0.5}.get(given, given)
 
+
+ACTIVATIONS = {
+    "gelu": torch.nn.functional.gelu,
+    "tanh": torch.tanh,
+    "silu": lambda v: v / (1 + torch.exp(-v)),
+}
 
 NORMS = {
     "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from naive.basics import factor, linear, norm, numbers
+from naive.basics import ACTIVATIONS, factor, linear, norm, numbers
 
 
 def tokens_enter(part, name, weights, tokens):
@@ -63,6 +63,31 @@ def gated_frames_enter(part, name, weights, frames):
     return [part.scale * row for row in rows]
 
 
+def waves_enter(part, name, weights, samples):
+    rows = [numbers([sample]) for sample in samples]
+    for i, layer in enumerate(part.layers):
+        own, outputs = f"{name}.layers.{i}", []
+        for start in range(0, len(rows) - layer.kernel + 1, layer.stride):
+            y = sum(weights[f"{own}.weight"][:, :, j] @ rows[start + j] for j in range(layer.kernel))
+            outputs.append(norm(layer.norm, f"{own}.norm", weights, y + weights.get(f"{own}.bias", 0)))
+        late = layer.row_norm_at == "after_activation"
+        rows = outputs if late else over_rows(layer.row_norm, f"{own}.row_norm", weights, outputs)
+        rows = [ACTIVATIONS[layer.activation](row) for row in rows]
+        rows = over_rows(layer.row_norm, f"{own}.row_norm", weights, rows) if late else rows
+    return [norm(part.norm, f"{name}.norm", weights, row) for row in rows]
+
+
+def over_rows(part, name, weights, rows):
+    """Every channel, or group of them, normalised over all positions."""
+    if part is None:
+        return rows
+    whole, normed = torch.stack(rows), []
+    for group in whole.chunk(part.groups or whole.shape[1], dim=1):
+        centred = group - group.sum() / group.numel()
+        normed.append(centred / ((centred * centred).sum() / group.numel() + part.eps).sqrt())
+    return list(torch.cat(normed, 1) * weights[f"{name}.weight"] + weights[f"{name}.bias"])
+
+
 def convolve(weights, name, rows):
     """A kernel of three over time, and GELU."""
     outputs = []
@@ -81,4 +106,5 @@ ENTRANCES = {
     "patches": patches_enter,
     "audio_frames": frames_enter,
     "gated_frames": gated_frames_enter,
+    "waves": waves_enter,
 }

@@ -6,7 +6,7 @@ import torch
 
 from naive import alternating
 from naive.attention import attention, cross_attention, latent_attention
-from naive.basics import linear, norm, position
+from naive.basics import convolved_positions, linear, norm, position
 from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
@@ -32,7 +32,9 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.input_norm_at == "before_position":
         x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
-    if stack.position is not None:
+    if stack.position is not None and stack.position.kind == "convolutional_position":
+        x = convolved_positions(stack.position, f"{name}.position", weights, x)
+    elif stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
     if stack.input_norm_at == "after_position":
         x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]

@@ -32,6 +32,11 @@ class Latents(Drawn):
 
     def check(self, width: int) -> None:
         if self.position is not None:
+            if self.position.limits:
+                raise ValueError(
+                    f"latents.position: {self.position.kind} reads neighbours, and the input of latents is read position by "
+                    f"position: use a table or sinusoids"
+                )
             self.position.check(width)
 
     def build(self, width: int) -> LatentsModule:
@@ -41,7 +46,7 @@ class Latents(Drawn):
 
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((self.count, width), "replicate", "embedding")})
-        return table + (total({"position": self.position.cost(width)}) if self.position else Tally())
+        return table + (total({"position": self.position.cost(width, 0)}) if self.position else Tally())
 
 
 class InducedAttention(Sublayer):

@@ -23,7 +23,7 @@ class LatentsModule(nn.Module):
 
     def forward(self, source_BSD: Tensor, positions_BS: Tensor) -> tuple[Tensor, Tensor]:
         if self.position is not None:
-            source_BSD = source_BSD + self.position(positions_BS.clamp(min=0)).to(source_BSD.dtype)
+            source_BSD = source_BSD + self.position(positions_BS, source_BSD).to(source_BSD.dtype)
         return self.weight.to(source_BSD.dtype).expand(len(source_BSD), -1, -1), source_BSD
 
 

@@ -1,1 +1,1 @@
-"""Images among the tokens of a text: a tower that encodes them, and projectors to the width of the text."""
+"""Images and sound among the tokens of a text: towers that encode them, and projectors to the width of the text."""

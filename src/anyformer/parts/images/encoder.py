@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import Field
-
-from anyformer.describe import Count, InputError, Registry, UserError
+from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.images.placeholder import PlaceholderEncoder
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
-from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 """`Stack.cost`, or `Stack.folded_cost`."""
 
 
-class ImageEncoder(Drawn):
+class ImageEncoder(PlaceholderEncoder):
     """y = projector(stack(patches(image))): the embedding of the k-th `token` in the rows of a batch is the k-th row of y.
 
     Images come in the order in which their tokens stand in the rows, one row after the other. An image of S positions takes as
@@ -33,9 +31,8 @@ class ImageEncoder(Drawn):
     """
 
     kinds: ClassVar[Registry] = Registry()
+    noun: ClassVar[str] = "images"
     kind: str
-    token: Annotated[int, Field(ge=0)]
-    """The token whose embedding is replaced; the table need not have a row for it."""
     image: Count
     """Pixels of an image's side; of images of any size, of those that costs and examples are given for."""
     width: Count
@@ -89,13 +86,7 @@ class ImageEncoder(Drawn):
         self.check_images(images)
         if tokens_BT.is_meta or torch.compiler.is_compiling():
             return
-        sizes = self.sizes(images)
-        found, needed = int((tokens_BT == self.token).sum()), sum(sizes)
-        if found != needed:
-            raise InputError(
-                f"{len(sizes)} images take {needed} tokens {self.token}, {each(sizes)}, and the text has {found}: write as "
-                f"many of them for every image"
-            )
+        self.check_tokens(self.sizes(images), tokens_BT)
 
     def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
         """The rows with a random image behind each first token, and the images, for measurements and trials."""
@@ -119,13 +110,5 @@ class ImageEncoder(Drawn):
 
     def ahead(self, shape: Shape) -> int:
         """Pairs of a query and a later key that the images of one row allow; `UserError` if they are longer than the text."""
-        if shape.images * self.tokens > shape.length:
-            raise UserError(
-                f"{shape.images} images take {shape.images * self.tokens} tokens of a text, which has {shape.length}"
-            )
+        self.check_length(shape.images, shape.length)
         return 0
-
-
-def each(sizes: Sequence[int]) -> str:
-    """The tokens of each image in words: `4 each`, or `4, 12`."""
-    return f"{sizes[0]} each" if len(set(sizes)) == 1 else ", ".join(map(str, sizes))

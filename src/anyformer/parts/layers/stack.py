@@ -185,7 +185,7 @@ class Stack(Value):
         """The tally of the parts before, after and beside the layers."""
         parts, before = {}, self.width_before(width, embedding_width)
         if self.position is not None:
-            parts["position"] = self.position.cost(before)
+            parts["position"] = self.position.cost(before, shape.rows)
         if self.input_norm is not None:
             parts["input_norm"] = self.input_norm.cost(before, shape.rows)
         if self.score_bias is not None:

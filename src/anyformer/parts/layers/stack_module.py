@@ -62,7 +62,7 @@ class StackModule(nn.Module):
         if self.norms_first:
             x_BTD = self.input_norm(x_BTD)
         if self.position is not None:
-            x_BTD = x_BTD + self.position(context.positions.clamp(min=0)).to(x_BTD.dtype)
+            x_BTD = x_BTD + self.position(context.positions, x_BTD).to(x_BTD.dtype)
         x_BTD = self.dropout(x_BTD if self.norms_first else self.input_norm(x_BTD), context.noise)
         if not self.projects_first:
             x_BTD = self.input_projection(x_BTD)

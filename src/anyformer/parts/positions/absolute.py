@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from anyformer.describe import Count, Moderate, Registry
-from anyformer.operations import Tally, Weight
+from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 if TYPE_CHECKING:
-    from torch import nn
-
-    from anyformer.parts.positions.absolute_module import LearnedPositionModule, SinusoidalPositionModule
+    from anyformer.parts.positions.absolute_module import LearnedPositionModule, PositionModule, SinusoidalPositionModule
 
 
 class Position(Drawn):
@@ -26,15 +24,20 @@ class Position(Drawn):
     length: int | None = None
     """Longest sequence, in positions; None without limit."""
 
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """The contracts that it breaks, if its vectors depend on neighbours."""
+        return ()
+
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
 
-    def build(self, width: int) -> nn.Module:
-        """The module: positions (B, T) -> (B, T, D)."""
+    def build(self, width: int) -> PositionModule:
+        """The module: positions (B, T) and the stream (B, T, D) -> (B, T, D)."""
         raise NotImplementedError
 
-    def cost(self, width: int) -> Tally:
-        """Its weights."""
+    def cost(self, width: int, rows: int) -> Tally:
+        """Its weights, and its work on `rows` positions."""
         return Tally()
 
 
@@ -56,7 +59,7 @@ class LearnedPosition(Position):
 
         return LearnedPositionModule(self, width)
 
-    def cost(self, width: int) -> Tally:
+    def cost(self, width: int, rows: int) -> Tally:
         shape = (self.length + self.offset, width)
         return Tally({"weight": Weight(shape, "replicate", "embedding", axes=((("positions", self.length),), ()))})
 

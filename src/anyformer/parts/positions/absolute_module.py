@@ -9,25 +9,33 @@ from anyformer.parts.lookup import rows_of
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
 
 
-class LearnedPositionModule(nn.Module):
+class PositionModule(nn.Module):
+    """The base of modules of absolute positions."""
+
+    def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
+        """The vectors (B or 1, T, D) that are added to the stream x; positions of padding are negative."""
+        raise NotImplementedError
+
+
+class LearnedPositionModule(PositionModule):
     def __init__(self, position: LearnedPosition, width: int) -> None:
         super().__init__()
         self.length, self.offset = position.length, position.offset
         self.weight = nn.Parameter(torch.empty(position.length + position.offset, width))
 
-    def forward(self, positions_BT: Tensor) -> Tensor:
-        return rows_of(self.weight, positions_BT + self.offset, "positions")
+    def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
+        return rows_of(self.weight, positions_BT.clamp(min=0) + self.offset, "positions")
 
 
-class SinusoidalPositionModule(nn.Module):
+class SinusoidalPositionModule(PositionModule):
     """Computes the waves at every call: no table to size, no buffer to lose."""
 
     def __init__(self, position: SinusoidalPosition, width: int) -> None:
         super().__init__()
         self.position, self.width, self.length = position, width, position.length
 
-    def forward(self, positions_BT: Tensor) -> Tensor:
-        return sinusoids(positions_BT, self.width, self.position)
+    def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
+        return sinusoids(positions_BT.clamp(min=0), self.width, self.position)
 
 
 def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Tensor:
