@@ -94,6 +94,10 @@ class Architecture(Shown):
             raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
         if self.two_inputs and self.output_embedding.symbols is None:
             raise ValueError(f"the target is text, and embedding reads {self.embedding.kind}: set decoder_embedding")
+        if self.embedding.has_axes and self.encoder is None and self.source == "prefix":
+            raise ValueError(
+                "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
+            )
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding

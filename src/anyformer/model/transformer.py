@@ -189,7 +189,7 @@ class Transformer(Described):
             x_BTD = (second or self.embedding)(given, padding, types)
         else:
             x_BTD = self.images.among(self.embedding, given, images, padding, types)
-        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
+        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given, entrance.axes(given))
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
@@ -267,7 +267,7 @@ class Transformer(Described):
         counted = call.positions is None
         # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
         fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until, axes = None, None
+        until, axes = None, given.axes
         if self.images is not None and given.tokens is not None:
             until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
         return Context(

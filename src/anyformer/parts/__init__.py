@@ -35,6 +35,7 @@ from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
+from anyformer.parts.embedding.coordinates import Centred
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
@@ -90,7 +91,7 @@ from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
-from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
@@ -128,12 +129,12 @@ from anyformer.parts.recurrence.ttt_linear import TTTLinear
 __all__ = [
     "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "Axial", "BatchNorm",
-    "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
+    "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal", "Centred",
     "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
     "Constant", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
     "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
     "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
-    "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
+    "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
     "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
     "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",
     "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding",

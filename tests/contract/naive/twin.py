@@ -10,7 +10,7 @@ from torch import Tensor
 from anyformer.model import Architecture
 from naive.ahead import ahead
 from naive.basics import factor, linear, norm, position
-from naive.entrances import ENTRANCES
+from naive.entrances import ENTRANCES, places_of_patches
 from naive.networks import activate
 from naive.stack import run_stack
 
@@ -33,7 +33,8 @@ def forward(
     if first:
         x, prefix, tokens = [*weights["virtual_tokens"], *x], prefix + first, None
     if architecture.encoder is not None:
-        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
+        places = places_of_patches(architecture.embedding, tokens)
+        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens, axes=places)
     if architecture.latents is not None:
         if architecture.latents.position is not None:
             table = weights.get("latents.position.weight")
@@ -106,7 +107,8 @@ def branches_of(plain):
 
 def logits(head, weights, x, table):
     if head.pool is not None:
-        x = [{"first": x[0], "last": x[-1], "mean": sum(x) / len(x)}[head.pool]]
+        mean = sum(x[head.front :]) / (len(x) - head.front)
+        x = [{"first": x[0], "last": x[-1], "mean": mean, "first_and_mean": torch.cat([x[0], mean])}[head.pool]]
     rows = []
     for features in x:
         if head.transform is not None:

@@ -54,6 +54,15 @@ class Input(Drawn):
         """Padding of the positions (B, T), from the padding of the tokens, frames or patches."""
         return padding
 
+    @property
+    def has_axes(self) -> bool:
+        """Whether its positions have places on several axes, rather than their numbers."""
+        return False
+
+    def axes(self, given: Tensor) -> Tensor | None:
+        """(n, 1, T): the positions of `given` on n axes, for rotary positions along axes; None where they are counted."""
+        return None
+
     def build(self, width: int) -> InputModule:
         """The module."""
         raise NotImplementedError

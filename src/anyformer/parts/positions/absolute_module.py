@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.lookup import rows_of
-from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
 
 
 class LearnedPositionModule(nn.Module):
@@ -17,6 +17,21 @@ class LearnedPositionModule(nn.Module):
 
     def forward(self, positions_BT: Tensor) -> Tensor:
         return rows_of(self.weight, positions_BT + self.offset, "positions")
+
+
+class GappedPositionModule(nn.Module):
+    """Positions (B, T) -> (B, T, D), zeros where a position has no vector."""
+
+    def __init__(self, position: GappedPosition, width: int) -> None:
+        super().__init__()
+        self.length, self.start, self.gap = position.length, position.start, position.gap
+        self.weight = nn.Parameter(torch.empty(position.length - position.gap, width))
+
+    def forward(self, positions_BT: Tensor) -> Tensor:
+        behind = positions_BT >= self.start + self.gap
+        without = (positions_BT >= self.start) & ~behind
+        rows = (positions_BT - self.gap * behind).masked_fill(without, 0)
+        return rows_of(self.weight, rows, "positions").masked_fill(without[..., None], 0.0)
 
 
 class SinusoidalPositionModule(nn.Module):
