@@ -67,6 +67,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "esm": ("esm",),
     "deberta": ("deberta-v2", "deberta"),
     "vit": ("vit", "deit", "ijepa", "vit_msn"),
+    "clip_vision": ("clip_vision_model", "siglip_vision_model"),
     "dino": ("dinov2", "dinov2_with_registers", "dinov3_vit"),
     "gpt2": ("gpt2", "imagegpt"),
     "gpt_bigcode": ("gpt_bigcode",),

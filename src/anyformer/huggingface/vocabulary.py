@@ -111,7 +111,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
-        post_attention_groups
+        post_attention_groups projection_dim
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -182,7 +182,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
-        use_task_id use_tpu_fourier_optimizations""",
+        use_task_id use_tpu_fourier_optimizations vision_use_head""",
     ),
     (
         NAME,

@@ -1,4 +1,4 @@
-"""ViT, DeiT, ViT-MSN, I-JEPA and the three DINOs on images of 12 x 12 pixels."""
+"""ViT, DeiT, ViT-MSN, I-JEPA, the three DINOs and the encoders of CLIP and SigLIP on images of 12 x 12 pixels."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ THIRD_OTHER = THIRD | {
     "hidden_act": "silu", "rope_theta": 50.0, "num_channels": 1, "patch_size": 3, "attention_dropout": 0.1,
     "drop_path_rate": 0.1, "num_register_tokens": 1,
 }  # fmt: skip
+BESIDE = VIT | {"num_channels": 1, "patch_size": 3, "hidden_act": "relu", "attention_dropout": 0.1}
 IMAGES = "ImageClassification"
 
 
@@ -48,4 +49,9 @@ CASES = [
     of("dinov2_with_registers", "gated", IMAGES, REGISTERS | {"use_swiglu_ffn": True, "mlp_ratio": 2, "num_labels": 5}),
     of("dinov3_vit", "plain", "Model", THIRD),
     of("dinov3_vit", "other", "Model", THIRD_OTHER),
+    of("clip_vision_model", "plain", "Model", VIT),
+    of("clip_vision_model", "projected", "CLIPVisionModelWithProjection", BESIDE | {"projection_dim": 7}),
+    of("siglip_vision_model", "plain", "Model", VIT),
+    of("siglip_vision_model", "patches", "Model", BESIDE | {"vision_use_head": False}),
+    of("siglip_vision_model", "other", "Model", BESIDE),
 ]
