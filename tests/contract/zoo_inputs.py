@@ -12,6 +12,7 @@ from anyformer.parts import (
     Centred,
     CrossAttention,
     Embedding,
+    EncodedImages,
     Features,
     FeedForward,
     GappedPosition,
@@ -146,6 +147,35 @@ SOURCES = {
         stack([PREFIXED] * 2, final_norm=RMS),
         decoder_embedding=Embedding(vocab=VOCAB),
         source="prefix",
+        initialisation=LOUD,
+    ),
+    "image_of_another_width": Architecture(
+        width=WIDTH,
+        embedding=EncodedImages(
+            width=20,
+            patches=Patches(size=2, class_tokens=1),
+            stack=stack([pre_norm(LAYER, BOTH, PLAIN_FEED)] * 2, position=LearnedPosition(length=20), final_norm=LAYER),
+        ),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack(
+            [
+                pre_norm(LAYER, SELF, CROSS.but(source_width=20), PLAIN_FEED),
+                pre_norm(LAYER, SELF, CROSS.but(source_width=20, source_norm=LAYER), PLAIN_FEED),
+            ]
+        ),
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+    "image_projected": Architecture(
+        width=WIDTH,
+        embedding=EncodedImages(
+            width=20,
+            patches=Patches(size=2, class_tokens=1, coordinates=Centred()),
+            stack=stack([pre_norm(LAYER, BOTH.but(head_width=8, rotary=Rotary(theta=100.0, axes=Axial())), PLAIN_FEED)]),
+            projected=True,
+        ),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack([pre_norm(LAYER, SELF, CROSS, PLAIN_FEED)]),
         initialisation=LOUD,
     ),
     "speech_to_text": encoder_decoder(

@@ -53,6 +53,7 @@ from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.images.encoded import EncodedImages
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.grid import GridTower
 from anyformer.parts.images.merged import MergedProjector
@@ -133,7 +134,7 @@ __all__ = [
     "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
     "Constant", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
     "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
-    "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
+    "ExponentialNormalised", "EncodedImages", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
     "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
     "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
     "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from anyformer.operations import Limit, Tally, Weight, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.sketch import Drawn, Sketch, number
+from anyformer.plan import Plan
 
 if TYPE_CHECKING:
     import torch
@@ -67,9 +68,21 @@ class Input(Drawn):
         """The module."""
         raise NotImplementedError
 
+    def built(self, width: int, plan: Plan, name: str) -> InputModule:
+        """The module under a plan, which an input with layers of its own follows; `name`: its path in the model."""
+        return self.build(width)
+
+    def given(self, width: int) -> int:
+        """Features of the positions that it gives, D = `width` but for an encoder of a width of its own."""
+        return width
+
     def cost(self, width: int, batch: int, length: int) -> Tally:
         """Its weights, and the work of embedding B rows of T positions."""
         raise NotImplementedError
+
+    def priced(self, width: int, batch: int, length: int, plan: Plan, price: Any) -> Tally:
+        """`cost` under a plan; `price`: how a stack is priced, `Stack.cost` or `Stack.folded_cost`."""
+        return self.cost(width, batch, length)
 
     def resolved(self, width: int) -> Self:
         """A copy with a number for every factor that follows from the width."""
