@@ -47,6 +47,10 @@ class Pair:
 
 
 AUTO = {
+    "CLIPVisionModelWithProjection": SimpleNamespace(
+        from_config=transformers.CLIPVisionModelWithProjection._from_config,
+        from_pretrained=transformers.CLIPVisionModelWithProjection.from_pretrained,
+    ),
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
@@ -197,7 +201,12 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
         out = theirs(**more)
     if pair.case.task == "PreTraining":
         return out.logits[..., None]
-    return out.logits if hasattr(out, "logits") else out.last_hidden_state
+    if hasattr(out, "logits"):
+        return out.logits
+    head = pair.ours.architecture.head
+    if head is not None and head.pool is not None:
+        return out.image_embeds if hasattr(out, "image_embeds") else out.pooler_output
+    return out.last_hidden_state
 
 
 def gap(ours: Tensor, theirs: Tensor) -> float:
@@ -223,7 +232,12 @@ def pads(pair: Pair) -> bool:
 
 def decodes(pair: Pair) -> bool:
     """Whether it generates token by token and gives what the whole forward gives."""
-    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
+    architecture = pair.ours.architecture
+    return (
+        architecture.decoder is not None
+        and architecture.latents is None
+        and not pair.ours.architecture.cost(Shape()).breaks("cached")
+    )
 
 
 def routes(pair: Pair) -> bool:

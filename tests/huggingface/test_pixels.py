@@ -13,10 +13,14 @@ from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
+from transformers.models.blip.image_processing_pil_blip import BlipImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 from typer.testing import CliRunner
 
 import anyformer as af
@@ -33,6 +37,10 @@ PROCESSORS = {
     "clip_as_it_is": CLIPImageProcessorPil(do_resize=False, crop_size={"height": 20, "width": 24}, rescale_factor=0.01),
     "siglip": SiglipImageProcessorPil(size={"height": 28, "width": 28}),
     "gemma3": Gemma3ImageProcessorPil(size={"height": 28, "width": 28}),
+    "vit": ViTImageProcessorPil(size={"height": 28, "width": 30}),
+    "deit": DeiTImageProcessorPil(size={"height": 32, "width": 30}, crop_size={"height": 28, "width": 28}),
+    "bit": BitImageProcessorPil(**CLIP),
+    "blip": BlipImageProcessorPil(size={"height": 28, "width": 28}),
 }
 
 
@@ -77,7 +85,10 @@ def test_images_of_any_size_are_those_of_transformers(bounds, tmp_path):
 
 def test_absent_keys_mean_the_defaults_of_the_class(tmp_path):
     file = photo(tmp_path / "image.png", 300, 260)
-    for kind in (CLIPImageProcessorPil, SiglipImageProcessorPil, Gemma3ImageProcessorPil):
+    for kind in (
+        CLIPImageProcessorPil, SiglipImageProcessorPil, Gemma3ImageProcessorPil, ViTImageProcessorPil, DeiTImageProcessorPil,
+        BitImageProcessorPil, BlipImageProcessorPil,
+    ):  # fmt: skip
         for named in (kind.__name__.removesuffix("Pil"), kind.__name__.replace("Pil", "Fast")):
             (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": named}))
             theirs = kind()(Image.open(file), return_tensors="pt")["pixel_values"]

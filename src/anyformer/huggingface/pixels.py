@@ -28,11 +28,16 @@ _CLIP: Mapping[str, Any] = {
 }  # fmt: skip
 _HALF: Mapping[str, Any] = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "do_center_crop": False}
 _USUAL: Mapping[str, Mapping[str, Any]] = {
+    "BitImageProcessor": _CLIP,
+    "BlipImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
     "CLIPImageProcessor": _CLIP,
     "SiglipImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 3},
+    "DeiTImageProcessor": {**_HALF, "size": {"height": 256, "width": 256}, "crop_size": {"height": 224, "width": 224},
+                           "resample": 3, "do_center_crop": True},
+    "ViTImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Gemma3ImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Qwen2VLImageProcessor": {**_CLIP, "size": {"shortest_edge": 3136, "longest_edge": 1_003_520}, "do_center_crop": False},
-}
+}  # fmt: skip
 """Class of transformers -> the values of keys that a file leaves out."""
 _INERT = (
     "crop_size", "data_format", "default_to_square", "device", "disable_grouping", "feature_extractor_type",

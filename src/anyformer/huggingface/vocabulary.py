@@ -116,7 +116,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
-        post_attention_groups
+        post_attention_groups projection_dim
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -131,7 +131,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
         num_dense_layers num_experts num_kv_shared_layers num_labels num_ln_in_parallel_attn num_hash_layers num_local_experts
-        num_nextn_predict_layers num_shared_expert num_shared_experts num_sparse_decoder_layers num_sparse_encoder_layers
+        num_nextn_predict_layers num_register_tokens num_shared_expert num_shared_experts num_sparse_decoder_layers
+        num_sparse_encoder_layers
         prefix_dense_sliding_window_pattern q_lora_rank resample rescale_every rotary_dim share_expert_dim
         shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
     ),
@@ -170,23 +171,25 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         do_pan_and_scan do_resize do_stable_layer_norm
         emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
         gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate
+        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate key_bias
         key_query_shared_bottleneck
         layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
         mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query
         multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
-        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias
+        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm proj_bias
+        projectors_bias query_bias value_bias
         qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
         rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias use_dsa
-        use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
+        use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_gated_mlp
+        use_lang_emb
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
-        use_task_id use_tpu_fourier_optimizations""",
+        use_task_id use_tpu_fourier_optimizations vision_use_head""",
     ),
     (
         NAME,

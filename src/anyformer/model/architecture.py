@@ -11,7 +11,14 @@ from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
 from anyformer.dims import LARGEST
-from anyformer.model.fitting import check_among, check_apart, check_mtp, check_sources, check_virtual_tokens
+from anyformer.model.fitting import (
+    check_among,
+    check_apart,
+    check_mtp,
+    check_source_width,
+    check_sources,
+    check_virtual_tokens,
+)
 from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.summaries import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
@@ -71,6 +78,10 @@ class Architecture(Shown):
         if too_large:
             raise DescriptionError(too_large)
         check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
+        read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None
+        check_source_width(
+            self.decoder, self.width, self.embedding.given(self.table_width), self.table_width, read_only=read_only
+        )
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         if self.mtp is not None:
@@ -101,6 +112,10 @@ class Architecture(Shown):
             raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
         if self.two_inputs and self.output_embedding.symbols is None:
             raise ValueError(f"the target is text, and embedding reads {self.embedding.kind}: set decoder_embedding")
+        if self.embedding.has_axes and self.encoder is None and self.source == "prefix":
+            raise ValueError(
+                "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
+            )
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding
@@ -232,7 +247,7 @@ class Architecture(Shown):
         read = shape.length
         if self.two_inputs:
             read = shape.source if shape.past == 0 else 0
-        parts = {"embedding": self.embedding.cost(self.table_width, shape.batch, read)}
+        parts = {"embedding": self.embedding.priced(self.table_width, shape.batch, read, plan, price)}
         if self.decoder_embedding is not None:
             parts["decoder_embedding"] = self.decoder_embedding.cost(self.table_width, shape.batch, shape.length)
         if self.images is not None:

@@ -41,6 +41,28 @@ def check_sources(
         )
 
 
+def check_source_width(decoder: Stack | None, width: int, given: int, embedded: int, *, read_only: bool) -> None:
+    """Refuse a source of another number of features than those that read it, or an input of another number than the stream.
+
+    `given`: features that the input gives, `embedded`: those that it is expected to; `read_only`: whether the input is a source
+    that cross-attention alone reads.
+    """
+    if given != embedded and not read_only:
+        raise ValueError(
+            f"embedding gives {given} features, and the stream has {width}: project them (embedding.projected), or give the "
+            f"decoder cross-attention that reads them and no encoder"
+        )
+    source = given if read_only else width
+    blocks = {} if decoder is None else decoder.variants
+    for name, block in blocks.items():
+        for sublayer in block.sublayers:
+            if SOURCE in sublayer.reads and sublayer.source_features(width) != source:
+                raise ValueError(
+                    f"decoder.{name}: cross-attention reads a source of {sublayer.source_features(width)} features, and the source "
+                    f"has {source}: set source_width"
+                )
+
+
 def check_among(name: str, *, mixed: bool, predicts_later: bool) -> None:
     """Refuse images or sound where there is not one text of tokens alone, or where later tokens are predicted."""
     if mixed:

@@ -77,11 +77,13 @@ class Call:
 
 @dataclass(frozen=True)
 class StackInput:
-    """The input of a stack: x (B, T, D), padding (B, T) if any, and the tokens that x embeds, if it embeds tokens."""
+    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, and positions on
+    axes, if it has them (n, 1, T)."""
 
     x: Tensor
     padding: Tensor | None = None
     tokens: Tensor | None = None
+    axes: Tensor | None = None
 
     @property
     def length(self) -> int:

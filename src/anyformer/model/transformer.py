@@ -21,7 +21,7 @@ from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents_module import LatentsModule
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import DrawsNoise, InputDropout, Noise
+from anyformer.parts.call.noise import DrawsNoise, Noise, TakesNoise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder_module import Images
@@ -52,7 +52,7 @@ class Transformer(Described):
         check_weights(self._tally)
         architecture = computed(architecture)
         width, narrow = architecture.width, architecture.table_width
-        self.embedding = architecture.embedding.build(narrow)
+        self.embedding = architecture.embedding.built(narrow, self.plan, "embedding")
         self.virtual_tokens = nn.Parameter(torch.empty(virtual, narrow)) if (virtual := architecture.virtual_tokens) else None
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
@@ -75,7 +75,7 @@ class Transformer(Described):
         """Take note of the modules that draw noise in training, adapters among them."""
         drawing = [module for module in self.modules() if isinstance(module, DrawsNoise) and module.draws]
         self._draws = bool(drawing)
-        self._inputs = tuple(module for module in drawing if isinstance(module, InputDropout))
+        self._inputs = tuple(module for module in self.modules() if isinstance(module, TakesNoise)) if drawing else ()
 
     @property
     def device(self) -> torch.device:
@@ -129,8 +129,8 @@ class Transformer(Described):
         check_inputs(self.architecture, self._tally, call, training=self.training)
         if self.training and self._draws and call.noise is None:
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
-        for dropout in self._inputs:
-            dropout.noise = call.noise
+        for module in self._inputs:
+            module.noise = call.noise
         asked = self._asked(call)
         if asked.call.state is not None:
             asked.call.state.slots.reserve(asked.given.length)
@@ -203,7 +203,7 @@ class Transformer(Described):
             x_BTD = self.images.among(self.embedding, plain, images, padding, types)
         if heard is not None and audio is not None:
             x_BTD = heard.among(x_BTD, given, audio, audio_padding)
-        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
+        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given, entrance.axes(given))
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
@@ -284,7 +284,7 @@ class Transformer(Described):
         counted = call.positions is None
         # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
         fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until, axes = None, None
+        until, axes = None, given.axes
         if self.images is not None and given.tokens is not None:
             until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
         return Context(

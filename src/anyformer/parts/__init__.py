@@ -35,6 +35,7 @@ from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
+from anyformer.parts.embedding.coordinates import Centred
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
@@ -54,6 +55,7 @@ from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorr
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
+from anyformer.parts.images.encoded import EncodedImages
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.grid import GridTower
 from anyformer.parts.images.joined import JoinedProjector
@@ -94,7 +96,7 @@ from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
-from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
 from anyformer.parts.positions.convolutional import ConvolutionalPosition
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
@@ -134,27 +136,26 @@ __all__ = [
     "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
     "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
-    "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
+    "Centred", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
     "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled",
-    "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts",
-    "Exponential", "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate",
-    "FourierMixing", "Gain", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower",
-    "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups",
-    "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer",
+    "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive",
+    "Experts", "Exponential", "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate",
+    "FourierMixing", "Gain", "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens",
+    "GridTower", "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head",
+    "HeadGroups", "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer",
     "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined", "JoinedProjector", "KeysFrom",
     "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm",
     "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearScaling", "Llama3Scaling",
-    "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2",
-    "Mamba3", "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector",
-    "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate",
-    "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom",
-    "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
-    "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits",
-    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled",
-    "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert",
-    "SharedIndex", "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick",
-    "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK",
-    "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
+    "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3",
+    "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights",
+    "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction",
+    "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection",
+    "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier",
+    "Rectified", "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router",
+    "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction",
+    "SharedBias", "SharedExpert", "SharedIndex", "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip",
+    "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack",
+    "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
     "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution",
     "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens",
     "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm",

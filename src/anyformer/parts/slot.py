@@ -45,6 +45,12 @@ class HeadSizes:
     """Whether values have a projection of their own."""
     projection_groups: Mapping[str, int] = field(default_factory=dict)
     """Projection -> groups of its features."""
+    source: int | None = None
+    """Features that keys and values are projected from where they are not `inputs`: those of a source."""
+
+    def read(self, side: Side) -> int:
+        """Features that queries, keys or values are projected from."""
+        return self.inputs if side == "query" or self.source is None else self.source
 
     def features(self, side: Side) -> int:
         """Features of the queries, keys or values of a position."""

@@ -110,6 +110,10 @@ class Sublayer(Drawn):
         """The values of the call, of its stack and of earlier layers that it reads beside the stream."""
         return ()
 
+    def source_features(self, width: int) -> int:
+        """Features of the source that it reads, if it reads one."""
+        return width
+
     @property
     def leaves(self) -> Mapping[str, int]:
         """The values that it leaves for later layers: the name of each with the size that a `Read` checks."""

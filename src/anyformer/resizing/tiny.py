@@ -15,6 +15,7 @@ from anyformer.parts.layers.order import parse_order, write_order
 
 LIMITS = {
     "width": 16,
+    "source_width": 16,
     "vocab": 288,
     "outputs": 12,
     "features": 6,

@@ -86,6 +86,9 @@ def tap(name, weights, j):
 def position(part, t, table, width):
     if part.kind == "learned_position":
         return table[t + part.offset]
+    if part.kind == "gapped_position":
+        inside = part.start <= t < part.start + part.gap
+        return torch.zeros(width, dtype=torch.float64) if inside else table[t if t < part.start else t - part.gap]
     span = width if part.spacing == "paper" else width - 2
     angles = [(t + part.offset) * part.theta ** (-2 * i / span) for i in range(width // 2)]
     if part.layout == "halves":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from naive.basics import ACTIVATIONS, factor, linear, norm, numbers
@@ -41,6 +43,18 @@ def patches_enter(part, name, weights, image):
             pixels = [pixel for channel in square for frame in channel * part.frames for pixel in frame]
             patches.append(linear(f"{name}.projection", weights, numbers(pixels)))
     return [weights[f"{name}.class_tokens"][i] for i in range(part.class_tokens)] + patches
+
+
+def places_of_patches(part, image):
+    """The coordinates of every position; None where they are counted."""
+    if getattr(part, "coordinates", None) is None:
+        return None
+    rows, columns = (len(side) // part.size for side in (image[0], image[0][0]))
+    turn = 2 * math.pi * part.coordinates.turns
+    middle = lambda i, count: turn * (2 * (i + 0.5) / count - 1)  # noqa: E731
+    return [(0.0, 0.0)] * part.class_tokens + [
+        (middle(row, rows), middle(column, columns)) for row in range(rows) for column in range(columns)
+    ]
 
 
 def frames_enter(part, name, weights, frames):

@@ -10,12 +10,21 @@ from torch import Tensor
 from anyformer.model import Architecture
 from naive.ahead import ahead
 from naive.basics import factor, linear, norm, position
-from naive.entrances import ENTRANCES
+from naive.entrances import ENTRANCES, patches_enter, places_of_patches
 from naive.networks import activate
 from naive.stack import run_stack
 
 SILU_RMS = 0.5964692111227134
 """The root mean square of x sigmoid(x) over N(0, 1)."""
+
+
+def encoded_images_enter(part, name, weights, image):
+    x = patches_enter(part.patches, f"{name}.patches", weights, image)
+    x = run_stack(part.stack, f"{name}.stack", weights, x, None, 0, None, axes=places_of_patches(part.patches, image))
+    return [linear(f"{name}.projection", weights, v) for v in x] if part.projected else x
+
+
+ENTERING = {**ENTRANCES, "encoded_images": encoded_images_enter}
 
 
 def forward(
@@ -27,13 +36,14 @@ def forward(
         architecture = at_unit_scale(architecture, rules) if rules.kind == "unit_scaled" else as_at_base(architecture, rules)
     second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     entrance = architecture.decoder_embedding or architecture.embedding
-    x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
-    own = [] if target is None else ENTRANCES[entrance.kind](entrance, second, weights, target)
+    x = ENTERING[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
+    own = [] if target is None else ENTERING[entrance.kind](entrance, second, weights, target)
     first = architecture.virtual_tokens or 0
     if first:
         x, prefix, tokens = [*weights["virtual_tokens"], *x], prefix + first, None
     if architecture.encoder is not None:
-        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
+        places = places_of_patches(architecture.embedding, tokens)
+        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens, axes=places)
     if architecture.latents is not None:
         if architecture.latents.position is not None:
             table = weights.get("latents.position.weight")
@@ -106,7 +116,8 @@ def branches_of(plain):
 
 def logits(head, weights, x, table):
     if head.pool is not None:
-        x = [{"first": x[0], "last": x[-1], "mean": sum(x) / len(x)}[head.pool]]
+        mean = sum(x[head.front :]) / (len(x) - head.front)
+        x = [{"first": x[0], "last": x[-1], "mean": mean, "first_and_mean": torch.cat([x[0], mean])}[head.pool]]
     rows = []
     for features in x:
         if head.transform is not None:

@@ -38,11 +38,11 @@ class ProjectionLoRA(Adjustment, LayerLoRA):
         return self.layers
 
     def build(self, sizes: HeadSizes) -> Mapping[str, object]:
-        return {f"{side}_lora": self.module(sizes.inputs, {"up": sizes.features(side)}) for side in sizes.projected}
+        return {f"{side}_lora": self.module(sizes.read(side), {"up": sizes.features(side)}) for side in sizes.projected}
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:
         rows = {side: shape.rows if side == "query" else key_rows for side in sizes.projected}
-        return total({f"{n}_lora": self.work(sizes.inputs, {"up": sizes.features(n)}, rows[n]) for n in sizes.projected})
+        return total({f"{n}_lora": self.work(sizes.read(n), {"up": sizes.features(n)}, rows[n]) for n in sizes.projected})
 
     def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:
         added: Tensor = call.built(f"{side}_lora")(x, call.context.turn)[0]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
+from anyformer.describe import Count
 from anyformer.operations import Limit, Shape, StateBytes, Tally, total
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import cross_sketch
 from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.slot import HeadSizes
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ class CrossAttention(Heads):
     kind: Literal["cross_attention"] = "cross_attention"
     source_norm: Norm | None = None
     """Norm of the source before keys and values, of this layer alone (Perceiver); an encoder that ends in a norm needs none."""
+    source_width: Count | None = None
+    """Features of the source, if not D."""
 
     if TYPE_CHECKING:  # a slot takes a part, None, or a tuple of these
 
@@ -43,6 +48,12 @@ class CrossAttention(Heads):
                 f"cross-attention reads a source, whose positions it does not know: leave {' and '.join(given)} out"
             )
         return self
+
+    def source_features(self, width: int) -> int:
+        return self.source_width or width
+
+    def sizes(self, width: int) -> HeadSizes:
+        return replace(super().sizes(width), source=self.source_width)
 
     def gathers(self, width: int) -> int | None:
         return None if self.in_the_way("divided positions") else 0
@@ -67,7 +78,9 @@ class CrossAttention(Heads):
         state = StateBytes(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         limits = (limit, *(each for part in self.parts for each in part.limits))
-        norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(width, source_rows)}
+        norm = (
+            {} if self.source_norm is None else {"source_norm": self.source_norm.cost(self.source_features(width), source_rows)}
+        )
         return (
             self.declared(width, shape, source_rows)
             + total(norm)

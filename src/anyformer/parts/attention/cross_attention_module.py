@@ -18,7 +18,7 @@ class CrossAttentionModule(HeadsModule):
 
     def __init__(self, part: CrossAttention, width: int, plan: Plan, name: str) -> None:
         super().__init__(part, width, plan, name)
-        self.source_norm = part.source_norm.build(width) if part.source_norm else nn.Identity()
+        self.source_norm = part.source_norm.build(part.source_features(width)) if part.source_norm else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
         call = AttentionCall(self, x_BTD, x_BTD, context)

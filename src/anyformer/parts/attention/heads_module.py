@@ -28,7 +28,7 @@ class HeadsModule(Attends):
         count, features = heads.read_by_output(width)
         self.output = self._linear("output", count * features, width)
         for side in sizes.projected[1:]:
-            setattr(self, side, self._linear(side, sizes.inputs, sizes.features(side)))
+            setattr(self, side, self._linear(side, sizes.read(side), sizes.features(side)))
         for part in heads.parts:
             for called, built in part.build(sizes).items():
                 setattr(self, called, built)

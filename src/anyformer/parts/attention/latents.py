@@ -83,6 +83,8 @@ class InducedAttention(Sublayer):
         return self.but(attention=self.attention.of_layer(layer, depth))
 
     def check(self, width: int) -> None:
+        if self.attention.source_width is not None:
+            raise ValueError("attention.source_width: the points have as many features as the stream: leave it out")
         self.attention.check(width)
 
     def build(self, width: int, plan: Plan, name: str) -> InducedAttentionModule:

@@ -92,7 +92,7 @@ class Projection(SlotPart):
         parts = self._matrix("query", sizes.inputs, sizes.features("query"), rows, outputs_as=heads["query"])
         parts += self._matrix("output", read, sizes.width, rows, role="row", fill="residual", inputs_as=mixed)
         for side in sizes.projected[1:]:
-            parts += self._matrix(side, sizes.inputs, sizes.features(side), key_rows, outputs_as=heads[side])
+            parts += self._matrix(side, sizes.read(side), sizes.features(side), key_rows, outputs_as=heads[side])
         return parts
 
     def _matrix(

@@ -96,7 +96,8 @@ class Context:
     until: Tensor | None = None
     """(B, T): the last position that a query sees even if its mask does not allow it, such as the end of its image."""
     axes: Tensor | None = None
-    """(n, B or 1, T): the positions on each of n axes, by which rotary positions along axes turn; None: `positions` on all."""
+    """(n, B or 1, T): the positions on each of n axes, whole numbers or coordinates, by which rotary positions along axes turn;
+    None: `positions` on all."""
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
@@ -205,7 +206,9 @@ class Context:
         if key not in self._tables:
             last = None if self.share is None else self.share.whole.positions.amax()
             positions = self.positions if self.axes is None or rotary.value.axes is None else self.axes
-            self._tables[key] = table(rotary.value, positions.clamp(min=0), head_width, dtype, last)
+            # Counted positions are EMPTY on padding; coordinates are real numbers, and may be below 0.
+            counted = positions if positions.is_floating_point() else positions.clamp(min=0)
+            self._tables[key] = table(rotary.value, counted, head_width, dtype, last)
         found: tuple[Tensor, Tensor] = self._tables[key]
         return found
 

@@ -183,13 +183,18 @@ class Dropout(DrawsNoise):
         return x.shape
 
 
-class InputDropout(Dropout):
+class TakesNoise:
+    """The base of modules that are called with their input alone: the model gives them the noise of each call."""
+
+    noise: Noise | None = None
+
+
+class InputDropout(Dropout, TakesNoise):
     """Dropout of the input of a map that is called with its input alone: the model gives it the noise of each call.
 
     Inputs (B, ..., I), or (N, I) with the N / B vectors of each row side by side.
     """
 
-    noise: Noise | None = None
     vectors: int | None = None
     """The number of the part of each row's vectors that this process has, where several divide them equally."""
 

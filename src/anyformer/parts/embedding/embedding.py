@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from anyformer.operations import Limit, Tally, Weight, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.sketch import Drawn, Sketch, number
+from anyformer.plan import Plan
 
 if TYPE_CHECKING:
     import torch
@@ -56,13 +57,34 @@ class Input(Drawn):
         """Padding of the positions (B, T), from the padding of the tokens, frames or patches."""
         return padding
 
+    @property
+    def has_axes(self) -> bool:
+        """Whether its positions have places on several axes, rather than their numbers."""
+        return False
+
+    def axes(self, given: Tensor) -> Tensor | None:
+        """(n, 1, T): the positions of `given` on n axes, for rotary positions along axes; None where they are counted."""
+        return None
+
     def build(self, width: int) -> InputModule:
         """The module."""
         raise NotImplementedError
 
+    def built(self, width: int, plan: Plan, name: str) -> InputModule:
+        """The module under a plan, which an input with layers of its own follows; `name`: its path in the model."""
+        return self.build(width)
+
+    def given(self, width: int) -> int:
+        """Features of the positions that it gives, D = `width` but for an encoder of a width of its own."""
+        return width
+
     def cost(self, width: int, batch: int, length: int) -> Tally:
         """Its weights, and the work of embedding B rows of T positions."""
         raise NotImplementedError
+
+    def priced(self, width: int, batch: int, length: int, plan: Plan, price: Any) -> Tally:
+        """`cost` under a plan; `price`: how a stack is priced, `Stack.cost` or `Stack.folded_cost`."""
+        return self.cost(width, batch, length)
 
     def resolved(self, width: int) -> Self:
         """A copy with a number for every factor that follows from the width."""

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from anyformer.parts.embedding.head_module import HeadModule
 
 
-POOLED = {"first": "first position", "mean": "mean of positions", "last": "last position"}
+POOLED = {
+    "first": "first position",
+    "mean": "mean of positions",
+    "last": "last position",
+    "first_and_mean": "first position beside the mean",
+}
 """How one x is made of a row's, in words."""
 
 
@@ -73,9 +78,11 @@ class Head(Drawn):
     softcap: Positive | None = None
     outputs: Count | Literal["features"] | None = None
     """The number of logits (classes, for instance); by default one per token of the embedding. `features`: no logits."""
-    pool: Literal["first", "mean", "last"] | None = None
+    pool: Literal["first", "mean", "last", "first_and_mean"] | None = None
     """One x per row: that of the first position (ViT, BERT), the mean over all but padding, or that of the last position
-    (classifiers and reward models that are decoders)."""
+    (classifiers and reward models that are decoders). `first_and_mean`: the first two side by side, 2 D features (DINOv2)."""
+    front: Annotated[int, Field(ge=0)] = 0
+    """First positions that a mean leaves out: class tokens and registers, before an image's patches."""
     passed_over: Annotated[int, Field(ge=0)] | None = None
     """A token that `last` passes over wherever it stands, as classes of transformers do with the one of padding; a row of
     nothing else has the x of its first position."""
@@ -91,6 +98,10 @@ class Head(Drawn):
             raise ValueError("own: features beside those of a tied table; leave own out or set tied = true")
         if self.passed_over is not None and self.pool != "last":
             raise ValueError("passed_over: a token that pool = 'last' passes over; leave it out or set pool = 'last'")
+        if self.front and self.pool not in ("mean", "first_and_mean"):
+            raise ValueError("front: first positions that a mean leaves out; leave it out or set pool = 'mean'")
+        if self.tied and self.transform is None and self.pool == "first_and_mean":
+            raise ValueError("pool = 'first_and_mean' gives 2 D features, and a tied table has no more than D: set transform")
         if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
@@ -101,7 +112,7 @@ class Head(Drawn):
         """Refuse a head without a number of logits, or with a table of another width than its input."""
         if self.outputs is None and entrance.symbols is None:
             raise ValueError(f"head: the input is {entrance.kind}, not tokens, so set head.outputs, the number of logits")
-        if self.pool in ("first", "mean") and decodes:
+        if self.pool not in (None, "last") and decodes:
             raise ValueError(
                 "head.pool gives one output per row, and a decoder gives one per position: leave pool out, or set it to "
                 "'last', the position that has read all of the row"
@@ -118,6 +129,7 @@ class Head(Drawn):
 
     def sketch(self, width: int) -> Sketch:
         facts = [POOLED[self.pool]] if self.pool else []
+        facts += [f"mean without the first {self.front}"] if self.front else []
         facts += [self.transform.words] if self.transform else []
         facts += ["tied to the embedding"] if self.tied else []
         facts += [f"{number(self.own)} features of its own"] if self.own else []
@@ -134,10 +146,14 @@ class Head(Drawn):
         """A copy with the value of `scale` at D = `width`."""
         return self.but(scale=of_width(self.scale, width))
 
+    def pooled_width(self, width: int) -> int:
+        """Features of what is pooled of a stream of D = `width`."""
+        return 2 * width if self.pool == "first_and_mean" else width
+
     def features(self, width: int, table_width: int) -> int:
         """The number of features that W multiplies; `table_width`: the features of the embedding's table."""
         if self.transform is None:
-            return table_width if self.tied else width
+            return table_width if self.tied else self.pooled_width(width)
         return self.transform.width or table_width
 
     def build(self, outputs: int, width: int, table_width: int) -> HeadModule:
@@ -148,7 +164,9 @@ class Head(Drawn):
     def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
         rows, features = batch if self.pool else batch * length, self.features(width, table_width)
         weights: dict[str, Weight] = {}
-        inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
+        inner, read = Tally(), self.pooled_width(width)
+        if self.transform is not None:
+            inner = total({"transform": self.transform.cost(read, features, rows)})
         if self.outputs == "features":
             return inner
         tokens: Dimension = (("vocab", outputs),) if self.outputs is None else ()

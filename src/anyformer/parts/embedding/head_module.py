@@ -32,8 +32,8 @@ class HeadModule(HoldsVocabulary):
 
     def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
         super().__init__()
-        self.head, self.scale = head, of_width(head.scale, width)
-        self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
+        self.head, self.scale, read = head, of_width(head.scale, width), head.pooled_width(width)
+        self.transform = TransformModule(head.transform, read, features) if head.transform else nn.Identity()
         own = not head.tied and head.outputs != "features"
         self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
         self.own = nn.Parameter(torch.empty(outputs, head.own)) if head.own else None
@@ -61,21 +61,34 @@ class HeadModule(HoldsVocabulary):
             case None:
                 return x_BTD
             case "first":
-                if padding_BT is None:
-                    return x_BTD[:, 0]
-                first = (~padding_BT).byte().argmax(1)
-                return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
+                return at_first(x_BTD, padding_BT)
             case "mean":
-                if padding_BT is None:
-                    return x_BTD.mean(1)
-                counted = ~padding_BT[:, :, None]
-                return (x_BTD * counted).sum(1) / counted.sum(1)
+                return mean_behind(x_BTD, padding_BT, self.head.front)
+            case "first_and_mean":
+                return torch.cat([at_first(x_BTD, padding_BT), mean_behind(x_BTD, padding_BT, self.head.front)], -1)
             case "last":
                 if self.head.passed_over is not None:
                     assert tokens is not None, "a text has tokens, and check refuses passed_over elsewhere"
                     skipped = tokens == self.head.passed_over
                     padding_BT = skipped if padding_BT is None else padding_BT | skipped
                 return at_last(x_BTD, padding_BT)
+
+
+def at_first(x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
+    """(B, T, D) -> (B, D): the first position of each row that is no padding."""
+    if padding_BT is None:
+        return x_BTD[:, 0]
+    first = (~padding_BT).byte().argmax(1)
+    return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
+
+
+def mean_behind(x_BTD: Tensor, padding_BT: Tensor | None, front: int) -> Tensor:
+    """(B, T, D) -> (B, D): the mean of each row's positions that are no padding, without the first `front` of them."""
+    if padding_BT is None:
+        return x_BTD[:, front:].mean(1)
+    real_BT = ~padding_BT
+    counted = (real_BT & (real_BT.cumsum(1) > front))[:, :, None]
+    return (x_BTD * counted).sum(1) / counted.sum(1)
 
 
 def at_last(x: Tensor, padding_BT: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight, matrix
+from anyformer.parts.embedding.coordinates import Centred
 from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.sketch import Sketch, number
 
@@ -36,6 +37,8 @@ class Patches(Input):
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""
     bias: bool = True
+    coordinates: Centred | None = None
+    """Where rotary positions along two axes take a patch to be; None: its number, as all positions."""
 
     def sketch(self, width: int) -> Sketch:
         pixels = self.pixels
@@ -56,6 +59,19 @@ class Patches(Input):
         if height % self.size or width % self.size:
             raise InputError(f"{name} of {height} x {width} pixels do not divide into patches of {self.size}: crop or resize")
         return self.class_tokens + (height // self.size) * (width // self.size)
+
+    @property
+    def has_axes(self) -> bool:
+        return self.coordinates is not None
+
+    def axes(self, given: Tensor) -> Tensor | None:
+        import torch.nn.functional as F
+
+        if self.coordinates is None:
+            return None
+        grid = self.coordinates.grid(given.shape[-2] // self.size, given.shape[-1] // self.size, given.device)
+        # Learned vectors in front do not turn.
+        return F.pad(grid, (self.class_tokens, 0))[:, None]
 
     def build(self, width: int) -> PatchesModule:
         from anyformer.parts.embedding.patches_module import PatchesModule

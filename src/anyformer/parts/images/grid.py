@@ -43,6 +43,8 @@ class GridTower(ImageEncoder):
             raise ValueError(f"windows of {self.window} patches do not divide into squares of {self.projector.square}")
         if self.patches.class_tokens:
             raise ValueError(f"patches.class_tokens = {self.patches.class_tokens}: a grid has none")
+        if self.patches.coordinates is not None:
+            raise ValueError("patches.coordinates: a grid counts rows and columns itself: leave them out")
         if self.stack.max_length is not None:
             raise ValueError("stack.position: images of any size have no table of positions; give its attention rotary axes")
         self.check_fields()

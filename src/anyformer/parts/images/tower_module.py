@@ -22,7 +22,8 @@ class ImageTowerModule(ImageEncoderModule):
     def forward(self, images: Images) -> Tensor:
         x_nSD = self.patches(images, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
-        x_nSD = self.stack(x_nSD, Context(positions, self.plan, padded=False))
+        assert isinstance(images, Tensor), "they have one size"
+        x_nSD = self.stack(x_nSD, Context(positions, self.plan, padded=False, axes=self.tower.patches.axes(images)))
         return self.projector(x_nSD[:, self.tower.skipped :])  # type: ignore[no-any-return]
 
     def placed(

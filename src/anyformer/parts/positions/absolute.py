@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Moderate, Registry
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 if TYPE_CHECKING:
-    from anyformer.parts.positions.absolute_module import LearnedPositionModule, PositionModule, SinusoidalPositionModule
+    from anyformer.parts.positions.absolute_module import (
+        GappedPositionModule,
+        LearnedPositionModule,
+        PositionModule,
+        SinusoidalPositionModule,
+    )
 
 
 class Position(Drawn):
@@ -62,6 +67,45 @@ class LearnedPosition(Position):
     def cost(self, width: int, rows: int) -> Tally:
         shape = (self.length + self.offset, width)
         return Tally({"weight": Weight(shape, "replicate", "embedding", axes=((("positions", self.length),), ()))})
+
+
+class GappedPosition(Position):
+    """A learned vector per position but the n from position a on: x_t + P[t] before them, x_t, x_t + P[t - n] behind them.
+
+    P (length - n, D). Registers stand there, between an image's class token and its patches, and have no place of their own
+    (Darcet et al. 2023, arXiv 2309.16588; DINOv2 with registers).
+    """
+
+    position_name: ClassVar[str] = "learned"
+    kind: Literal["gapped_position"] = "gapped_position"
+    length: Count
+    """Longest sequence, in positions, with those that have no vector."""
+    start: Annotated[int, Field(ge=0)] = 1
+    """a, the first position without a vector."""
+    gap: Count = 4
+    """n, the positions without a vector."""
+
+    @model_validator(mode="after")
+    def _ends(self) -> GappedPosition:
+        if self.start + self.gap > self.length or self.gap == self.length:
+            raise ValueError(
+                f"{self.gap} positions from {self.start} on have no vector, and one of {self.length} around them needs "
+                f"one: set a greater length or a smaller gap"
+            )
+        return self
+
+    def sketch(self, width: int) -> Sketch:
+        without = f"none for {self.gap:,} from {self.start:,} on"
+        return Sketch("Learned positions", (f"{self.length - self.gap:,} × {number(width)}", without))
+
+    def build(self, width: int) -> GappedPositionModule:
+        from anyformer.parts.positions.absolute_module import GappedPositionModule
+
+        return GappedPositionModule(self, width)
+
+    def cost(self, width: int, rows: int) -> Tally:
+        places = self.length - self.gap
+        return Tally({"weight": Weight((places, width), "replicate", "embedding", axes=((("positions", places),), ()))})
 
 
 class SinusoidalPosition(Position):

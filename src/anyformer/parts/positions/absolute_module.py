@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.lookup import rows_of
-from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
 
 
 class PositionModule(nn.Module):
@@ -25,6 +25,22 @@ class LearnedPositionModule(PositionModule):
 
     def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
         return rows_of(self.weight, positions_BT.clamp(min=0) + self.offset, "positions")
+
+
+class GappedPositionModule(PositionModule):
+    """Positions (B, T) -> (B, T, D), zeros where a position has no vector."""
+
+    def __init__(self, position: GappedPosition, width: int) -> None:
+        super().__init__()
+        self.length, self.start, self.gap = position.length, position.start, position.gap
+        self.weight = nn.Parameter(torch.empty(position.length - position.gap, width))
+
+    def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
+        positions_BT = positions_BT.clamp(min=0)
+        behind = positions_BT >= self.start + self.gap
+        without = (positions_BT >= self.start) & ~behind
+        rows = (positions_BT - self.gap * behind).masked_fill(without, 0)
+        return rows_of(self.weight, rows, "positions").masked_fill(without[..., None], 0.0)
 
 
 class SinusoidalPositionModule(PositionModule):
