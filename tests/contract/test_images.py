@@ -162,9 +162,9 @@ def test_what_a_token_of_an_image_sees():
         architecture = architecture.but(images=architecture.images.but(seen=seen))
         model = evaluated(architecture, dtype=torch.float64)
         tokens, images = given(architecture)
-        features = model.images(images.double())
+        (features,) = model.images(images.double())
         features.retain_grad()
-        model.images.register_forward_hook(lambda *_, features=features: features)
+        model.images.register_forward_hook(lambda *_, features=features: (features,))
         model(tokens, images=images.double())[0, 1].sum().backward()
         assert bool(features.grad[0, -1].abs().sum() > 0) is sees
 

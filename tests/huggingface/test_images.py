@@ -15,6 +15,7 @@ import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.describe import InputError
 from anyformer.huggingface.files import Stored
+from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.vision.models import VISION
 from anyformer.model.transformer import build
@@ -24,8 +25,10 @@ from huggingface.parity import gap
 from huggingface.whole import CASES, Whole, any_size, arguments, pixels, text, their_logits, whole
 
 TOLERANCE = 1e-5
+ROUGH = {"qwen3_5_moe": 1e-4}
+"""Case -> its tolerance, where rounding weighs more: behind a delta rule and experts both are 3e-5 from our result in fp64."""
 every = pytest.mark.parametrize("name", CASES)
-kinds = pytest.mark.parametrize("name", ["llava", "gemma3", "qwen2_vl", "qwen2_5_vl"])
+kinds = pytest.mark.parametrize("name", ["llava", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"])
 
 
 def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +46,7 @@ def test_logits(name, images):
     both = whole(name)
     tokens, shown = text(both, images), pixels(both, sum(images)) if sum(images) else None
     with torch.no_grad():
-        assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= TOLERANCE
+        assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= ROUGH.get(name, TOLERANCE)
 
 
 @every
@@ -53,7 +56,7 @@ def test_a_padded_row(name):
     shown = pixels(both, 2)
     with torch.no_grad():
         ours, theirs = both.ours(tokens, images=shown, padding=padding), their_logits(both, tokens, shown, padding)
-    assert gap(ours[~padding], theirs[~padding]) <= TOLERANCE
+    assert gap(ours[~padding], theirs[~padding]) <= ROUGH.get(name, TOLERANCE)
 
 
 @every
@@ -68,11 +71,11 @@ def test_prefill_and_then_token_by_token(name):
         state = both.ours.state(2, 44)
         first = both.ours(tokens[:, :40], images=shown, padding=padding[:, :40], state=state)
         rest = [both.ours(piece, state=state) for piece in tokens[:, 40:].split(1, 1)]
-        assert gap(torch.cat([first, *rest], 1)[~padding], theirs[~padding]) <= TOLERANCE
+        assert gap(torch.cat([first, *rest], 1)[~padding], theirs[~padding]) <= ROUGH.get(name, TOLERANCE)
         row, state = tokens[1:], both.ours.state(1, 44)
         cut = min(3 + sizes[2] + 2, 40)
         chunks = [both.ours(row[:, :cut], images=shown[2:], state=state), both.ours(row[:, cut:], state=state)]
-        assert gap(torch.cat(chunks, 1), theirs[1:]) <= TOLERANCE
+        assert gap(torch.cat(chunks, 1), theirs[1:]) <= ROUGH.get(name, TOLERANCE)
 
 
 @kinds
@@ -84,7 +87,7 @@ def test_an_image_in_a_later_chunk(name):
     with torch.no_grad():
         pieces = [both.ours(tokens[:, :cut], images=shown[:1], state=state)]
         pieces.append(both.ours(tokens[:, cut:], images=shown[1:], state=state))
-        assert gap(torch.cat(pieces, 1), their_logits(both, tokens, shown)) <= TOLERANCE
+        assert gap(torch.cat(pieces, 1), their_logits(both, tokens, shown)) <= ROUGH.get(name, TOLERANCE)
 
 
 @kinds
@@ -141,7 +144,7 @@ def gradients(both: Whole, directory: Path) -> dict[str, torch.Tensor]:
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = huggingface.read_architecture(huggingface.read_config(directory), images=True)[1]
     stored, found = Stored(directory, text_name=family.text_name), {}
-    for rule in rules(family.names_of(architecture), shapes):
+    for rule in as_stored(rules(family.names_of(architecture), shapes), stored):
         read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])
         found |= dict(zip(rule.parameters, read, strict=True))
     return found
@@ -166,7 +169,7 @@ def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
     theirs = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
     tokens, shown = text(both, (1,)), pixels(both, 1)
     with torch.no_grad():
-        assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= TOLERANCE
+        assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= ROUGH.get(name, TOLERANCE)
 
 
 @kinds
@@ -286,7 +289,7 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-@kinds
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}

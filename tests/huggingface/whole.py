@@ -47,6 +47,8 @@ def _qwen(model_type: str, text: dict[str, Any] | None = None, **vision: Any) ->
         "vision_config": {"depth": 2, "num_heads": 2, "patch_size": 4, "hidden_size": 40, **vision},
         "text_config": {**_LLAMA, **rope, **(text or {}), "model_type": f"{model_type}_text"},
     }
+    if "num_experts" in config["text_config"]:
+        del config["text_config"]["intermediate_size"]
     return model_type, {
         **config, "image_token_id": TOKEN, "video_token_id": 2, "vision_start_token_id": 3, "vision_end_token_id": 4,
     }  # fmt: skip
@@ -55,6 +57,18 @@ def _qwen(model_type: str, text: dict[str, Any] | None = None, **vision: Any) ->
 _WINDOWS = {
     "hidden_size": 32, "out_hidden_size": 40, "intermediate_size": 48, "window_size": 16, "fullatt_block_indexes": [1],
     "depth": 3,
+}  # fmt: skip
+def _qwen3(model_type: str, text: dict[str, Any], **vision: Any) -> tuple[str, dict[str, Any]]:
+    rope = {"rope_type": "default", "rope_theta": 300.0, "mrope_section": [2, 2, 2], "mrope_interleaved": True}
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 40, "num_position_embeddings": 25, "depth": 3}
+    table = {"rope_parameters": {**rope, **text.get("rope_parameters", {})}}
+    return _qwen(model_type, {**text, **table}, **{**sizes, **vision})
+
+
+_DELTA = {
+    "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
+    "rope_parameters": {"partial_rotary_factor": 0.75},
 }  # fmt: skip
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava": ("llava", _llava()),
@@ -76,6 +90,21 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         rope_parameters={"rope_type": "axial", "rope_theta": 50.0},
     ),
     "qwen2_5_vl": _qwen("qwen2_5_vl", **_WINDOWS),
+    "qwen3_vl": _qwen3("qwen3_vl", {"head_dim": 12}, deepstack_visual_indexes=[0, 2]),
+    "qwen3_vl_shallow": _qwen3(
+        "qwen3_vl", {"head_dim": 12}, deepstack_visual_indexes=[], hidden_act="gelu", spatial_merge_size=1, in_channels=1
+    ),
+    "qwen3_vl_moe": _qwen3(
+        "qwen3_vl_moe",
+        {"head_dim": 12, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+        deepstack_visual_indexes=[1],
+    ),
+    "qwen3_5": _qwen3("qwen3_5", _DELTA),
+    "qwen3_5_moe": _qwen3(
+        "qwen3_5_moe",
+        {**_DELTA, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24,
+         "shared_expert_intermediate_size": 16},
+    ),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""

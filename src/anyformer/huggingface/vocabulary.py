@@ -109,7 +109,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
-        num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
+        num_limited_groups num_mel_bins num_mem_blocks num_position_embeddings num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
         post_attention_groups
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
@@ -202,7 +202,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes full_attn_idxs full_attn_layers
+        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes deepstack_visual_indexes full_attn_idxs full_attn_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
         num_attention_heads_per_layer rope_scaling_layers""",

@@ -78,6 +78,7 @@ class Architecture(Shown):
         if self.images is not None:
             mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
             check_images(mixed=mixed, predicts_later=self.mtp is not None)
+            self.images.check_text(self.output_stack)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents

@@ -71,13 +71,18 @@ class Call:
         return Call(noise=self.noise, auxiliary=self.auxiliary and self.auxiliary.of_source())
 
 
+NONE_ADDED: tuple[Tensor, ...] = ()
+
+
 @dataclass(frozen=True)
 class StackInput:
-    """The input of a stack: x (B, T, D), padding (B, T) if any, and the tokens that x embeds, if it embeds tokens."""
+    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, and what is added
+    behind its first layers, (B, T, D) each."""
 
     x: Tensor
     padding: Tensor | None = None
     tokens: Tensor | None = None
+    added: tuple[Tensor, ...] = NONE_ADDED
 
     @property
     def length(self) -> int:
@@ -94,7 +99,8 @@ class StackInput:
         """The same positions in another order."""
         tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
         padding = None if self.padding is None else self.padding.gather(1, order_BT)
-        return StackInput(rearranged(self.x, order_BT), padding, tokens)
+        added = tuple(rearranged(x_BTD, order_BT) for x_BTD in self.added)
+        return StackInput(rearranged(self.x, order_BT), padding, tokens, added)
 
     @property
     def valid(self) -> Tensor:

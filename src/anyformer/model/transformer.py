@@ -13,7 +13,7 @@ from anyformer.describe import InputError
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
-from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.inputs import NONE_ADDED, Asked, Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
@@ -186,10 +186,10 @@ class Transformer(Described):
         second = self.decoder_embedding if target else None
         entrance = self.architecture.output_embedding if target else self.architecture.embedding
         if self.images is None or images is None:
-            x_BTD = (second or self.embedding)(given, padding, types)
+            x_BTD, added = (second or self.embedding)(given, padding, types), NONE_ADDED
         else:
-            x_BTD = self.images.among(self.embedding, given, images, padding, types)
-        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
+            x_BTD, added = self.images.among(self.embedding, given, images, padding, types)
+        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given, added)
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
@@ -267,7 +267,7 @@ class Transformer(Described):
         counted = call.positions is None
         # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
         fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until, axes = None, None
+        until = axes = None
         if self.images is not None and given.tokens is not None:
             until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
         return Context(
@@ -279,6 +279,7 @@ class Transformer(Described):
             prefix=prefix,
             until=until,
             axes=axes,
+            added=given.added,
             noise=call.noise,
             tokens=given.tokens,
             auxiliary=call.auxiliary,

@@ -53,10 +53,12 @@ from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorr
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.grid import GridTower
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.tower import ImageTower
+from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.alternating import AlternatingUpdates
@@ -130,7 +132,7 @@ __all__ = [
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "Axial", "BatchNorm",
     "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
     "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
-    "Constant", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
+    "Constant", "CrossAttention", "Cycles", "DeepStack", "DeltaAttention", "Differential", "Disentangled", "DynamicScaling",
     "DynamicTanh", "EluPlusOne", "Embedding", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
     "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
     "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower", "GroupedLayerNorm",
@@ -144,7 +146,7 @@ __all__ = [
     "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector",
     "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
     "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits",
-    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "Sampled", "ScalarDecay", "Score",
+    "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity", "Sampled", "ScalarDecay", "Score",
     "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex",
     "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SpanConvolution",
     "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import qwen
+from anyformer.huggingface.vision import qwen, qwen3
 from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import ImageEncoder, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
@@ -31,8 +32,8 @@ class Vision:
     """What transformers' class is given: of the tower, tokens (B, T) and images."""
     stored: Mapping[str, str]
     """Pattern of the tower's names in files, published or saved by transformers 5 -> the name here."""
-    sections: tuple[int, ...] = ()
-    """Pairs of each axis of the text's rotary positions where the text's table names none; empty where it has one axis."""
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    """What the text's table of rotary positions says of several axes where it names none; empty where it has one axis."""
 
 
 def llava(config: Config) -> ImageEncoder:
@@ -77,7 +78,15 @@ _POOLED: Table = {
 VISION: Mapping[str, Vision] = {
     "llava": Vision(llava, partial(names, _TWO_LAYER), _pixels, STORED),
     "gemma3": Vision(gemma3, partial(names, _POOLED), _marked, STORED),
-    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, (16, 24, 24)),
-    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, (16, 24, 24)),
+    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
+    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
+    **dict.fromkeys(
+        ("qwen3_vl", "qwen3_vl_moe"),
+        Vision(qwen3.qwen3_vl, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED),
+    ),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_moe"),
+        Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED_SHARE),
+    ),
 }
 """Model type of a composite -> its images."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, InputError
+from anyformer.operations import Tally
 from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -33,6 +35,10 @@ class GridTower(ImageEncoder):
     window: Annotated[int, Field(ge=1)] | None = None
     """Patches along the side of windows, whose patches stand one after the other: `Chunk` of its square is a mask of
     windows (Qwen2.5-VL, arXiv 2502.13923)."""
+    position: ResampledPosition | None = None
+    """Learned positions of patches, beside or without those that turn."""
+    counted: Literal["axes", "line"] = "axes"
+    """How the tokens of an image are counted in the text: on the three axes above, or one after the other (Pixtral)."""
     image: Count = 448
 
     @model_validator(mode="after")
@@ -44,7 +50,10 @@ class GridTower(ImageEncoder):
         if self.patches.class_tokens:
             raise ValueError(f"patches.class_tokens = {self.patches.class_tokens}: a grid has none")
         if self.stack.max_length is not None:
-            raise ValueError("stack.position: images of any size have no table of positions; give its attention rotary axes")
+            raise ValueError(
+                "stack.position: images of any size have no table of positions; give its attention rotary axes, "
+                "or set position"
+            )
         self.check_fields()
         return self
 
@@ -82,6 +91,9 @@ class GridTower(ImageEncoder):
                 raise InputError(
                     f"images should have shape {wanted}, and number {number} has {tuple(image.shape)}: resize or crop it"
                 )
+
+    def beside_cost(self) -> dict[str, Tally]:
+        return {} if self.position is None else {"position": self.position.cost(self.width)}
 
     def build(self, width: int, plan: Plan, name: str) -> GridTowerModule:
         from anyformer.parts.images.grid_module import GridTowerModule

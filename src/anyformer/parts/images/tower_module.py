@@ -19,11 +19,10 @@ class ImageTowerModule(ImageEncoderModule):
         super().__init__(tower, width, plan, name)
         self.tower = tower
 
-    def forward(self, images: Images) -> Tensor:
+    def forward(self, images: Images) -> tuple[Tensor, ...]:
         x_nSD = self.patches(images, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
-        x_nSD = self.stack(x_nSD, Context(positions, self.plan, padded=False))
-        return self.projector(x_nSD[:, self.tower.skipped :])  # type: ignore[no-any-return]
+        return self.features(x_nSD, Context(positions, self.plan, padded=False))
 
     def placed(
         self,
