@@ -85,38 +85,36 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         SIZE,
-        """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
-        attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank swa_q_lora_rank
-        swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca
-        attention_window_size attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache
-        conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
-        decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
+        """adapter_rank alignment_intermediate_size altup_num_inputs attention_chunk_size attention_head_dim attention_head_size
+        attention_heads attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank
+        swa_q_lora_rank swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca attention_window_size
+        attn_layer_period block_ff_dim block_multiple_of context_length conv1d_width conv_L_cache conv_channels conv_kernel
+        cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim
+        decoder_vocab_size dense_intermediate_size dff dim dim_model_base downsample_factor emb_dim embed_dim embedding_size
         encoder_attention_heads encoder_ffn_dim expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
-        index_topk index_topk_blocks
-        index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
-        intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
-        intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
-        linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
+        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads index_topk
+        index_topk_blocks index_topk_freq input_channels input_embedding_size input_feat_per_channel
+        interleave_moe_layer_step intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp
+        interpolate_factor intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size
+        layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
-        max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
-        max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
-        model_max_length moe_intermediate_size
-        moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
-        n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
-        num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
+        max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings max_seq_len
+        max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image model_max_length
+        moe_intermediate_size moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk
+        n_embd n_embed n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads
+        num_channels num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
-        num_limited_groups num_mel_bins num_mem_blocks num_position_embeddings num_sliding_attention_heads original_max_position_embeddings
-        o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
-        post_attention_groups
-        prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
-        relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
-        short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
-        swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts
-        topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim""",
+        num_limited_groups num_mel_bins num_mem_blocks num_position_embeddings num_sliding_attention_heads
+        original_max_position_embeddings o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size
+        pooler_hidden_size post_attention_groups prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim
+        qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance relative_attention_num_buckets scale_factor
+        segment_means_seq_len seq_length short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size
+        ssm_state_size state_size swa_head_dim swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim
+        temporal_patch_size tgt_vocab_size top_k_experts topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input
+        window_size word_embed_proj_dim""",
     ),
     (
         WHOLE,
@@ -140,21 +138,21 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         NUMBER,
-        """activation_dropout attention_dropout attention_factor attention_in_multiplier attention_multiplier
-        attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
-        attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
-        embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps
-        ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
-        hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
-        key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
-        layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
-        lm_head_multiplier logit_scale logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
-        moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
-        moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
-        output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
-        resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
-        router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
-        swiglu_limit time_step_min v_dim_factor""",
+        """activation_dropout adapter_layer_norm_eps attention_dropout attention_factor attention_in_multiplier
+        attention_multiplier attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob
+        attn_logit_softcapping attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate
+        emb_dropout_prob embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range
+        embedding_multiplier eps ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor
+        gate_soft_cap hidden_dropout hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor
+        initializer_range kda_lower_bound key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon
+        layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value
+        linear_attn_alpha_factor linear_attn_beta_factor lm_head_multiplier logit_scale logits_soft_cap mixer_rms_eps
+        mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min moe_normalize_expert_weights
+        moe_routed_scaling_factor moe_router_logit_softcapping moe_router_scaling_factor mscale mscale_all_dim norm_eps
+        norm_epsilon output_dropout output_logit_soft_cap output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor
+        qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct
+        route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier
+        ssm_out_multiplier swiglu_alpha swiglu_limit time_step_min v_dim_factor""",
     ),
     (
         FLAG,
@@ -202,10 +200,9 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (WHOLE | NAME, """mamba_d_head mamba_dt_rank time_step_rank sliding_window_pattern"""),
     (
         INTEGERS,
-        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes deepstack_visual_indexes full_attn_idxs full_attn_layers
-        fullatt_block_indexes
-        hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
-        num_attention_heads_per_layer rope_scaling_layers""",
+        """attn_layer_indices attn_type_list compress_ratios conv_kernel_sizes deepstack_visual_indexes full_attn_idxs
+        full_attn_layers fullatt_block_indexes hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers
+        mrope_section no_rope_layers num_attention_heads_per_layer rope_scaling_layers""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),

@@ -76,8 +76,8 @@ NONE_ADDED: tuple[Tensor, ...] = ()
 
 @dataclass(frozen=True)
 class StackInput:
-    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, and what is added
-    behind its first layers, (B, T, D) each."""
+    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, and what is
+    added behind its first layers, (B, T, D) for each."""
 
     x: Tensor
     padding: Tensor | None = None

@@ -71,6 +71,10 @@ class ImageEncoder(Drawn):
         """The tokens that each of some images takes."""
         raise NotImplementedError
 
+    def written(self, images: Images) -> list[list[int]]:
+        """The tokens that stand for each of some images in a text, of which those of the image itself are `token`."""
+        return [[self.token] * size for size in self.sizes(images)]
+
     def check_images(self, images: Images) -> None:
         """Refuse what are no images that it reads, with an `InputError`."""
         raise NotImplementedError
@@ -87,7 +91,9 @@ class ImageEncoder(Drawn):
         if self.deep is None:
             return
         if max(self.deep.layers) >= self.stack.depth:
-            raise ValueError(f"deep.layers names layer {max(self.deep.layers)}, and the stack has {self.stack.depth}: count from 0")
+            raise ValueError(
+                f"deep.layers names layer {max(self.deep.layers)}, and the stack has {self.stack.depth}: count from 0"
+            )
         if self.stack.streams is not None:
             raise ValueError("deep: reads the one stream behind a layer, and the stack has several: leave streams out")
         same = self.deep.projector.square == self.projector.square
@@ -136,8 +142,9 @@ class ImageEncoder(Drawn):
             "projector": self.projector.cost(self.width, width, count, S - self.unread),
             **self.beside_cost(),
         }
-        for k in range(0 if self.deep is None else len(self.deep.layers)):
-            parts[f"deep.{k}"] = self.deep.projector.cost(self.width, width, count, S - self.unread)
+        if self.deep is not None:
+            of_one = self.deep.projector.cost(self.width, width, count, S - self.unread)
+            parts |= {f"deep.{k}": of_one for k in range(len(self.deep.layers))}
         tally = total(parts).without("state", "limits").as_parts()
         return tally if images else tally.without("work")
 

@@ -30,20 +30,24 @@ class ImageEncoderModule(nn.Module):
         self.patches = encoder.patches.build(encoder.width)
         self.stack = encoder.stack.build(encoder.width, encoder.width, plan, f"{name}.stack")
         self.projector = encoder.projector.build(encoder.width, width)
-        self.unread, deep = encoder.unread, encoder.deep
+        deep = encoder.deep
         self.tapped = () if deep is None else deep.layers
         self.deep = None if deep is None else nn.ModuleList(deep.projector.build(encoder.width, width) for _ in deep.layers)
 
     def forward(self, images: Images) -> tuple[Tensor, ...]:
         raise NotImplementedError
 
-    def features(self, x_nSD: Tensor, context: Context) -> tuple[Tensor, ...]:
-        """Patches (n, S, D) of images of one size -> the embeddings of their tokens, then those for the text's layers."""
+    def features(self, x_nSD: Tensor, context: Context, read: Tensor | None) -> tuple[Tensor, ...]:
+        """Patches (n, S, D) of images of one size -> the embeddings of their tokens, then those for the text's layers.
+
+        `read`: the numbers of the positions that projectors read, in order; None: all as they stand.
+        """
         context = replace(context, tapped=frozenset(self.tapped))
         y_nSD = self.stack(x_nSD, context)
         inner = [context.shared[None, behind(layer)] for layer in self.tapped]
         projectors = (self.projector, *(self.deep or ()))
-        return tuple(project(x[:, self.unread :]) for project, x in zip(projectors, (y_nSD, *inner), strict=True))
+        seen = (x if read is None else x[:, read] for x in (y_nSD, *inner))
+        return tuple(project(x) for project, x in zip(projectors, seen, strict=True))
 
     def among(
         self, text: InputModule, tokens_BT: Tensor, images: Images, padding: Tensor | None, types: Tensor | None

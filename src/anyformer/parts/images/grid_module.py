@@ -34,13 +34,16 @@ class GridTowerModule(ImageEncoderModule):
         """(n, I, height, width) -> (n, tokens, D), for the embedding and each layer of the deep-stack."""
         size = self.tower.patches.size
         rows, columns = images.shape[2] // size, images.shape[3] // size
-        order = grid_order(rows, columns, self.tower.projector.square, self.tower.window, images.device)
+        square = self.tower.projector.square
+        squares = grid_order(rows, columns, square, self.tower.window, images.device)
+        order = squares if self.tower.order == "squares" else grid_order(rows, columns, 1, None, images.device)
         x_nSD = self.patches(images, None, None)
         if self.position is not None:
             x_nSD = x_nSD + self.position(rows, columns).to(x_nSD.dtype)
         x_nSD = x_nSD[:, order.patches]
         context = Context(order.positions[None], self.plan, aligned=order.filled, padded=False, axes=order.axes[:, None])
-        return tuple(y_nTD[:, order.squares] for y_nTD in self.features(x_nSD, context))
+        gathered = None if order is squares else squares.patches
+        return tuple(y_nTD[:, squares.squares] for y_nTD in self.features(x_nSD, context, gathered))
 
     def placed(
         self,

@@ -8,6 +8,7 @@ from torch import Tensor
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder_module import ImageEncoderModule, Images
+from anyformer.parts.images.grid_order import grid_order
 from anyformer.parts.images.tower import ImageTower
 from anyformer.plan import Plan
 
@@ -22,7 +23,14 @@ class ImageTowerModule(ImageEncoderModule):
     def forward(self, images: Images) -> tuple[Tensor, ...]:
         x_nSD = self.patches(images, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
-        return self.features(x_nSD, Context(positions, self.plan, padded=False))
+        return self.features(x_nSD, Context(positions, self.plan, padded=False), self._read(positions[0]))
+
+    def _read(self, positions: Tensor) -> Tensor | None:
+        """Positions without the first ones, one square after the other; None: all as they stand."""
+        first, side, square = self.tower.skipped, self.tower.per_side, self.tower.projector.square
+        if square > 1:
+            return grid_order(side, side, square, None, positions.device).patches + first
+        return positions[first:] if first else None
 
     def placed(
         self,
