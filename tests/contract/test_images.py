@@ -6,7 +6,7 @@ import pytest
 import torch
 from naive import images as naive
 from torch.utils.flop_counter import FlopCounterMode
-from zoo_images import CLIP, GRID, IMAGES, SIGLIP, WITH_IMAGES, given
+from zoo_images import CLIP, DEEP, GRID, IMAGES, PIXTRAL, SIGLIP, WITH_IMAGES, given
 
 from anyformer.describe import DescriptionError, InputError, UserError, change, diff, from_toml, to_toml
 from anyformer.model import Architecture, decoder_only
@@ -14,6 +14,8 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Axial,
+    CondensedProjector,
+    DeepStack,
     Embedding,
     GridTower,
     ImageTower,
@@ -23,6 +25,8 @@ from anyformer.parts import (
     Patches,
     PooledProjector,
     Sections,
+    SquaresProjector,
+    TwoLayerProjector,
 )
 from anyformer.plan import Plan
 from anyformer.testing.models import evaluated
@@ -46,7 +50,7 @@ def test_outputs_and_gradients_are_those_of_plain_loops(architecture):
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=name)
 
 
-@pytest.mark.parametrize("name", ["grid", "grid_interleaved", "grid_windows"])
+@pytest.mark.parametrize("name", ["grid", "grid_interleaved", "grid_windows", "deep", "pixtral"])
 def test_images_of_several_sizes_are_those_of_plain_loops(name):
     """Some windows are not full, and what follows an image counts on from its longer side."""
     architecture = WITH_IMAGES[name]
@@ -162,9 +166,9 @@ def test_what_a_token_of_an_image_sees():
         architecture = architecture.but(images=architecture.images.but(seen=seen))
         model = evaluated(architecture, dtype=torch.float64)
         tokens, images = given(architecture)
-        features = model.images(images.double())
+        (features,) = model.images(images.double())
         features.retain_grad()
-        model.images.register_forward_hook(lambda *_, features=features: features)
+        model.images.register_forward_hook(lambda *_, features=features: (features,))
         model(tokens, images=images.double())[0, 1].sum().backward()
         assert bool(features.grad[0, -1].abs().sum() > 0) is sees
 
@@ -209,8 +213,23 @@ def test_what_does_not_fit_is_refused():
     ):
         with pytest.raises(DescriptionError, match=message):
             GRID.but(**changes)
-    with pytest.raises(DescriptionError, match="tower of kind 'grid'"):
-        CLIP.but(projector=MergedProjector())
+    for projector, skipped in ((MergedProjector(side=3), 1), (MergedProjector(), 0)):
+        with pytest.raises(DescriptionError, match=r"squares of . x ., patches|reads squares of"):
+            CLIP.but(projector=projector, skipped=skipped)
+    for changes, message in (
+        ({"deep": DeepStack(layers=(2,), projector=MergedProjector())}, "names layer 2, and the stack has 2"),
+        ({"deep": DeepStack(layers=(0,), projector=TwoLayerProjector())}, "as many tokens of an image as projector"),
+        ({"window": 4, "order": "rows"}, "order = 'rows'"),
+    ):
+        with pytest.raises(DescriptionError, match=message):
+            GRID.but(**changes)
+    with pytest.raises(DescriptionError, match="more than once"):
+        DeepStack(layers=(1, 1), projector=MergedProjector())
+    for projector in (SquaresProjector, CondensedProjector):
+        with pytest.raises(DescriptionError, match="merge them once"):
+            projector(inner=MergedProjector())
+    with pytest.raises(DescriptionError, match="2 layers, and the text has 1"):
+        WITH_IMAGES["grid"].but(images=DEEP)
     for axes, message in (
         (Sections(sizes=(1, 1, 2)), "4 pairs should be all 3"),
         (Interleaved(sizes=(0, 1, 2)), "do not fit into the 3 pairs"),
@@ -226,3 +245,10 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(InputError, match="reads no images"):
         plain(torch.zeros(1, 4, dtype=torch.int64), images=torch.zeros(1, 3, 4, 4))
     assert SIGLIP.tokens == 4
+
+
+def test_the_tokens_of_an_image_in_a_text():
+    """One after the other, or row by row with tokens of the text between them."""
+    shown = (torch.zeros(3, 4, 12), torch.zeros(3, 8, 4))
+    assert GRID.written(shown) == [[3, 3, 3], [3, 3]]
+    assert PIXTRAL.written(shown) == [[3, 3, 3, 5], [3, 4, 3, 5]]

@@ -12,8 +12,11 @@ from anyformer.parts import (
     Bidirectional,
     Causal,
     Chunk,
+    CondensedProjector,
+    DeepStack,
     Embedding,
     FeedForward,
+    GatedProjector,
     GridTower,
     Head,
     ImageEncoder,
@@ -21,12 +24,15 @@ from anyformer.parts import (
     Interleaved,
     LayerNorm,
     LearnedPosition,
+    LinearProjector,
     MergedProjector,
     Patches,
     PooledProjector,
+    ResampledPosition,
     RMSNorm,
     Rotary,
     Sections,
+    SquaresProjector,
     TwoLayerProjector,
     Window,
     pre_norm,
@@ -80,6 +86,28 @@ WINDOWED = GridTower(
 )
 
 
+SQUARE = CLIP.but(
+    image=8, stack=stack([SEES], position=LearnedPosition(length=17)),
+    projector=SquaresProjector(inner=GatedProjector(hidden=9, norm=NORM)),
+)  # fmt: skip
+DEEP = GRID.but(
+    position=ResampledPosition(side=3),
+    deep=DeepStack(layers=(0, 1), projector=MergedProjector(norm=NORM, norm_of="square", activation="silu")),
+)
+PIXTRAL = GRID.but(
+    patches=Patches(size=2, bias=False),
+    stack=stack(
+        [pre_norm(RMSNorm(), Attention(heads=2, mask=Bidirectional(), place=Rotary(axes=Axial(frequencies="dealt"))),
+                  FeedForward(width=14))] * 2, input_norm=RMSNorm(),
+    ),
+    projector=CondensedProjector(norm=RMSNorm(), inner=TwoLayerProjector(hidden=11, norm=NORM, bias=False)),
+    position=ResampledPosition(side=3, by="bicubic", corners="edges"),
+    counted="line",
+    order="rows",
+    breaks=(4, 5),
+)  # fmt: skip
+
+
 def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
     heads = Attention(heads=4, place=rotary or Rotary())
     blocks = [pre_norm(RMSNorm(), heads.but(mask=mask), FeedForward(width=20)) for mask in masks]
@@ -98,7 +126,16 @@ WITH_IMAGES = {
     "grid_interleaved": _text(GRID, Window(size=5), Causal(), rotary=Rotary(axes=Interleaved(sizes=(1, 1, 1)))),
     "grid_windows": _text(WINDOWED, Causal(), rotary=Rotary(axes=Sections(sizes=(0, 1, 2)))),
     "grid_axial": _text(GRID.but(projector=MergedProjector(side=1)), Causal(), rotary=Rotary(axes=Axial(axes=3))),
-}
+    "squares": _text(SQUARE, Causal()),
+    "squares_deep": _text(
+        SIGLIP.but(
+            seen="earlier", projector=SquaresProjector(side=4, inner=LinearProjector(bias=False)),
+            deep=DeepStack(layers=(0,), projector=SquaresProjector(side=4, inner=LinearProjector())),
+        ), Causal(), Window(size=3),
+    ),
+    "deep": _text(DEEP, Causal(), Window(size=5), Causal(), rotary=Rotary(axes=Interleaved(sizes=(1, 1, 1)))),
+    "pixtral": _text(PIXTRAL, Causal()),
+}  # fmt: skip
 IMAGES = 2
 """Images of each row."""
 

@@ -15,17 +15,39 @@ import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.describe import InputError
 from anyformer.huggingface.files import Stored
+from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.vision.models import VISION
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.images.grid import GridTower
 from huggingface.parity import gap
-from huggingface.whole import CASES, Whole, any_size, arguments, pixels, text, their_logits, whole
+from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, moves, pixels, text, their_logits, whole
 
 TOLERANCE = 1e-5
+ROUGH = {"qwen3_5_moe": 1e-4}
+"""Case -> its tolerance, where rounding weighs more: behind a delta rule and experts both are 3e-5 from our result in fp64."""
 every = pytest.mark.parametrize("name", CASES)
-kinds = pytest.mark.parametrize("name", ["llava", "gemma3", "qwen2_vl", "qwen2_5_vl"])
+kinds = pytest.mark.parametrize(
+    "name",
+    [
+        "llava",
+        "gemma3",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "qwen3_vl",
+        "qwen3_vl_moe",
+        "qwen3_5",
+        "qwen3_5_moe",
+        "mistral3",
+        "lighton_ocr",
+        "paligemma",
+        "idefics3",
+        "smolvlm",
+        "aya_vision",
+        "cohere2_vision",
+    ],
+)
 
 
 def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -43,7 +65,7 @@ def test_logits(name, images):
     both = whole(name)
     tokens, shown = text(both, images), pixels(both, sum(images)) if sum(images) else None
     with torch.no_grad():
-        assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= TOLERANCE
+        assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= ROUGH.get(name, TOLERANCE)
 
 
 @every
@@ -53,7 +75,7 @@ def test_a_padded_row(name):
     shown = pixels(both, 2)
     with torch.no_grad():
         ours, theirs = both.ours(tokens, images=shown, padding=padding), their_logits(both, tokens, shown, padding)
-    assert gap(ours[~padding], theirs[~padding]) <= TOLERANCE
+    assert gap(ours[~padding], theirs[~padding]) <= ROUGH.get(name, TOLERANCE)
 
 
 @every
@@ -68,11 +90,11 @@ def test_prefill_and_then_token_by_token(name):
         state = both.ours.state(2, 44)
         first = both.ours(tokens[:, :40], images=shown, padding=padding[:, :40], state=state)
         rest = [both.ours(piece, state=state) for piece in tokens[:, 40:].split(1, 1)]
-        assert gap(torch.cat([first, *rest], 1)[~padding], theirs[~padding]) <= TOLERANCE
+        assert gap(torch.cat([first, *rest], 1)[~padding], theirs[~padding]) <= ROUGH.get(name, TOLERANCE)
         row, state = tokens[1:], both.ours.state(1, 44)
         cut = min(3 + sizes[2] + 2, 40)
         chunks = [both.ours(row[:, :cut], images=shown[2:], state=state), both.ours(row[:, cut:], state=state)]
-        assert gap(torch.cat(chunks, 1), theirs[1:]) <= TOLERANCE
+        assert gap(torch.cat(chunks, 1), theirs[1:]) <= ROUGH.get(name, TOLERANCE)
 
 
 @kinds
@@ -84,27 +106,39 @@ def test_an_image_in_a_later_chunk(name):
     with torch.no_grad():
         pieces = [both.ours(tokens[:, :cut], images=shown[:1], state=state)]
         pieces.append(both.ours(tokens[:, cut:], images=shown[1:], state=state))
-        assert gap(torch.cat(pieces, 1), their_logits(both, tokens, shown)) <= TOLERANCE
+        assert gap(torch.cat(pieces, 1), their_logits(both, tokens, shown)) <= ROUGH.get(name, TOLERANCE)
+
+
+def test_paligemma_reads_a_prompt_with_its_images_both_ways():
+    both = whole("paligemma")
+    tokens, shown = text(both, (1, 1)), pixels(both, 2)
+    prefix = torch.tensor([20, 25])
+    later = (torch.arange(tokens.shape[1]) >= prefix[:, None]).long()
+    with torch.no_grad():
+        theirs = both.theirs(input_ids=tokens, token_type_ids=later, **arguments(both, tokens, shown)).logits
+        assert gap(both.ours(tokens, images=shown, prefix=prefix), theirs) <= TOLERANCE
+        assert gap(both.ours(tokens, images=shown), theirs) > 1e-2
 
 
 @kinds
 def test_transformers_generates_the_same(name):
     both = whole(name)
-    tokens, shown = text(both, (1, 1), length=12), pixels(both, 2)
+    tokens, shown = text(both, (1, 1), length=20), pixels(both, 2)
     with torch.no_grad():
         theirs = both.theirs.generate(
             input_ids=tokens,
             max_new_tokens=6,
             do_sample=False,
+            eos_token_id=-1,  # none
             attention_mask=torch.ones_like(tokens),
             **arguments(both, tokens, shown),
         )
-        state, pieces = both.ours.state(2, 18), []
+        state, pieces = both.ours.state(2, 26), []
         logits = both.ours(tokens, images=shown, state=state)
         for _ in range(6):
             pieces.append(logits[:, -1].argmax(-1, keepdim=True))
             logits = both.ours(pieces[-1], state=state)
-    assert torch.equal(torch.cat(pieces, 1), theirs[:, 12:])
+    assert torch.equal(torch.cat(pieces, 1), theirs[:, 20:])
 
 
 @every
@@ -141,7 +175,7 @@ def gradients(both: Whole, directory: Path) -> dict[str, torch.Tensor]:
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = huggingface.read_architecture(huggingface.read_config(directory), images=True)[1]
     stored, found = Stored(directory, text_name=family.text_name), {}
-    for rule in rules(family.names_of(architecture), shapes):
+    for rule in as_stored(rules(family.names_of(architecture), shapes), stored):
         read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])
         found |= dict(zip(rule.parameters, read, strict=True))
     return found
@@ -166,7 +200,9 @@ def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
     theirs = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
     tokens, shown = text(both, (1,)), pixels(both, 1)
     with torch.no_grad():
-        assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= TOLERANCE
+        assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= ROUGH.get(
+            name, TOLERANCE
+        )
 
 
 @kinds
@@ -176,7 +212,7 @@ def test_names_of_published_files_and_of_transformers_5(name, layout, tmp_path):
     source = Path(shutil.copytree(both.directory, tmp_path / "other"))
     tensors = {}
     for old, tensor in load_file(source / "model.safetensors").items():
-        if any_size(both):
+        if moves(both) or name == "lighton_ocr":
             tensors[_of_qwen(old, layout)] = tensor
             continue
         new = old.replace("vision_tower.", "vision_tower.vision_model.") if layout == "published" else f"model.{old}"
@@ -196,8 +232,8 @@ def _of_qwen(saved: str, layout: str) -> str:
     if bare.startswith("lm_head"):
         return bare
     if layout == "published":
-        return bare if bare.startswith("visual.") else f"model.{bare}"
-    return f"model.{bare}" if bare.startswith("visual.") else f"model.language_model.{bare}"
+        return bare if bare.startswith(("visual.", "vision_")) else f"model.{bare}"
+    return f"model.{bare}" if bare.startswith(("visual.", "vision_")) else f"model.language_model.{bare}"
 
 
 def test_text_alone_is_what_is_read_by_default():
@@ -216,13 +252,18 @@ def test_a_checkpoint_keeps_the_images(name, tmp_path):
     again, _ = af.load(tmp_path / "kept")
     tokens, shown = text(both, (1,)), pixels(both, 1)
     with torch.no_grad():
-        assert torch.equal(again.eval()(tokens, images=shown), both.ours(tokens, images=shown))
+        # Weights stand elsewhere in memory, for which the last bit of a product may differ.
+        assert gap(again.eval()(tokens, images=shown), both.ours(tokens, images=shown)) <= TOLERANCE
 
 
 @kinds
 def test_parameters_are_those_of_transformers_but_for_what_nothing_reads(name):
     both = whole(name)
-    unread = {"llava": ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm"), "gemma3": ("vision_tower.head.",)}
+    unread = {
+        "llava": ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm"),
+        "aya_vision": ("vision_tower.head.", "vision_tower.post_layernorm"),
+        **dict.fromkeys(("gemma3", "paligemma", "cohere2_vision"), ("vision_tower.head.",)),
+    }
     theirs = {
         name_of: parameter.numel()
         for name_of, parameter in both.theirs.named_parameters()
@@ -286,7 +327,7 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-@kinds
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}
@@ -308,13 +349,21 @@ def test_what_cannot_be_read_says_why(tmp_path):
             huggingface.read_architecture(huggingface.Config({**config, **changes}), images=True)
         return str(error.value)
 
-    assert "only clip_vision_model" in refused(vision_config={**config["vision_config"], "model_type": "pixtral"})
+    assert "only clip_vision_model" in refused(vision_config={**config["vision_config"], "model_type": "sam_vision_model"})
     assert "frobnication" in refused(vision_config={**config["vision_config"], "frobnication": 1})
     assert "vision_feature_layer" in refused(vision_feature_layer=[-2, -5])
     assert "layer -9" in refused(vision_feature_layer=-9)
     assert "vision_config = null should be a table" in refused(vision_config=None)
     assert "attention_dropout" in refused(vision_config={**config["vision_config"], "attention_dropout": 0.1})
-    assert "images of mistral3 are not read" in refused(model_type="mistral3")
+    assert "images of fuyu are not read" in refused(model_type="fuyu")
+    assert "only pixtral" in refused(model_type="mistral3")
+    rounded = {**config["vision_config"], "model_type": "idefics3_vision", "image_size": 19 * 4, "patch_size": 4}
+    assert "19 patches a side" in refused(
+        model_type="idefics3",
+        image_token_id=TOKEN,
+        scale_factor=19,
+        vision_config={key: value for key, value in rounded.items() if key != "projection_dim"},
+    )
     with pytest.raises(huggingface.HuggingFaceError, match="no tower for images"):
         huggingface.read_architecture(huggingface.Config({**config["text_config"]}), images=True)
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import transformers
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from anyformer import huggingface
@@ -47,6 +48,8 @@ def _qwen(model_type: str, text: dict[str, Any] | None = None, **vision: Any) ->
         "vision_config": {"depth": 2, "num_heads": 2, "patch_size": 4, "hidden_size": 40, **vision},
         "text_config": {**_LLAMA, **rope, **(text or {}), "model_type": f"{model_type}_text"},
     }
+    if "num_experts" in config["text_config"]:
+        del config["text_config"]["intermediate_size"]
     return model_type, {
         **config, "image_token_id": TOKEN, "video_token_id": 2, "vision_start_token_id": 3, "vision_end_token_id": 4,
     }  # fmt: skip
@@ -55,6 +58,45 @@ def _qwen(model_type: str, text: dict[str, Any] | None = None, **vision: Any) ->
 _WINDOWS = {
     "hidden_size": 32, "out_hidden_size": 40, "intermediate_size": 48, "window_size": 16, "fullatt_block_indexes": [1],
     "depth": 3,
+}  # fmt: skip
+
+
+def _qwen3(model_type: str, text: dict[str, Any], **vision: Any) -> tuple[str, dict[str, Any]]:
+    rope = {"rope_type": "default", "rope_theta": 300.0, "mrope_section": [2, 2, 2], "mrope_interleaved": True}
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "out_hidden_size": 40, "num_position_embeddings": 25, "depth": 3}
+    table = {"rope_parameters": {**rope, **text.get("rope_parameters", {})}}
+    return _qwen(model_type, {**text, **table}, **{**sizes, **vision})
+
+
+_PIXTRAL = {**_TOWER, "model_type": "pixtral", "num_hidden_layers": 2, "image_size": 64, "patch_size": 4, "head_dim": 8}
+_GEMMA_1 = {**_TEXT, "model_type": "gemma", "num_hidden_layers": 2, "head_dim": 8}
+_COHERE = {
+    **_TEXT,
+    "model_type": "cohere2",
+    "num_hidden_layers": 2,
+    "sliding_window": 7,
+    "layer_types": ["sliding_attention", "full_attention"],
+}
+
+
+def _condensed(text: str, **more: Any) -> dict[str, Any]:
+    own = {**_LLAMA, "model_type": text, "rms_norm_eps": 1e-3, "head_dim": 10, "sliding_window": None}
+    return {
+        "vision_config": _PIXTRAL,
+        "text_config": own,
+        **({"image_token_index": TOKEN} if text == "mistral" else {}),
+        **more,
+    }
+
+
+def _idefics(vision: str, **more: Any) -> dict[str, Any]:
+    return {"vision_config": {**_SIGLIP, "model_type": vision}, "text_config": _LLAMA, "image_token_id": TOKEN, **more}
+
+
+_DELTA = {
+    "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
+    "rope_parameters": {"partial_rotary_factor": 0.75},
 }  # fmt: skip
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava": ("llava", _llava()),
@@ -76,6 +118,74 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         rope_parameters={"rope_type": "axial", "rope_theta": 50.0},
     ),
     "qwen2_5_vl": _qwen("qwen2_5_vl", **_WINDOWS),
+    "qwen3_vl": _qwen3("qwen3_vl", {"head_dim": 12}, deepstack_visual_indexes=[0, 2]),
+    "qwen3_vl_shallow": _qwen3(
+        "qwen3_vl", {"head_dim": 12}, deepstack_visual_indexes=[], hidden_act="gelu", spatial_merge_size=1, in_channels=1
+    ),
+    "qwen3_vl_moe": _qwen3(
+        "qwen3_vl_moe",
+        {"head_dim": 12, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24},
+        deepstack_visual_indexes=[1],
+    ),
+    "qwen3_5": _qwen3("qwen3_5", _DELTA),
+    "qwen3_5_moe": _qwen3(
+        "qwen3_5_moe",
+        {
+            **_DELTA,
+            "num_experts": 4,
+            "num_experts_per_tok": 2,
+            "moe_intermediate_size": 24,
+            "shared_expert_intermediate_size": 16,
+        },
+    ),
+    "mistral3": ("mistral3", _condensed("mistral", multimodal_projector_bias=True, projector_hidden_act="silu")),
+    "mistral3_inner_layer": ("mistral3", _condensed("mistral", vision_feature_layer=-2, spatial_merge_size=1)),
+    "lighton_ocr": ("lighton_ocr", {**_condensed("qwen3"), "image_token_id": TOKEN}),
+    "llava_pixtral": (
+        "llava",
+        _llava(_PIXTRAL, vision_feature_layer=-1, vision_feature_select_strategy="full", tie_word_embeddings=False),
+    ),
+    "paligemma": (
+        "paligemma",
+        {
+            "vision_config": {**_SIGLIP, "projection_dim": 40},
+            "text_config": _GEMMA_1,
+            "image_token_index": TOKEN,
+            "projection_dim": 40,
+            "hidden_size": 40,
+        },
+    ),
+    "idefics3": ("idefics3", _idefics("idefics3_vision", scale_factor=2)),
+    "smolvlm": ("smolvlm", _idefics("smolvlm_vision", scale_factor=4)),
+    "aya_vision": (
+        "aya_vision",
+        {
+            "vision_config": _SIGLIP,
+            "text_config": _COHERE,
+            "image_token_index": TOKEN,
+            "alignment_intermediate_size": 44,
+        },
+    ),
+    "aya_vision_inner_layer": (
+        "aya_vision",
+        {
+            "vision_config": _SIGLIP,
+            "text_config": _COHERE,
+            "image_token_index": TOKEN,
+            "vision_feature_layer": 1,
+            "downsample_factor": 4,
+            "adapter_layer_norm_eps": 1e-3,
+        },
+    ),
+    "cohere2_vision": (
+        "cohere2_vision",
+        {
+            "vision_config": _SIGLIP,
+            "text_config": _COHERE,
+            "image_token_id": TOKEN,
+            "alignment_intermediate_size": 44,
+        },
+    ),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""
@@ -145,8 +255,17 @@ def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, A
     """What transformers' class is given beside the tokens: what its processors make of images."""
     if both.theirs.config.model_type == "gemma3":
         return {**({} if images is None else {"pixel_values": images}), "token_type_ids": (tokens == both.tower.token).long()}
+    if images is not None and both.theirs.config.model_type in ("idefics3", "smolvlm"):
+        counts = ((tokens == both.tower.token).sum(1) // both.tower.tokens).tolist()
+        rows = [pad(row, (0, 0) * 3 + (0, max(counts) - len(row))) for row in images.split(counts)]
+        return {"pixel_values": torch.stack(rows)}
     if images is None or not any_size(both):
         return {} if images is None else {"pixel_values": images}
+    if both.tower.counted == "line":
+        sizes = [tuple(image.shape[1:]) for image in images]
+        high, wide = (max(side) for side in zip(*sizes, strict=True))
+        padded = [pad(image, (0, wide - image.shape[2], 0, high - image.shape[1])) for image in images]
+        return {"pixel_values": torch.stack(padded), "image_sizes": torch.tensor(sizes)}
     vision, cut = both.theirs.config.vision_config, Qwen2VLImageProcessorPil().patchify
     sides = vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size
     patches = [cut(image.detach().numpy(), *sides) for image in images]
@@ -157,12 +276,17 @@ def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, A
     }
 
 
+def moves(both: Whole) -> bool:
+    """Whether images have several axes of positions in the text."""
+    return any_size(both) and both.tower.counted == "axes"
+
+
 def their_logits(both: Whole, tokens: Tensor, images: Images | None, padding: Tensor | None = None) -> Tensor:
     """What transformers computes; with padding on the left, positions count from the first token."""
     more = arguments(both, tokens, images)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-    if padding is not None and not any_size(both):
+    if padding is not None and not moves(both):
         more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     logits: Tensor = both.theirs(input_ids=tokens, **more).logits
     return logits

@@ -34,8 +34,8 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
             f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
             f"one where an image stands, or as many as it takes ({each(sizes)})"
         )
-    left = iter(sizes)
-    return [[token for token in prompt for _ in range(next(left) if token == tower.token else 1)] for prompt in prompts]
+    left = iter(tower.written(images))
+    return [[piece for token in prompt for piece in (next(left) if token == tower.token else [token])] for prompt in prompts]
 
 
 def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> list[Images | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from anyformer.huggingface.family import Family
 from anyformer.model import Architecture
 
 _SECTIONS = ("mrope_section", "mrope_interleaved", "xdrope_section")
+_ONE_AXIS: Mapping[str, Any] = {}
 _PLAIN = {"mrope": "default", "xdrope": "dynamic"}
 """Type of rotary positions in sections -> the one whose frequencies these are."""
 _TABLES = ("rope_parameters", "rope_scaling")
@@ -23,12 +24,12 @@ _TIED = "tie_word_embeddings"
 
 
 def text_family(
-    composite: Composite, config: Config, family: Callable[[str], Family], *, sections: Sequence[int] = ()
+    composite: Composite, config: Config, family: Callable[[str], Family], *, axes: Mapping[str, Any] = _ONE_AXIS
 ) -> Family:
     """The composite around the text model that a configuration names; `family`: of a model type.
 
-    `sections`: the pairs of each axis of its rotary positions where its table names none, which only images need; by default
-    it has one axis.
+    `axes`: what its table of rotary positions says of several axes where it names none, which only images need; by default it
+    has one axis.
     """
     table, _ = text_table(composite, config)
     named = str(table.get("model_type", composite.text))
@@ -39,7 +40,7 @@ def text_family(
         raise HuggingFaceError(f"{config.where}: the text model of {composite.model_type}: {error}") from None
 
     def read(config: Config) -> Architecture:
-        return _read(composite, own_type, text, config, sections)
+        return _read(composite, own_type, text, config, axes)
 
     return replace(
         text,
@@ -52,12 +53,12 @@ def text_family(
     )
 
 
-def _read(composite: Composite, own_type: TextType, text: Family, config: Config, sections: Sequence[int]) -> Architecture:
+def _read(composite: Composite, own_type: TextType, text: Family, config: Config, axes: Mapping[str, Any]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
     plain = {
         composite.keys.get(key, key): value
-        for key, value in _sectioned(table, sections).items()
+        for key, value in _sectioned(table, axes).items()
         if key not in FEW_BITS and not composite.is_outside(key)
     }
     tied = _around(composite, config).get(_TIED, composite.tied)
@@ -114,8 +115,8 @@ def _table(table: Mapping[str, Any], key: str, config: Config) -> Mapping[str, A
     return inside
 
 
-def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]:
-    """The table with rotary positions in sections for time, height and width (M-RoPE), `sections` by default; else without.
+def _sectioned(table: dict[str, Any], axes: Mapping[str, Any]) -> dict[str, Any]:
+    """The table with rotary positions in sections for time, height and width (M-RoPE), as `axes` by default; else without.
 
     A token of text has one position in all three, so that every section turns by the same angle: "for textual inputs, these
     components utilize identical position IDs, making M-RoPE functionally equivalent to 1D-RoPE" (Qwen2-VL, arXiv 2409.12191,
@@ -126,10 +127,11 @@ def _sectioned(table: dict[str, Any], sections: Sequence[int]) -> dict[str, Any]
     for name in _TABLES:
         rope = plain.get(name)
         if isinstance(rope, Mapping) and any(key in rope for key in _SECTIONS):
-            kept = {key: value for key, value in rope.items() if key not in _SECTIONS or sections}
+            kept = {key: value for key, value in rope.items() if key not in _SECTIONS or axes}
             kept |= {key: _PLAIN[kept[key]] for key in ("type", "rope_type") if kept.get(key) in _PLAIN}
             plain[name] = kept if set(kept) - {"type", "rope_type"} or name == "rope_parameters" else None
-    if sections:
+    if axes:
         name = next((name for name in _TABLES if isinstance(plain.get(name), Mapping)), "rope_scaling")
-        plain[name] = {_SECTIONS[0]: list(sections), **(plain.get(name) or {})}
+        # Whether sections alternate is a matter of the class, which reads no key of it.
+        plain[name] = {**axes, **(plain.get(name) or {}), _SECTIONS[1]: axes.get(_SECTIONS[1])}
     return plain

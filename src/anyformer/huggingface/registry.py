@@ -232,7 +232,7 @@ def family_of(config: Config, *, images: bool = False) -> Family:
     if composite is None:
         raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
     vision = vision_of(config)
-    return with_images(config, vision, text_family(composite, config, family, sections=vision.sections))
+    return with_images(config, vision, text_family(composite, config, family, axes=vision.axes))
 
 
 def text_keys(config: Config) -> dict[str, Any]:

@@ -121,7 +121,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts
-        topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim""",
+        topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim
+        alignment_intermediate_size downsample_factor num_position_embeddings scale_factor""",
     ),
     (
         WHOLE,
@@ -160,7 +161,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
         resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
         router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
-        swiglu_limit time_step_min v_dim_factor""",
+        swiglu_limit time_step_min v_dim_factor
+        adapter_layer_norm_eps""",
     ),
     (
         FLAG,
@@ -218,7 +220,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         full_attn_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
-        num_attention_heads_per_layer rope_scaling_layers""",
+        num_attention_heads_per_layer rope_scaling_layers
+        deepstack_visual_indexes""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window"""),

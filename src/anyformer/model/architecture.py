@@ -92,6 +92,7 @@ class Architecture(Shown):
         if self.images is not None:
             mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
             check_among("images", mixed=mixed, predicts_later=self.mtp is not None)
+            self.images.check_text(self.output_stack)
         if self.audio is not None:
             mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
             check_among("audio", mixed=mixed, predicts_later=self.mtp is not None)

@@ -75,15 +75,19 @@ class Call:
         return Call(noise=self.noise, auxiliary=self.auxiliary and self.auxiliary.of_source())
 
 
+NONE_ADDED: tuple[Tensor, ...] = ()
+
+
 @dataclass(frozen=True)
 class StackInput:
-    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, and positions on
-    axes, if it has them (n, 1, T)."""
+    """The input of a stack: x (B, T, D), padding (B, T) if any, the tokens that x embeds, if it embeds tokens, positions on
+    axes (n, 1, T) if it has them, and what is added behind its first layers, (B, T, D) for each."""
 
     x: Tensor
     padding: Tensor | None = None
     tokens: Tensor | None = None
     axes: Tensor | None = None
+    added: tuple[Tensor, ...] = NONE_ADDED
 
     @property
     def length(self) -> int:
@@ -100,7 +104,8 @@ class StackInput:
         """The same positions in another order."""
         tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
         padding = None if self.padding is None else self.padding.gather(1, order_BT)
-        return StackInput(rearranged(self.x, order_BT), padding, tokens)
+        added = tuple(rearranged(x_BTD, order_BT) for x_BTD in self.added)
+        return StackInput(rearranged(self.x, order_BT), padding, tokens, added)
 
     @property
     def valid(self) -> Tensor:

@@ -13,7 +13,7 @@ from anyformer.describe import InputError
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
-from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.inputs import NONE_ADDED, Asked, Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
@@ -118,7 +118,7 @@ class Transformer(Described):
         prefix (B,) int: the number of first positions that see one another both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
-        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and what is padding.
+        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and their padding.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
@@ -198,12 +198,13 @@ class Transformer(Described):
         heard = None if audio is None else self.audio
         plain = given if heard is None else heard.plain(given)
         if self.images is None or images is None:
-            x_BTD = (second or self.embedding)(plain, padding, types)
+            x_BTD, added = (second or self.embedding)(plain, padding, types), NONE_ADDED
         else:
-            x_BTD = self.images.among(self.embedding, plain, images, padding, types)
+            x_BTD, added = self.images.among(self.embedding, plain, images, padding, types)
         if heard is not None and audio is not None:
             x_BTD = heard.among(x_BTD, given, audio, audio_padding)
-        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given, entrance.axes(given))
+        tokens = None if entrance.symbols is None else given
+        return StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
@@ -296,6 +297,7 @@ class Transformer(Described):
             prefix=prefix,
             until=until,
             axes=axes,
+            added=given.added,
             noise=call.noise,
             tokens=given.tokens,
             auxiliary=call.auxiliary,

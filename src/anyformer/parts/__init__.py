@@ -55,13 +55,19 @@ from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorr
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
+from anyformer.parts.images.condensed import CondensedProjector
+from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.encoded import EncodedImages
 from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.gated_projector import GatedProjector
 from anyformer.parts.images.grid import GridTower
 from anyformer.parts.images.joined import JoinedProjector
+from anyformer.parts.images.linear import LinearProjector
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
+from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.parts.images.sound import SoundEncoder, SoundTower
+from anyformer.parts.images.squares import SquaresProjector
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
@@ -137,27 +143,28 @@ __all__ = [
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
     "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
     "Centred", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
-    "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeltaAttention", "Differential", "Disentangled",
-    "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive",
-    "Experts", "Exponential", "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate",
-    "FourierMixing", "Gain", "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens",
-    "GridTower", "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head",
-    "HeadGroups", "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer",
-    "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined", "JoinedProjector", "KeysFrom",
-    "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm",
-    "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearScaling", "Llama3Scaling",
-    "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3",
-    "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights",
-    "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction",
-    "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection",
-    "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier",
-    "Rectified", "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router",
-    "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction",
-    "SharedBias", "SharedExpert", "SharedIndex", "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip",
-    "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack",
-    "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
-    "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution",
-    "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens",
-    "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm",
-    "pre_norm", "residual", "sandwich", "stack",
+    "CondensedProjector", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeepStack", "DeltaAttention",
+    "Differential", "Disentangled", "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding", "EncodedImages", "Engram",
+    "EntryIndexer", "Exclusive", "Experts", "Exponential", "ExponentialNormalised", "FanIn", "Features", "FeedForward",
+    "Fixed", "ForgettingGate", "FourierMixing", "Gain", "GappedPosition", "Gate", "GatedConvolution", "GatedFrames",
+    "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower", "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm",
+    "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections", "Identity", "ImageEncoder", "ImageTower",
+    "IndependentConnections", "Indexer", "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined",
+    "JoinedProjector", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA",
+    "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearProjector",
+    "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE",
+    "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate",
+    "MeanKeys", "MergedProjector", "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal",
+    "OutputGate", "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom",
+    "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix",
+    "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered",
+    "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score",
+    "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex",
+    "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower",
+    "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step",
+    "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL",
+    "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding",
+    "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves",
+    "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual",
+    "sandwich", "stack",
 ]  # fmt: skip

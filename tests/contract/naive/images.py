@@ -14,30 +14,62 @@ from naive.twin import logits
 def forward(architecture, weights, tokens, images):
     """Logits (T, V) of a row of tokens and the images, nested lists, for which some of them stand."""
     tower = architecture.images
-    features = iter([each for image in images for each in features_of(tower, weights, image)])
+    seen = [features_of(tower, weights, image) for image in images]
+    features = iter([each for image in seen for each in image[0]])
     plain = [0 if token == tower.token else token for token in tokens]
     embedded = tokens_enter(architecture.embedding, "embedding", weights, plain)
     x = [next(features) if token == tower.token else row for token, row in zip(tokens, embedded, strict=True)]
     whole = tower.kind == "tower" and tower.seen == "whole"
     until = [end_of_image(tower, tokens, t) for t in range(len(tokens))] if whole else None
-    axes = places_in_text(tower, tokens, images) if tower.kind == "grid" else None
-    x = run_stack(architecture.decoder, "decoder", weights, x, None, 0, tokens, until, axes)
+    axes = places_in_text(tower, tokens, images) if tower.kind == "grid" and tower.counted == "axes" else None
+    added = []
+    for k in range(0 if tower.deep is None else len(tower.deep.layers)):
+        deep = iter([each for image in seen for each in image[1 + k]])
+        added.append([next(deep) if token == tower.token else None for token in tokens])
+    x = run_stack(architecture.decoder, "decoder", weights, x, None, 0, tokens, until, axes, added=added)
     return logits(architecture.head, weights, x, "embedding.weight")
 
 
+def projected(tower, weights, y, behind, order=None):
+    """The embeddings of an image, then what its deep-stack adds to each layer; `order`: of positions, where not as they are."""
+    out = []
+    for k, h in enumerate((y, *(behind[layer] for layer in (tower.deep.layers if tower.deep else ())))):
+        part, name = (tower.deep.projector, f"images.deep.{k - 1}") if k else (tower.projector, "images.projector")
+        h = h if order is None else [h[place] for place in order]
+        out.append(PROJECTORS[part.kind](part, name, weights, h))
+    return out
+
+
 def features_of(tower, weights, image):
-    """The embeddings of one image."""
+    """The embeddings of one image, and those for each layer of the text."""
     x = patches_enter(tower.patches, "images.patches", weights, image)
     if tower.kind == "grid":
         return features_of_grid(tower, weights, image, x)
-    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None)[tower.skipped :]
-    return PROJECTORS[tower.projector.kind](tower.projector, "images.projector", weights, x)
+    behind = []
+    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None, behind=behind)
+    side, m = len(image[0]) // tower.patches.size, side_of(tower.projector)
+    by_squares = [
+        tower.skipped + (row + i) * side + column + j
+        for row in range(0, side, m)
+        for column in range(0, side, m)
+        for i in range(m)
+        for j in range(m)
+    ]
+    return projected(tower, weights, x, behind, by_squares if m > 1 else range(tower.skipped, len(x)))
+
+
+def side_of(projector):
+    """Patches along the side of the squares that a projector reads."""
+    return projector.side if projector.kind in ("merged", "squares", "condensed") else 1
 
 
 def features_of_grid(tower, weights, image, x):
     """The same, of an image of any size: its patches window by window, and in each square by square."""
-    p, m = tower.patches.size, tower.projector.side if tower.projector.kind == "merged" else 1
+    p, m = tower.patches.size, side_of(tower.projector)
     rows, columns = len(image[0]) // p, len(image[0][0]) // p
+    if tower.position is not None:
+        table = weights["images.position.weight"]
+        x = [v + resampled(tower.position, table, n // columns, rows, n % columns, columns) for n, v in enumerate(x)]
     high, wide = (rows, columns) if tower.window is None else (tower.window, tower.window)
     order, places = [], []
     for top in range(0, rows, high):
@@ -49,16 +81,44 @@ def features_of_grid(tower, weights, image, x):
                             if row < rows and column < columns:
                                 order.append((row + i, column + j))
                                 places.append((top // high * -(-columns // wide) + left // wide) * high * wide)
-    x = [x[row * columns + column] for row, column in order]
-    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None, None, order, places)
-    y = PROJECTORS[tower.projector.kind](tower.projector, "images.projector", weights, x)
-    squares = {(row // m, column // m): y[k] for k, (row, column) in enumerate(order[:: m * m])}
-    return [squares[row, column] for row in range(rows // m) for column in range(columns // m)]
+    x, behind = [x[row * columns + column] for row, column in order], []
+    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None, None, order, places, behind=behind)
+    found = projected(tower, weights, x, behind)
+    squares = {(row // m, column // m): k for k, (row, column) in enumerate(order[:: m * m])}
+    return [[y[squares[row, column]] for row in range(rows // m) for column in range(columns // m)] for y in found]
+
+
+def resampled(position, table, row, rows, column, columns):
+    """The table's vector at a row of so many and a column of so many."""
+    vector = 0
+    for i, high in taps(position, row, rows):
+        for j, wide in taps(position, column, columns):
+            vector = vector + high * wide * table[i * position.side + j]
+    return vector
+
+
+def taps(position, place, of):
+    """The rows of the table around a place of so many, and their shares: hat functions, or Keys' cubic with a = -0.75."""
+    side = position.side
+    if position.corners == "centres":
+        at = place * (side - 1) / (of - 1) if of > 1 else 0.0
+    else:
+        at = (place + 0.5) * side / of - 0.5
+    if position.by == "bilinear":
+        at = min(max(at, 0.0), side - 1.0)
+    first, found = int(at // 1), []
+    for i in range(first - 1, first + 3):
+        d = abs(at - i)
+        share = max(1 - d, 0.0)
+        if position.by == "bicubic":
+            share = 1.25 * d**3 - 2.25 * d**2 + 1 if d <= 1 else (-0.75 * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0)
+        found.append((min(max(i, 0), side - 1), share))
+    return found
 
 
 def places_in_text(tower, tokens, images):
     """(time, row, column) of every token: text counts on, an image's rows and columns count from where it begins."""
-    unit = tower.patches.size * (tower.projector.side if tower.projector.kind == "merged" else 1)
+    unit = tower.patches.size * side_of(tower.projector)
     left, at, places, t = list(images), 0, [], 0
     while t < len(tokens):
         if tokens[t] != tower.token:
@@ -81,7 +141,33 @@ def end_of_image(tower, tokens, t):
 
 def two_layer(part, name, weights, x):
     act = ACTIVATIONS[part.activation]
+    x = [norm(part.norm, f"{name}.norm", weights, v) for v in x]
     return [linear(f"{name}.second", weights, act(linear(f"{name}.first", weights, v))) for v in x]
+
+
+def plain(part, name, weights, x):
+    return [linear(f"{name}.projection", weights, v) for v in x]
+
+
+def gated(part, name, weights, x):
+    act, out = ACTIVATIONS[part.activation], []
+    for v in x:
+        v = norm(part.norm, f"{name}.norm", weights, v)
+        out.append(linear(f"{name}.down", weights, act(linear(f"{name}.gate", weights, v)) * linear(f"{name}.up", weights, v)))
+    return out
+
+
+def squares(part, name, weights, x):
+    n = part.side**2
+    wide = [torch.cat(list(x[k : k + n])) for k in range(0, len(x), n)]
+    return PROJECTORS[part.inner.kind](part.inner, f"{name}.inner", weights, wide)
+
+
+def condensed(part, name, weights, x):
+    n = part.side**2
+    x = [norm(part.norm, f"{name}.norm", weights, v) for v in x]
+    one = [linear(f"{name}.merge", weights, torch.cat(x[k : k + n])) for k in range(0, len(x), n)]
+    return PROJECTORS[part.inner.kind](part.inner, f"{name}.inner", weights, one)
 
 
 def pooled(part, name, weights, x):
@@ -99,9 +185,15 @@ def pooled(part, name, weights, x):
 def merged(part, name, weights, x):
     act, n, out = ACTIVATIONS[part.activation], part.side**2, []
     for k in range(0, len(x), n):
-        square = torch.cat([norm(part.norm, f"{name}.norm", weights, v) for v in x[k : k + n]])
+        if part.norm_of == "square":
+            square = norm(part.norm, f"{name}.norm", weights, torch.cat(list(x[k : k + n])))
+        else:
+            square = torch.cat([norm(part.norm, f"{name}.norm", weights, v) for v in x[k : k + n]])
         out.append(linear(f"{name}.second", weights, act(linear(f"{name}.first", weights, square))))
     return out
 
 
-PROJECTORS = {"two_layer": two_layer, "pooled": pooled, "merged": merged}
+PROJECTORS = {
+    "two_layer": two_layer, "pooled": pooled, "merged": merged, "linear": plain, "gated": gated, "squares": squares,
+    "condensed": condensed,
+}  # fmt: skip

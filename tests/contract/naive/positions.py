@@ -54,7 +54,10 @@ def along(rotary, i, pairs, t, axes):
             axis = axis if axis and i < len(rotary.axes.sizes) * rotary.axes.sizes[axis] else 0
         case "axial":
             share = pairs // rotary.axes.axes
-            return (t if axes is None else axes[i // share]), i % share, share
+            at = t if axes is None else axes[i // share]
+            if rotary.axes.frequencies == "dealt":
+                return at, i % share * rotary.axes.axes + i // share, pairs
+            return at, i % share, share
     return (t if axes is None else axes[axis]), i, pairs
 
 

@@ -26,7 +26,7 @@ class Running:
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
-def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None):
+def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None, added=(), behind=None):
     run = Running(stack, name, source, prefix, tokens, until, axes, places)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
@@ -100,6 +100,10 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
                 streams = [[v[0], *(other + g for other in v[1:])] for v, g in zip(streams, given, strict=True)]
         run.streams[variant] = x
         x = entered if stack.variants[variant].output == "aside" else x
+        if layer < len(added):
+            x = [v if more is None else v + more for v, more in zip(x, added[layer], strict=True)]
+        if behind is not None:
+            behind.append(x)
     if alternates:
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
     elif streams is not None and stack.streams.kind == "attention_residuals":

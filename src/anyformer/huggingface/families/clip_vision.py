@@ -1,4 +1,4 @@
-"""Encoders of images that were trained beside text: CLIP's, which its class token sums up, and SigLIP's, which a read sums up."""
+"""Encoders of images that were trained beside text: CLIP's, summed up by a class token, and SigLIP's, summed up by a read."""
 
 from __future__ import annotations
 

@@ -68,9 +68,7 @@ def _read(
 
 def _attention(config: Config, norm: RMSNorm, kv_heads: int) -> Attention:
     table = words.rope_parameters(config, at=rope_table_with_share)
-    # Sections for positions in images; a token of text has one position in all three.
-    plain = {name: value for name, value in table.items() if name not in ("mrope_section", "mrope_interleaved")}
-    rotary, biased = words.with_share(plain, config(SHARE, 0.25)), bool(config("attention_bias", False))
+    rotary, biased = words.with_share(table, config(SHARE, 0.25)), bool(config("attention_bias", False))
     usual: dict[str, Any] = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
     return words.attention(config, **usual, qk_norm=QKNorm(norm=norm), rotary=rotary, gate=Gate(bias=biased))
 

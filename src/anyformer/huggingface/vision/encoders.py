@@ -75,14 +75,36 @@ def _encoder(config: Config, patches: Patches, block: Block, norm: LayerNorm, la
     position = LearnedPosition(length=patches.class_tokens + (image // patches.size) ** 2)
     if layer is WITH_FINAL_NORM:
         around["final_norm"] = norm
-    computed = depth if layer is WITH_FINAL_NORM else layer if layer >= 0 else depth + 1 + layer
-    if not 1 <= computed <= depth:
-        raise HuggingFaceError(f"{config.where}: layer {layer} of the tower is asked for, and it has {depth}")
-    layers = stack([block] * computed, position=position, **around)
+    layers = stack([block] * computed_layers(config, depth, layer), position=position, **around)
     return Encoder(image, config("hidden_size", 768), patches, norm, layers)
 
 
-READERS: Mapping[str, Callable[[Config, Layer], Encoder]] = {"clip_vision_model": clip, "siglip_vision_model": siglip}
+def computed_layers(config: Config, depth: int, layer: Layer) -> int:
+    """The layers of a tower of `depth` that stand before what is read."""
+    computed = depth if layer is WITH_FINAL_NORM else layer if layer >= 0 else depth + 1 + layer
+    if not 1 <= computed <= depth:
+        raise HuggingFaceError(f"{config.where}: layer {layer} of the tower is asked for, and it has {depth}")
+    return computed
+
+
+def skipped(config: Config, *, usual: str) -> int:
+    """The first positions that are not read, by `vision_feature_select_strategy`, whatever they are; `usual`: its default."""
+    config.expect("vision_feature_select_strategy", usual, "default", "full")
+    return 0 if config("vision_feature_select_strategy", usual) == "full" else 1
+
+
+def idefics3(config: Config, layer: Layer) -> Encoder:
+    """SigLIP's encoder as Idefics 3 and SmolVLM have it: no head, and other sizes where keys are absent."""
+    config.assume(patch_size=32, hidden_size=1152, num_attention_heads=16)
+    return siglip(config, layer)
+
+
+READERS: Mapping[str, Callable[[Config, Layer], Encoder]] = {
+    "clip_vision_model": clip,
+    "siglip_vision_model": siglip,
+    "idefics3_vision": idefics3,
+    "smolvlm_vision": idefics3,
+}
 """Model type of a tower -> its reader."""
 _INERT = (
     "initializer_factor", "projection_dim", "projection_size", "vision_use_head", "vocab_size", "max_position_embeddings",

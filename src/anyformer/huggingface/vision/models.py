@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import qwen
-from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names
+from anyformer.huggingface.vision import pixtral, qwen, qwen3, squares
+from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names, skipped
 from anyformer.huggingface.words.activations import activation
-from anyformer.parts import ImageEncoder, ImageTower, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts import GridTower, ImageEncoder, ImageTower, LinearProjector, PooledProjector, RMSNorm, TwoLayerProjector
 from anyformer.parts.images.encoder_module import Images
 
 Arguments = Callable[[ImageEncoder, Tensor, Images], dict[str, Tensor]]
@@ -31,22 +32,30 @@ class Vision:
     """What transformers' class is given: of the tower, tokens (B, T) and images."""
     stored: Mapping[str, str]
     """Pattern of the tower's names in files, published or saved by transformers 5 -> the name here."""
-    sections: tuple[int, ...] = ()
-    """Pairs of each axis of the text's rotary positions where the text's table names none; empty where it has one axis."""
+    axes: Mapping[str, Any] = field(default_factory=dict)
+    """What the text's table of rotary positions says of several axes where it names none; empty where it has one axis."""
 
 
 def llava(config: Config) -> ImageEncoder:
     """Liu et al. 2023 (arXiv 2310.03744): the patches of the last layer but one, two layers to the text's width."""
-    config.expect("vision_feature_select_strategy", "default", "full")
     layer = config("vision_feature_layer", -2)
-    seen = encoder(config, layer, usual="clip_vision_model")
-    # Transformers leaves the first position out whatever it is.
-    skipped = 0 if config("vision_feature_select_strategy", "default") == "full" else 1
     projector = TwoLayerProjector(
         activation=activation(config, "projector_hidden_act", "gelu"), bias=config("multimodal_projector_bias", True)
     )
     token = config.either("image_token_index", "image_token_id", default=32_000)
-    return ImageTower(token=token, **seen.fields, skipped=skipped, projector=projector)
+    if config("vision_config").get("model_type") == "pixtral":
+        config.expect("vision_feature_select_strategy", "full", why="Pixtral's tower has no first position to leave out")
+        table = pixtral.pixtral_table(config)
+        return pixtral.pixtral(table, layer, projector, token=token, breaks=pixtral.BREAKS)
+    seen = encoder(config, layer, usual="clip_vision_model")
+    return ImageTower(token=token, **seen.fields, skipped=skipped(config, usual="default"), projector=projector)
+
+
+def paligemma(config: Config) -> ImageEncoder:
+    """Beyer et al. 2024 (arXiv 2407.07726): SigLIP's patches, one matrix."""
+    seen = encoder(config, WITH_FINAL_NORM, usual="siglip_vision_model")
+    token = config.either("image_token_index", "image_token_id", default=256_000)
+    return ImageTower(token=token, **seen.fields, projector=LinearProjector())
 
 
 def gemma3(config: Config) -> ImageEncoder:
@@ -69,15 +78,42 @@ def _marked(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str,
     return {**_pixels(tower, tokens_BT, images), "token_type_ids": (tokens_BT == tower.token).long()}
 
 
+def _of_llava(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    """Images of one size, or each of its own with Pixtral's tower."""
+    return (pixtral.arguments if isinstance(tower, GridTower) else _pixels)(tower, tokens_BT, images)
+
+
+def _names_of_llava(tower: ImageEncoder) -> Names:
+    return (pixtral.names if isinstance(tower, GridTower) else names)(_TWO_LAYER, tower)
+
+
+_LINEAR: Table = {"images.projector.projection": "linear"}
 _TWO_LAYER: Table = {"images.projector.first": "linear_1", "images.projector.second": "linear_2"}
 _POOLED: Table = {
     "images.projector.norm": "mm_soft_emb_norm",
     "images.projector.projection.weight": To("mm_input_projection_weight", Transposed()),
 }
 VISION: Mapping[str, Vision] = {
-    "llava": Vision(llava, partial(names, _TWO_LAYER), _pixels, STORED),
+    "llava": Vision(llava, _names_of_llava, _of_llava, STORED),
     "gemma3": Vision(gemma3, partial(names, _POOLED), _marked, STORED),
-    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, (16, 24, 24)),
-    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, (16, 24, 24)),
+    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
+    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
+    "mistral3": Vision(pixtral.mistral3, pixtral.condensed_names, pixtral.arguments, STORED),
+    "lighton_ocr": Vision(pixtral.lighton_ocr, pixtral.condensed_names, pixtral.arguments, pixtral.LIGHTON_STORED),
+    "paligemma": Vision(paligemma, partial(names, _LINEAR), _pixels, STORED),
+    **dict.fromkeys(
+        ("idefics3", "smolvlm"),
+        Vision(squares.idefics3, partial(names, squares.LINEAR), squares.of_one_row, squares.IDEFICS_STORED),
+    ),
+    "aya_vision": Vision(squares.aya_vision, partial(names, squares.GATED), _pixels, STORED),
+    "cohere2_vision": Vision(squares.cohere2_vision, partial(names, squares.GATED), _pixels, STORED),
+    **dict.fromkeys(
+        ("qwen3_vl", "qwen3_vl_moe"),
+        Vision(qwen3.qwen3_vl, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED),
+    ),
+    **dict.fromkeys(
+        ("qwen3_5", "qwen3_5_moe"),
+        Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED_SHARE),
+    ),
 }
 """Model type of a composite -> its images."""

@@ -39,9 +39,11 @@ from anyformer.parts.embedding.patches_module import cut
 from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid_order import grid_order
 
+SECTIONS = {"mrope_section": [16, 24, 24]}
+"""The rotary axes of Qwen2-VL's text: pairs that turn by time, by row and by column."""
 STORED: Mapping[str, str] = {r"(?:model\.)?(visual\..*)": r"\1"}
 """Pattern of a tower's names in files -> the name here."""
-_EPS = 1e-6
+EPS = 1e-6
 """Of every norm of the towers."""
 _INERT = ("in_chans", "initializer_range", "spatial_patch_size", "tokens_per_second")
 """Keys that change nothing of images: those of published files that transformers does not read, and the clock of films."""
@@ -49,34 +51,34 @@ _INERT = ("in_chans", "initializer_range", "spatial_patch_size", "tokens_per_sec
 
 def qwen2_vl(config: Config) -> ImageEncoder:
     """Wang et al. 2024 (arXiv 2409.12191), section 2.1."""
-    inner = _inner(config)
+    inner = tower_table(config)
     width = inner("embed_dim", 1280)
     inner("hidden_size", 3584)  # the text's width, which the shapes of the merger's weights show
-    norm, activation = LayerNorm(eps=_EPS), words.activation(inner, "hidden_act", "quick_gelu")
+    norm, activation = LayerNorm(eps=EPS), words.activation(inner, "hidden_act", "quick_gelu")
     network = FeedForward(width=int(width * inner("mlp_ratio", 4)), activation=activation, gated=False, bias=("up", "down"))
-    block = pre_norm(norm, _attention(inner), network)
-    return _tower(config, inner, width, [block] * inner("depth", 32), MergedProjector(side=_side(inner), norm=norm))
+    block = pre_norm(norm, turning(inner), network)
+    return grid_tower(config, inner, width, [block] * inner("depth", 32), MergedProjector(side=side_of(inner), norm=norm))
 
 
 def qwen2_5_vl(config: Config) -> ImageEncoder:
     """Bai et al. 2025 (arXiv 2502.13923), section 2.1: RMSNorm, gated networks, and windows in all layers but a few."""
-    inner = _inner(config)
+    inner = tower_table(config)
     width = inner("hidden_size", 3584)
     inner("out_hidden_size", 3584)
-    norm, side = RMSNorm(eps=_EPS), _side(inner)
+    norm, side = RMSNorm(eps=EPS), side_of(inner)
     inner.assume(intermediate_size=3420)
-    network, attention = words.feedforward(inner, bias=True), _attention(inner)
-    window = inner("window_size", 112) // side // _patch(inner) * side
+    network, attention = words.feedforward(inner, bias=True), turning(inner)
+    window = inner("window_size", 112) // side // patch_of(inner) * side
     if window < 1:
         raise HuggingFaceError(f"{inner.where}: window_size = {inner('window_size', 112)} pixels is no square of patches")
     whole = set(inner("fullatt_block_indexes", [7, 15, 23, 31]))
     blocks = {True: pre_norm(norm, attention, network)}
     blocks[False] = pre_norm(norm, attention.but(mask=Chunk(size=window**2)), network)
     layers = [blocks[number in whole] for number in range(inner("depth", 32))]
-    return _tower(config, inner, width, layers, MergedProjector(side=side, norm=norm), window=window)
+    return grid_tower(config, inner, width, layers, MergedProjector(side=side, norm=norm), window=window)
 
 
-def _inner(config: Config) -> Config:
+def tower_table(config: Config) -> Config:
     """The tower's table, of which older files give the composite's own type."""
     table = {"model_type": config.model_type, **config("vision_config", {})}
     named = str(table["model_type"])
@@ -88,15 +90,18 @@ def _inner(config: Config) -> Config:
     return Config(table, f"{config.where}: vision_config")
 
 
-def _side(inner: Config) -> int:
+def side_of(inner: Config) -> int:
+    """Patches along the side of a square that becomes a token."""
     return int(inner("spatial_merge_size", 2))
 
 
-def _patch(inner: Config) -> int:
-    return int(inner("patch_size", 14))
+def patch_of(inner: Config, usual: int = 14) -> int:
+    """Pixels of a patch's side."""
+    return int(inner("patch_size", usual))
 
 
-def _attention(inner: Config) -> Attention:
+def turning(inner: Config) -> Attention:
+    """Attention over all patches of an image, which turn by row and column."""
     rope = dict(inner("rope_parameters", None) or {})
     theta, kind = rope.pop("rope_theta", None), rope.pop("rope_type", "axial")
     if rope or kind != "axial":
@@ -105,14 +110,25 @@ def _attention(inner: Config) -> Attention:
     return Attention(heads=inner("num_heads", 16), mask=Bidirectional(), project=Projection(bias=words.ALL), place=rotary)
 
 
-def _tower(
-    config: Config, inner: Config, width: int, layers: Sequence[Block], projector: MergedProjector, **more: Any
+def grid_tower(
+    config: Config,
+    inner: Config,
+    width: int,
+    layers: Sequence[Block],
+    projector: MergedProjector,
+    *,
+    patch: int = 14,
+    patch_bias: bool = False,
+    token: int = 151_655,
+    **more: Any,
 ) -> ImageEncoder:
-    patches = Patches(size=_patch(inner), channels=inner("in_channels", 3), frames=inner("temporal_patch_size", 2), bias=False)
+    """The tower of these layers; `patch`, `token`: what absent keys mean."""
+    frames = inner("temporal_patch_size", 2)
+    patches = Patches(size=patch_of(inner, patch), channels=inner("in_channels", 3), frames=frames, bias=patch_bias)
     inner.finish(_INERT)
     unit = patches.size * projector.side
     return GridTower(
-        token=config("image_token_id", 151_655), image=-(-448 // unit) * unit, width=width, patches=patches,
+        token=config("image_token_id", token), image=-(-448 // unit) * unit, width=width, patches=patches,
         stack=stack(layers), projector=projector, **more,
     )  # fmt: skip
 
@@ -129,15 +145,22 @@ _LAYER: Table = {
 
 def names(tower: ImageEncoder) -> Names:
     """Names of the weights, ours to those of `visual`."""
-    patches = tower.patches
-    stored = Shaped((tower.width, patches.channels, patches.frames, patches.size, patches.size))
     outside: Table = {
-        "images.patches.projection.weight": To("visual.patch_embed.proj.weight", stored),
+        "images.patches.projection.weight": patch_weights(tower),
         "images.projector.norm": "visual.merger.ln_q",
         "images.projector.first": "visual.merger.mlp.0",
         "images.projector.second": "visual.merger.mlp.2",
     }
     return Names(outside, {"images.stack": ("visual.blocks.{i}.", _LAYER)})
+
+
+def patch_weights(tower: ImageEncoder) -> To:
+    """The weights of patches, which are those of a convolution over frames, rows and columns."""
+    patches = tower.patches
+    return To(
+        "visual.patch_embed.proj.weight",
+        Shaped((tower.width, patches.channels, patches.frames, patches.size, patches.size)),
+    )
 
 
 def gated_names(tower: ImageEncoder) -> Names:

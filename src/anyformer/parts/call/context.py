@@ -98,6 +98,10 @@ class Context:
     axes: Tensor | None = None
     """(n, B or 1, T): the positions on each of n axes, whole numbers or coordinates, by which rotary positions along axes turn;
     None: `positions` on all."""
+    added: tuple[Tensor, ...] = ()
+    """What is added to the stream behind the first layers, (B, T, D) for each: features of images (deep-stack)."""
+    tapped: frozenset[int] = frozenset()
+    """Numbers of the layers behind which the stream is left for the caller, as `behind` names it."""
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
@@ -134,6 +138,7 @@ class Context:
             prefix=None,
             until=None if self.until is None else self.until[:, :count],
             axes=None if self.axes is None else self.axes[:, :, :count],
+            added=tuple(x[:, :count] for x in self.added),
             tokens=None if self.tokens is None else self.tokens[:, :count],
             auxiliary=self.auxiliary and self.auxiliary.ahead(k, documents),
             shared={},
@@ -151,6 +156,7 @@ class Context:
             documents=None if self.documents is None else self.documents[:, own],
             until=None if self.until is None else self.until[:, own],
             axes=None if self.axes is None else self.axes[:, :, own],
+            added=tuple(x[:, own] for x in self.added),
             tokens=None if self.tokens is None else self.tokens[:, own],
             noise=None if self.noise is None else replace(self.noise, span=Span(numbers, length)),
             share=Share(self, gather),

@@ -56,6 +56,11 @@ EMBEDDED, TRUNK, CONTEXT = "embedded", "trunk", "context"
 """What predictions of later tokens read: what enters a stack, what enters its last layer, and the context of its call."""
 
 
+def behind(layer: int) -> str:
+    """The name of the stream behind layer number `layer`, from 0, which a call may ask for (`Context.tapped`)."""
+    return f"stream behind layer {layer}"
+
+
 def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
     """The shared values that `reads` name."""
     keys = ((read.variant, read.name) for read in reads)

@@ -57,8 +57,8 @@ class EncodedImages(Input):
         length, longest = self.patches.check(name, given, padding), self.stack.max_length
         if longest is not None and length > longest:
             raise InputError(
-                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of their "
-                f"encoder ends at {longest}: crop or resize"
+                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of "
+                f"their encoder ends at {longest}: crop or resize"
             )
         return length
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.placeholder import PlaceholderEncoder
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
@@ -40,6 +41,8 @@ class ImageEncoder(PlaceholderEncoder):
     patches: Patches
     stack: Stack
     projector: Projector
+    deep: DeepStack | None = None
+    """Features of inner layers of the tower, for the first layers of the text."""
 
     @property
     def positions(self) -> int:
@@ -65,6 +68,10 @@ class ImageEncoder(PlaceholderEncoder):
         """The tokens that each of some images takes."""
         raise NotImplementedError
 
+    def written(self, images: Images) -> list[list[int]]:
+        """The tokens that stand for each of some images in a text, of which those of the image itself are `token`."""
+        return [[self.token] * size for size in self.sizes(images)]
+
     def check_images(self, images: Images) -> None:
         """Refuse what are no images that it reads, with an `InputError`."""
         raise NotImplementedError
@@ -77,7 +84,27 @@ class ImageEncoder(PlaceholderEncoder):
         if self.stack.reads_tokens:
             raise ValueError("stack: a layer looks at the tokens themselves, and the positions of an image are none")
         self.stack.check(self.width, self.width, "images.stack")
-        self.projector.tokens(self.positions - self.unread)
+        tokens = self.projector.tokens(self.positions - self.unread)
+        if self.deep is None:
+            return
+        if max(self.deep.layers) >= self.stack.depth:
+            raise ValueError(
+                f"deep.layers names layer {max(self.deep.layers)}, and the stack has {self.stack.depth}: count from 0"
+            )
+        if self.stack.streams is not None:
+            raise ValueError("deep: reads the one stream behind a layer, and the stack has several: leave streams out")
+        same = self.deep.projector.square == self.projector.square
+        if not same or self.deep.projector.tokens(self.positions - self.unread) != tokens:
+            raise ValueError("deep.projector: should make as many tokens of an image as projector, of the same squares")
+
+    def check_text(self, text: Stack) -> None:
+        """Refuse a text model that cannot take its features, with a `ValueError`."""
+        if self.deep is None:
+            return
+        if text.depth < len(self.deep.layers):
+            raise ValueError(f"images.deep: has features for {len(self.deep.layers)} layers, and the text has {text.depth}")
+        if text.streams is not None:
+            raise ValueError("images.deep: adds to one stream, and the text has several: leave streams or deep out")
 
     def check(self, images: Images, tokens_BT: Tensor) -> None:
         """Refuse images that it does not read, or another number of them than the tokens ask for, with an `InputError`."""
@@ -104,9 +131,17 @@ class ImageEncoder(PlaceholderEncoder):
             "patches": self.patches.cost(self.width, count, S),
             "stack": price(self.stack, self.width, self.width, Shape(batch=count, length=S), plan),
             "projector": self.projector.cost(self.width, width, count, S - self.unread),
+            **self.beside_cost(),
         }
+        if self.deep is not None:
+            of_one = self.deep.projector.cost(self.width, width, count, S - self.unread)
+            parts |= {f"deep.{k}": of_one for k in range(len(self.deep.layers))}
         tally = total(parts).without("state", "limits").as_parts()
         return tally if images else tally.without("work")
+
+    def beside_cost(self) -> dict[str, Tally]:
+        """The weights and work of parts that a kind of tower has beside these, by name."""
+        return {}
 
     def ahead(self, shape: Shape) -> int:
         """Pairs of a query and a later key that the images of one row allow; `UserError` if they are longer than the text."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, InputError
+from anyformer.operations import Tally
 from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -33,6 +35,15 @@ class GridTower(ImageEncoder):
     window: Annotated[int, Field(ge=1)] | None = None
     """Patches along the side of windows, whose patches stand one after the other: `Chunk` of its square is a mask of
     windows (Qwen2.5-VL, arXiv 2502.13923)."""
+    order: Literal["squares", "rows"] = "squares"
+    """How patches stand in the layers: the squares that the projector reads one after the other, or row by row, from which the
+    projector's squares are gathered. Without a mask that reads order (`Chunk`) it changes rounding alone."""
+    position: ResampledPosition | None = None
+    """Learned positions of patches, beside or without those that turn."""
+    counted: Literal["axes", "line"] = "axes"
+    """How the tokens of an image are counted in the text: on the three axes above, or one after the other (Pixtral)."""
+    breaks: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] | None = None
+    """Tokens of the text behind every row of an image but the last, and behind the last one (Pixtral)."""
     image: Count = 448
 
     @model_validator(mode="after")
@@ -41,12 +52,16 @@ class GridTower(ImageEncoder):
             raise ValueError(f"images of {self.image} pixels do not divide into squares of {self.unit}")
         if self.window is not None and self.window % self.projector.square:
             raise ValueError(f"windows of {self.window} patches do not divide into squares of {self.projector.square}")
+        if self.window is not None and self.order == "rows":
+            raise ValueError("order = 'rows': windows stand one after the other: leave order or window out")
         if self.patches.class_tokens:
             raise ValueError(f"patches.class_tokens = {self.patches.class_tokens}: a grid has none")
         if self.patches.coordinates is not None:
             raise ValueError("patches.coordinates: a grid counts rows and columns itself: leave them out")
         if self.stack.max_length is not None:
-            raise ValueError("stack.position: images of any size have no table of positions; give its attention rotary axes")
+            raise ValueError(
+                "stack.position: images of any size have no table of positions; give its attention rotary axes, or set position"
+            )
         self.check_fields()
         return self
 
@@ -69,6 +84,12 @@ class GridTower(ImageEncoder):
     def sizes(self, images: Images) -> list[int]:
         return [rows * columns for rows, columns in map(self.grid, images)]
 
+    def written(self, images: Images) -> list[list[int]]:
+        if self.breaks is None:
+            return super().written(images)
+        between, end = self.breaks
+        return [[*([*[self.token] * columns, between] * rows)[:-1], end] for rows, columns in map(self.grid, images)]
+
     def check_images(self, images: Images) -> None:
         from torch import Tensor
 
@@ -84,6 +105,9 @@ class GridTower(ImageEncoder):
                 raise InputError(
                     f"images should have shape {wanted}, and number {number} has {tuple(image.shape)}: resize or crop it"
                 )
+
+    def beside_cost(self) -> dict[str, Tally]:
+        return {} if self.position is None else {"position": self.position.cost(self.width)}
 
     def build(self, width: int, plan: Plan, name: str) -> GridTowerModule:
         from anyformer.parts.images.grid_module import GridTowerModule

@@ -19,25 +19,31 @@ class GridTowerModule(ImageEncoderModule):
     def __init__(self, tower: GridTower, width: int, plan: Plan, name: str) -> None:
         super().__init__(tower, width, plan, name)
         self.tower = tower
+        self.position = tower.position.build(tower.width) if tower.position else None
 
-    def forward(self, images: Images) -> Tensor:
+    def forward(self, images: Images) -> tuple[Tensor, ...]:
         sizes = [tuple(image.shape) for image in images]
-        features: dict[int, Tensor] = {}
+        features: dict[int, tuple[Tensor, ...]] = {}
         for size in dict.fromkeys(sizes):
             alike = [number for number, own in enumerate(sizes) if own == size]
-            features |= zip(alike, self._of_one_size(torch.stack([images[number] for number in alike])), strict=True)
-        return torch.cat([features[number] for number in range(len(sizes))])
+            found = self._of_one_size(torch.stack([images[number] for number in alike]))
+            features |= zip(alike, zip(*found, strict=True), strict=True)
+        return tuple(torch.cat(each) for each in zip(*(features[number] for number in range(len(sizes))), strict=True))
 
-    def _of_one_size(self, images: Tensor) -> Tensor:
-        """(n, I, height, width) -> (n, tokens, D)."""
+    def _of_one_size(self, images: Tensor) -> tuple[Tensor, ...]:
+        """(n, I, height, width) -> (n, tokens, D), for the embedding and each layer of the deep-stack."""
         size = self.tower.patches.size
-        order = grid_order(
-            images.shape[2] // size, images.shape[3] // size, self.tower.projector.square, self.tower.window, images.device
-        )
-        x_nSD = self.patches(images, None, None)[:, order.patches]
+        rows, columns = images.shape[2] // size, images.shape[3] // size
+        square = self.tower.projector.square
+        squares = grid_order(rows, columns, square, self.tower.window, images.device)
+        order = squares if self.tower.order == "squares" else grid_order(rows, columns, 1, None, images.device)
+        x_nSD = self.patches(images, None, None)
+        if self.position is not None:
+            x_nSD = x_nSD + self.position(rows, columns).to(x_nSD.dtype)
+        x_nSD = x_nSD[:, order.patches]
         context = Context(order.positions[None], self.plan, aligned=order.filled, padded=False, axes=order.axes[:, None])
-        y_nTD: Tensor = self.projector(self.stack(x_nSD, context))
-        return y_nTD[:, order.squares]
+        gathered = None if order is squares else squares.patches
+        return tuple(y_nTD[:, squares.squares] for y_nTD in self.features(x_nSD, context, gathered))
 
     def placed(
         self,
@@ -48,6 +54,8 @@ class GridTowerModule(ImageEncoderModule):
         state: StackState | None = None,
     ) -> tuple[Tensor | None, Tensor | None]:
         """The k-th token of images has its place in its image; what an image advances less than its tokens goes off later."""
+        if self.tower.counted == "line":
+            return None, None
         offset = None if state is None else state.offset
         if state is not None and offset is None:
             offset = state.offset = torch.zeros(len(tokens_BT), dtype=torch.int64, device=tokens_BT.device)

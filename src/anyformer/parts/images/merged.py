@@ -27,6 +27,8 @@ class MergedProjector(Projector):
     side: Annotated[int, Field(ge=1)] = 2
     """Patches along the side of a square (`spatial_merge_size`)."""
     norm: Norm | None = None
+    norm_of: Literal["patch", "square"] = "patch"
+    """What the norm reads: the I features of a patch, or the n I of a square (the deep-stack of Qwen3-VL)."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
     bias: bool = True
 
@@ -51,7 +53,8 @@ class MergedProjector(Projector):
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
         rows, wide = images * self.tokens(positions), self.side**2 * inputs
-        norm = total({"norm": self.norm.cost(inputs, images * positions)}) if self.norm else Tally()
+        read = (inputs, images * positions) if self.norm_of == "patch" else (wide, rows)
+        norm = total({"norm": self.norm.cost(*read)}) if self.norm else Tally()
         return (
             norm
             + matrix("first", wide, wide, rows, role="column", bias=self.bias)

@@ -14,11 +14,12 @@ class MergedModule(nn.Module):
     def __init__(self, part: MergedProjector, inputs: int, width: int) -> None:
         super().__init__()
         self.wide = part.side**2 * inputs
-        self.norm = part.norm.build(inputs) if part.norm else nn.Identity()
+        self.normed = inputs if part.norm_of == "patch" else self.wide
+        self.norm = part.norm.build(self.normed) if part.norm else nn.Identity()
         self.first = nn.Linear(self.wide, self.wide, bias=part.bias)
         self.activation = built_activation(part.activation, self.wide)
         self.second = nn.Linear(self.wide, width, bias=part.bias)
 
     def forward(self, x_nSI: Tensor) -> Tensor:
-        merged = self.norm(x_nSI).reshape(len(x_nSI), -1, self.wide)
+        merged = self.norm(x_nSI.reshape(len(x_nSI), -1, self.normed)).reshape(len(x_nSI), -1, self.wide)
         return self.second(self.activation(self.first(merged)))  # type: ignore[no-any-return]

@@ -37,10 +37,19 @@ class ImageTower(ImageEncoder):
         longest = self.stack.max_length
         if longest is not None and longest < self.positions:
             raise ValueError(f"an image has {self.positions} positions, and the position table of the tower ends at {longest}")
-        if self.projector.square > 1:
-            raise ValueError("projector: reads patches square by square, as a tower of kind 'grid' orders them")
+        if self.projector.square > 1 and (self.per_side % self.projector.square or self.skipped != self.patches.class_tokens):
+            raise ValueError(
+                f"projector: reads squares of {self.projector.square} x {self.projector.square} patches, of which an image has "
+                f"{self.per_side} a side, and no learned vectors among them: set skipped = {self.patches.class_tokens}, and "
+                f"another side"
+            )
         self.check_fields()
         return self
+
+    @property
+    def per_side(self) -> int:
+        """Patches along a side of an image."""
+        return self.image // self.patches.size
 
     @property
     def unread(self) -> int:

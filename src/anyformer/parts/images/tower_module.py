@@ -8,6 +8,7 @@ from torch import Tensor
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder_module import ImageEncoderModule, Images
+from anyformer.parts.images.grid_order import grid_order
 from anyformer.parts.images.tower import ImageTower
 from anyformer.plan import Plan
 
@@ -19,12 +20,19 @@ class ImageTowerModule(ImageEncoderModule):
         super().__init__(tower, width, plan, name)
         self.tower = tower
 
-    def forward(self, images: Images) -> Tensor:
+    def forward(self, images: Images) -> tuple[Tensor, ...]:
         x_nSD = self.patches(images, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
         assert isinstance(images, Tensor), "they have one size"
-        x_nSD = self.stack(x_nSD, Context(positions, self.plan, padded=False, axes=self.tower.patches.axes(images)))
-        return self.projector(x_nSD[:, self.tower.skipped :])  # type: ignore[no-any-return]
+        context = Context(positions, self.plan, padded=False, axes=self.tower.patches.axes(images))
+        return self.features(x_nSD, context, self._read(positions[0]))
+
+    def _read(self, positions: Tensor) -> Tensor | None:
+        """Positions without the first ones, one square after the other; None: all as they stand."""
+        first, side, square = self.tower.skipped, self.tower.per_side, self.tower.projector.square
+        if square > 1:
+            return grid_order(side, side, square, None, positions.device).patches + first
+        return positions[first:] if first else None
 
     def placed(
         self,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from anyformer.describe import Choice
+from anyformer.describe import Choice, Count
 from anyformer.operations import Tally, matrix, total
 from anyformer.parts.images.projector import Projector
+from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
 
@@ -15,17 +16,22 @@ if TYPE_CHECKING:
 
 
 class TwoLayerProjector(Projector):
-    """y = W_2 act(W_1 x + b_1) + b_2, W_1 (D, I), W_2 (D, D): a token per position of an image.
+    """y = W_2 act(W_1 norm(x) + b_1) + b_2, W_1 (F, I), W_2 (D, F): a token per position of an image.
 
     Liu et al. 2023, "Improved Baselines with Visual Instruction Tuning" (LLaVA 1.5, arXiv 2310.03744), section 3.3.
     """
 
     kind: Literal["two_layer"] = "two_layer"
+    hidden: Count | None = None
+    """F; None: D."""
+    norm: Norm | None = None
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
     bias: bool = True
 
     def sketch(self, width: int) -> Sketch:
-        return Sketch("Projector of two layers", (f"→ {number(width)} → {number(width)}", ACTIVATIONS[self.activation].title))
+        norm = [] if self.norm is None else [type(self.norm).__name__]
+        sizes = f"→ {number(self.hidden or width)} → {number(width)}"
+        return Sketch("Projector of two layers", (*norm, sizes, ACTIVATIONS[self.activation].title))
 
     def tokens(self, positions: int) -> int:
         return positions
@@ -36,9 +42,11 @@ class TwoLayerProjector(Projector):
         return TwoLayerModule(self, inputs, width)
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
-        rows = images * positions
+        rows, hidden = images * positions, self.hidden or width
+        norm = total({"norm": self.norm.cost(inputs, rows)}) if self.norm else Tally()
         return (
-            matrix("first", inputs, width, rows, role="column", bias=self.bias)
-            + matrix("second", width, width, rows, role="row", bias=self.bias)
-            + total({"activation": ACTIVATIONS[self.activation].cost(width, rows)})
+            norm
+            + matrix("first", inputs, hidden, rows, role="column", bias=self.bias)
+            + matrix("second", hidden, width, rows, role="row", bias=self.bias)
+            + total({"activation": ACTIVATIONS[self.activation].cost(hidden, rows)})
         )

@@ -13,9 +13,11 @@ class TwoLayerModule(nn.Module):
 
     def __init__(self, part: TwoLayerProjector, inputs: int, width: int) -> None:
         super().__init__()
-        self.first = nn.Linear(inputs, width, bias=part.bias)
-        self.activation = built_activation(part.activation, width)
-        self.second = nn.Linear(width, width, bias=part.bias)
+        hidden = part.hidden or width
+        self.norm = part.norm.build(inputs) if part.norm else nn.Identity()
+        self.first = nn.Linear(inputs, hidden, bias=part.bias)
+        self.activation = built_activation(part.activation, hidden)
+        self.second = nn.Linear(hidden, width, bias=part.bias)
 
     def forward(self, x_nSI: Tensor) -> Tensor:
-        return self.second(self.activation(self.first(x_nSI)))  # type: ignore[no-any-return]
+        return self.second(self.activation(self.first(self.norm(x_nSI))))  # type: ignore[no-any-return]

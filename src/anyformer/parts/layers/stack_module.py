@@ -11,7 +11,7 @@ from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import EMBEDDED, STREAM, TRUNK
+from anyformer.parts.call.shared import EMBEDDED, STREAM, TRUNK, behind
 from anyformer.parts.call.state import State
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS
 from anyformer.parts.layers.recompute import recomputed
@@ -95,6 +95,10 @@ class StackModule(nn.Module):
                 if (variant := self.leaving[i]) in self.read_behind and variant is not None:
                     contexts[variant].leave(STREAM, y_BTD if spread is None else spread.leave(y_BTD, length))
                 x_BTD = x_BTD if self.aside[i] else y_BTD
+                if i < len(context.added):
+                    x_BTD = x_BTD + context.added[i].to(x_BTD.dtype)
+                if i in context.tapped:
+                    context.leave(behind(i), x_BTD)
             return x_BTD
 
         x_BTD = run(range(len(self.layers)), x_BTD) if self.relay is None else self.relay(run, x_BTD, context)

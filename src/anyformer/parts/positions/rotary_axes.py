@@ -33,9 +33,9 @@ class RotaryAxes(Value):
         """The axis whose position turns a pair, of R / 2 in all."""
         raise NotImplementedError
 
-    def period(self, features: int) -> int:
-        """The features over which frequencies fall from the first to the last; they begin anew behind them: R, or R / n."""
-        return features
+    def frequency(self, pair: int, pairs: int) -> tuple[int, int]:
+        """(i, n): a pair turns by theta^(-i / n), of R / 2 in all."""
+        return pair, pairs
 
     def check(self, pairs: int) -> None:
         """Refuse a number of pairs, R / 2, that does not fit."""
@@ -96,13 +96,16 @@ class Interleaved(RotaryAxes):
 
 
 class Axial(RotaryAxes):
-    """Each of `axes` equal shares of the pairs turns by its own axis, with all frequencies of a head of R / n features.
+    """Each of `axes` equal shares of the pairs turns by its own axis, with the frequencies of a head of R / n features.
 
     The towers of Qwen2-VL (arXiv 2409.12191) turn by a patch's row and column; Heo et al. 2024 (arXiv 2403.13298).
     """
 
     kind: Literal["axial"] = "axial"
     axes: Annotated[int, Field(ge=2)] = 2
+    frequencies: Literal["alike", "dealt"] = "alike"
+    """Whether every axis has those of a head of R / n features, or those of a head of R features are dealt out to the axes in
+    turn, so that no two have one alike (Pixtral: Agrawal et al. 2024, arXiv 2410.07073, section 2.1)."""
 
     @model_validator(mode="after")
     def _few(self) -> Axial:
@@ -117,8 +120,9 @@ class Axial(RotaryAxes):
     def axis(self, pair: int, pairs: int) -> int:
         return pair * self.axes // pairs
 
-    def period(self, features: int) -> int:
-        return features // self.axes
+    def frequency(self, pair: int, pairs: int) -> tuple[int, int]:
+        axis, number = divmod(pair, pairs // self.axes)
+        return (number, pairs // self.axes) if self.frequencies == "alike" else (number * self.axes + axis, pairs)
 
     def check(self, pairs: int) -> None:
         if pairs % self.axes:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_axes import RotaryAxes
 
 
 def angles(rotary: Rotary, positions: Tensor, head_width: int, last: Tensor | None = None) -> Tensor:
@@ -14,14 +15,21 @@ def angles(rotary: Rotary, positions: Tensor, head_width: int, last: Tensor | No
     `last`: the last position of the call, which scalings read, if not among these.
     """
     dims = rotary.rotated(head_width)
-    period = dims if rotary.axes is None else rotary.axes.period(dims)
-    index = torch.arange(0, dims, 2, device=positions.device, dtype=torch.float32) % period
+    index, period = torch.arange(0, dims, 2, device=positions.device, dtype=torch.float32), dims
+    if rotary.axes is not None:
+        index, period = _numbered(rotary.axes, dims // 2, index)
     frequencies = rotary.theta ** (-index / period)
     if rotary.scaling is not None:
         frequencies = rotary.scaling.frequencies(frequencies, rotary.theta, (positions.amax() if last is None else last) + 1)
     if rotary.axes is not None:
         return rotary.axes.chosen(positions.float(), dims // 2) * frequencies
     return positions.float()[..., None] * frequencies
+
+
+def _numbered(axes: RotaryAxes, pairs: int, like: Tensor) -> tuple[Tensor, int]:
+    """Twice the number of every pair's frequency, and twice how many there are."""
+    numbers = [axes.frequency(pair, pairs) for pair in range(pairs)]
+    return like.new_tensor([2 * number for number, _ in numbers]), 2 * numbers[0][1]
 
 
 def table(
