@@ -7,7 +7,7 @@ import warnings
 from importlib.util import find_spec
 from os.path import exists, isfile  # which no name is too long for, and no NUL
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from anyformer.describe import UserError
 
@@ -37,6 +37,15 @@ def read_image(path: Path, mode: str) -> Image.Image:
     """The image of a file, the first if it has several, upright, its channels as Pillow's `mode` has them."""
     if not isfile(path):
         raise ImageError(path, "is no regular file" if exists(path) else "no such image", "give the path of a file")
+    try:
+        with path.open("rb") as file:
+            return image_in(file, path, mode)
+    except OSError as error:
+        raise ImageError(path, f"cannot be read ({error.strerror or error})", _AGAIN) from None
+
+
+def image_in(file: BinaryIO, path: Path, mode: str) -> Image.Image:
+    """As `read_image`, of a file that is open, or of its bytes; `path`: what errors call it."""
     if find_spec("PIL") is None:
         raise ImageError(path, "images are read by Pillow, which is not installed", "pip install 'anyformer[images]'")
     from PIL import Image, ImageOps, UnidentifiedImageError
@@ -44,8 +53,8 @@ def read_image(path: Path, mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes that are refused below, and of damaged facts beside the pixels
-            with Image.open(path, formats=FORMATS) as image:
-                _check(path, image)
+            with Image.open(file, formats=FORMATS) as image:
+                _check(path, file, image)
                 image.load()
                 ImageOps.exif_transpose(image, in_place=True)
                 return image if image.mode == mode else image.convert(mode)
@@ -61,19 +70,20 @@ def read_image(path: Path, mode: str) -> Image.Image:
         raise ImageError(path, f"damaged ({type(error).__name__}: {error})", _AGAIN) from None
 
 
-def _check(path: Path, image: Image.Image) -> None:
+def _check(path: Path, file: BinaryIO, image: Image.Image) -> None:
     """Refuse what would take much memory or time, by what the file says of itself."""
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} x {image.height:,}"
         raise ImageError(path, f"has {size} pixels, and {PIXELS:,} is the most", "scale it down")
-    if image.format in ("JPEG", "MPO") and (scans := _scans(path)) > _SCANS:
+    if image.format in ("JPEG", "MPO") and (scans := _scans(file)) > _SCANS:
         raise ImageError(path, f"is a JPEG of {scans:,} passes, and {_SCANS} is the most", _AGAIN)
 
 
-def _scans(path: Path) -> int:
-    count, held = 0, b""
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            count += (held + block).count(_SCAN)
-            held = block[-1:]
+def _scans(file: BinaryIO) -> int:
+    count, held, place = 0, b"", file.tell()
+    file.seek(0)
+    while block := file.read(2**20):
+        count += (held + block).count(_SCAN)
+        held = block[-1:]
+    file.seek(place)
     return count

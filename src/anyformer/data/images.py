@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from os.path import isfile  # which no name is too long for
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +16,8 @@ from anyformer.data.file_places import FilePlace, StoredFile, size_of
 from anyformer.data.formats import Advance
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.data.sources import is_inside
-from anyformer.images import ImageError, read_image
+from anyformer.files import read_text
+from anyformer.images import ImageError, image_in, read_image
 from anyformer.text.errors import DataError
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -22,15 +27,23 @@ Image = NDArray[np.uint8]
 
 
 def image_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """One record per file, its class the name of its directory: `folder/CLASS/file.png`."""
+    """One record per file, its class the name of its directory: `folder/CLASS/file.png`; with the `text` of a file of its name
+    beside it, `file.txt`, if there is one."""
     if isinstance(path, StoredFile):
         raise DataError(f"{path}: images are read from the disk of this machine; copy them to it, and name the copy")
     advance(size_of(path))
-    yield RecordRow(str(path), {"image": path.name, "label": path.parent.name}, path.parent)
+    beside = path.with_suffix(".txt")
+    try:
+        text = {"text": read_text(beside, DataError).strip()} if isfile(beside) else {}
+    except DataError as error:
+        bad(BadRecord(str(path), str(error), "save it as text in UTF-8"))
+        return
+    yield RecordRow(str(path), {"image": path.name, "label": path.parent.name, **text}, path.parent)
 
 
 def image_field(row: RecordRow, name: str, channels: int, height: int, width: int) -> Image:
-    """An image as (channels, height, width): a path within the data set, from the record's directory, or the array itself.
+    """An image as (channels, height, width): a path within the data set, from the record's directory, the array itself, or
+    `{"bytes": ...}`, a whole file in it, as Hugging Face's data sets keep images in Parquet.
 
     Another size is cut to the shape from its middle, then scaled (bicubic); other channels are converted.
     """
@@ -39,6 +52,9 @@ def image_field(row: RecordRow, name: str, channels: int, height: int, width: in
     value = field_of(row, name)
     if isinstance(value, str):
         return _read(row, name, value, channels, height, width)
+    if isinstance(value, Mapping) and isinstance(held := value.get("bytes"), bytes):
+        with _of_record(row):
+            return _array(image_in(BytesIO(held), Path(f"field {name!r}"), MODES[channels]), channels, height, width)
     if not isinstance(value, np.ndarray) or value.dtype != np.uint8 or value.ndim != 3:
         raise BadRecord(row.where, f"field {name!r} should be the path of an image, got {shown(value)}", "name a .png or .jpg")
     if value.shape == (channels, height, width):
@@ -60,8 +76,15 @@ def _read(row: RecordRow, name: str, value: str, channels: int, height: int, wid
             f"field {name!r} is {shown(value)}, which leads out of the data set {root}",
             "copy the image into it, or name the directory that holds both in `paths`",
         )
-    try:
+    with _of_record(row):
         return _array(read_image(path, MODES[channels]), channels, height, width)
+
+
+@contextmanager
+def _of_record(row: RecordRow) -> Iterator[None]:
+    """Within, an image that cannot be read makes its record bad."""
+    try:
+        yield
     except ImageError as error:
         raise BadRecord(row.where, f"{error.path}: {error.reason}", error.remedy) from None
 

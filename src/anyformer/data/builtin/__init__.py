@@ -1,5 +1,5 @@
-"""Records that every machine has, made from the source of the interpreter's standard library in a fixed order; and
-scikit-learn's digits. `SOURCES`: each by the word that stands for it among the paths of data.
+"""Records that every machine has, made from the source of the interpreter's standard library in a fixed order; pictures of
+shapes, which are drawn; and scikit-learn's digits. `SOURCES`: each by the word that stands for it among the paths of data.
 
     rows = anyformer.data.rows.rows("python-docstrings")
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans
+from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, shapes, spans
 from anyformer.data.builtin.source import Builtin
 
 SOURCES: Mapping[str, Builtin] = {
@@ -24,6 +24,8 @@ SOURCES: Mapping[str, Builtin] = {
         spans.SPANS,
         branches.BRANCHES,
         digits.DIGITS,
+        shapes.SHAPES,
+        shapes.SHAPES_QUESTIONS,
     )
 }
 """The built-in records by their words; `sentence` says what each holds."""
