@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from anyformer.data.file_places import FilePlace
 from anyformer.data.formats import Advance
-from anyformer.data.media import file_row, medium_field
+from anyformer.data.media import file_rows, medium_field
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.images import ImageError, read_image
 
@@ -21,10 +21,9 @@ Image = NDArray[np.uint8]
 
 
 def image_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """One record per file, its class the name of its directory: `folder/CLASS/file.png`."""
-    row, size = file_row(path, "image", "images")
-    advance(size)
-    yield row
+    """One record per file, its class the name of its directory: `folder/CLASS/file.png`; with the `text` of a file of its name
+    beside it, `file.txt`, if there is one."""
+    yield from file_rows(path, "image", "images", advance, bad)
 
 
 def image_field(row: RecordRow, name: str, channels: int, height: int, width: int) -> Image:

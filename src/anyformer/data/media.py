@@ -3,14 +3,17 @@ them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
 from anyformer.data.fields import field_of, whole_text
 from anyformer.data.file_places import FilePlace, StoredFile, size_of
-from anyformer.data.row import BadRecord, RecordRow, shown
+from anyformer.data.formats import Advance
+from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.data.sources import is_inside
+from anyformer.files import read_text
 from anyformer.text.errors import DataError
 
 
@@ -47,7 +50,15 @@ def only_here(place: FilePlace, what: str) -> Path:
     return place
 
 
-def file_row(place: FilePlace, field: str, what: str) -> tuple[RecordRow, int]:
-    """The record of a file that is one, and its bytes: its name, and as `label` that of its directory."""
+def file_rows(place: FilePlace, field: str, what: str, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
+    """The record of a file that is one: its name, as `label` that of its directory, and as `text` what stands in a `.txt` file of
+    its name beside it, if there is one."""
     path = only_here(place, what)
-    return RecordRow(str(path), {field: path.name, "label": path.parent.name}, path.parent), size_of(path)
+    advance(size_of(path))
+    beside = path.with_suffix(".txt")
+    try:
+        text = {"text": read_text(beside, DataError).strip()} if isfile(beside) else {}
+    except DataError as error:
+        bad(BadRecord(str(path), str(error), "save it as text in UTF-8"))
+        return
+    yield RecordRow(str(path), {field: path.name, "label": path.parent.name, **text}, path.parent)

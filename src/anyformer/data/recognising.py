@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from os.path import isfile
 from typing import Any
 
+import numpy as np
+
 from anyformer.data.description import Data, Path
 from anyformer.data.row import RecordRow
 from anyformer.data.rows import find_records, rows
@@ -16,6 +18,10 @@ from anyformer.text.errors import DataError
 
 def _text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _image(value: Any) -> bool:
+    return _text(value) or isinstance(value, np.ndarray)
 
 
 def _said(value: Any) -> bool:
@@ -55,6 +61,11 @@ FORMS = (
          {"prompt": "instruction", "answer": "output"}, {"input": "input"}),
     RecordForm("`prompt` and `answer`", "prompts", {"prompt": _text, "answer": _text}, also={"system": "system"}),
     RecordForm("`source` and `target`", "pairs", {"source": _text, "target": _text}),
+    RecordForm("`image` and `text`: captions", "captions", {"image": _image, "text": _text}),
+    RecordForm("`file_name` and `text`: captions of files", "captions", {"file_name": _text, "text": _text},
+         {"image": "file_name"}),
+    RecordForm("`image`, `question` and `answer`", "questions_about_images",
+         {"image": _image, "question": _text, "answer": _text}),
     RecordForm("running text in `text`", "text", {"text": _text}),
 )  # fmt: skip
 """The forms, the likeliest first."""

@@ -10,17 +10,16 @@ import numpy as np
 
 from anyformer.data.file_places import FilePlace
 from anyformer.data.formats import Advance
-from anyformer.data.media import file_row, medium_field
+from anyformer.data.media import file_rows, medium_field
 from anyformer.data.row import Bad, BadRecord, RecordRow, shown
 from anyformer.sound import SoundError, fitted_sound, read_sound
 from anyformer.sound.reading import Sound
 
 
 def sound_file(path: FilePlace, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """One record per file, its class the name of its directory: `folder/CLASS/file.wav`."""
-    row, size = file_row(path, "sound", "sounds")
-    advance(size)
-    yield row
+    """One record per file, its class the name of its directory: `folder/CLASS/file.wav`; with the `text` of a file of its name
+    beside it, `file.txt`, if there is one."""
+    yield from file_rows(path, "sound", "sounds", advance, bad)
 
 
 def sound_field(row: RecordRow, name: str, rate: int) -> Sound:

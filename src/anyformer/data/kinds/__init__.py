@@ -1,9 +1,12 @@
 """Kinds of data, one per file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import AnswerSpans
+from anyformer.data.kinds.captions import Captions
 from anyformer.data.kinds.chat_records import ChatRecords, Dialogue
 from anyformer.data.kinds.chats import Chats
 from anyformer.data.kinds.completions import Completions
+from anyformer.data.kinds.image_questions import QuestionsAboutImages
+from anyformer.data.kinds.image_texts import ImageTexts
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
 from anyformer.data.kinds.mixture import Component, Mixture
@@ -20,17 +23,20 @@ from anyformer.data.kinds.word_labels import WordLabels
 __all__ = [
     "AnswerSpans",
     "Arrays",
+    "Captions",
     "ChatRecords",
     "Chats",
     "Completions",
     "Component",
     "Dialogue",
+    "ImageTexts",
     "Images",
     "Labelled",
     "Mixture",
     "Pixels",
     "Preferences",
     "Prompts",
+    "QuestionsAboutImages",
     "Scored",
     "Similar",
     "Sounds",

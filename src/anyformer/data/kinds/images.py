@@ -11,6 +11,7 @@ from pydantic import Field
 from anyformer.data.columns import LABEL, ColumnType
 from anyformer.data.fields import choice_field
 from anyformer.data.images import SUFFIXES, image_field
+from anyformer.data.kinds.image_sizes import largest_square
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names
 from anyformer.data.row import RecordRow
@@ -20,9 +21,6 @@ from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
-
-POSITIONS = 256
-"""Positions of an image at most, where no position table and nobody else says its size."""
 
 
 class Images(Classed):
@@ -50,18 +48,8 @@ class Images(Classed):
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
         """The largest square images that the position table takes; of `POSITIONS` positions at most, where there is none."""
-        import torch
-
-        embedding = architecture.embedding
-        _, channels, side, _ = embedding.example(1, 1).shape
-        most = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length), default=POSITIONS)
-
-        def positions(squares: int) -> int:
-            size = (1, channels, squares * side, squares * side)
-            return embedding.check("images", torch.empty(size, device="meta"), None)
-
-        squares = max((count for count in range(1, most) if count * count <= most and positions(count) <= most), default=1)
-        return cls.parse({"paths": list(paths), "channels": channels, "height": squares * side, "width": squares * side})
+        channels, side = largest_square(architecture)
+        return cls.parse({"paths": list(paths), "channels": channels, "height": side, "width": side})
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         image = image_field(row, self.image, self.channels, self.height, self.width)
