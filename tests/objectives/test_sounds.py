@@ -178,7 +178,11 @@ def test_what_hears_has_its_objective():
         (CTCObjective(), hearing(Head(outputs=4, pool="mean")), "needs logits of the symbols and of the blank"),
         (CTCObjective(), WHISPER, "gives the model a sound, and this model reads audio_frames beside a target"),
         (SoundClassificationObjective(), hearing(Head(outputs=4)), "has one class per row"),
-        (SpeechToTextObjective(), architecture("t5-small"), "a sound and a target, and this model reads tokens beside a target"),
+        (
+            SpeechToTextObjective(),
+            architecture("t5-small"),
+            "a sound and a target, and this model reads tokens beside a target",
+        ),
         (SoundClassificationObjective(), architecture("vit-base-16"), "pictures of 3: set embedding.channels = 1"),
     ):
         with pytest.raises(ValueError, match=words):

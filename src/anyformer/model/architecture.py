@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, model_validator
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
 from anyformer.dims import LARGEST
 from anyformer.model.fitting import (
-    check_among,
-    check_apart,
     check_mtp,
     check_source_width,
     check_sources,
+    check_tables,
+    check_towers,
     check_virtual_tokens,
 )
 from anyformer.model.lengths import behind, decoder_shape
@@ -84,19 +84,14 @@ class Architecture(Shown):
         )
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
+        reads_tokens = one_text and self.embedding.symbols is not None
         if self.mtp is not None:
             continues = one_text and self.encoder is None and self.head_table is not None
             check_mtp(self.mtp, self.decoder if continues else None, self.width, self.table_width)
         if self.virtual_tokens is not None:
-            check_virtual_tokens(self.shape_of_model, self.mtp, one_text=one_text and self.embedding.symbols is not None)
-        if self.images is not None:
-            mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
-            check_among("images", mixed=mixed, predicts_later=self.mtp is not None)
-            self.images.check_text(self.output_stack)
-        if self.audio is not None:
-            mixed = not one_text or self.embedding.symbols is None or self.virtual_tokens is not None
-            check_among("audio", mixed=mixed, predicts_later=self.mtp is not None)
-            check_apart(self.audio, self.images)
+            check_virtual_tokens(self.shape_of_model, self.mtp, one_text=reads_tokens)
+        mixed = not reads_tokens or self.virtual_tokens is not None
+        check_towers(self.images, self.audio, self.output_stack, mixed=mixed, predicts_later=self.mtp is not None)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
@@ -109,14 +104,8 @@ class Architecture(Shown):
 
     def _check_inputs(self) -> None:
         """Refuse layers that read tokens of an input without tokens, and a second table without a second input."""
-        if self.decoder_embedding is not None and not self.two_inputs:
-            raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
-        if self.two_inputs and self.output_embedding.symbols is None:
-            raise ValueError(f"the target is text, and embedding reads {self.embedding.kind}: set decoder_embedding")
-        if self.embedding.has_axes and self.encoder is None and self.source == "prefix":
-            raise ValueError(
-                "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
-            )
+        in_front = self.encoder is None and self.source == "prefix"
+        check_tables(self.embedding, self.decoder_embedding, two_inputs=self.two_inputs, in_front=in_front)
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding

@@ -6,6 +6,7 @@ from typing import Literal
 
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.call.shared import SOURCE
+from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.sound import SoundEncoder
 from anyformer.parts.layers.multi_token import MultiToken
@@ -63,8 +64,38 @@ def check_source_width(decoder: Stack | None, width: int, given: int, embedded: 
                 )
 
 
-def check_among(name: str, *, mixed: bool, predicts_later: bool) -> None:
-    """Refuse images or sound where there is not one text of tokens alone, or where later tokens are predicted."""
+def check_tables(embedding: Input, second: Embedding | None, *, two_inputs: bool, in_front: bool) -> None:
+    """Refuse a target without a table of tokens, a second table without a second input, and coordinates of patches that stand
+    `in_front` of a text."""
+    if second is not None and not two_inputs:
+        raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
+    if two_inputs and (second or embedding).symbols is None:
+        raise ValueError(f"the target is text, and embedding reads {embedding.kind}: set decoder_embedding")
+    if embedding.has_axes and in_front:
+        raise ValueError(
+            "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
+        )
+
+
+def check_towers(
+    images: ImageEncoder | None, audio: SoundEncoder | None, text: Stack, *, mixed: bool, predicts_later: bool
+) -> None:
+    """Refuse images or sound among the tokens of a text that cannot take them.
+
+    `mixed`: whether there is not one text of tokens alone; `predicts_later`: whether later tokens are predicted.
+    """
+    for name, tower in (("images", images), ("audio", audio)):
+        if tower is not None:
+            _check_among(name, mixed=mixed, predicts_later=predicts_later)
+    if images is not None:
+        images.check_text(text)
+        if audio is not None and images.token in (audio.token, 0):
+            raise ValueError(
+                f"images.token = {images.token}, audio.token = {audio.token}: give images a token of their own, above 0"
+            )
+
+
+def _check_among(name: str, *, mixed: bool, predicts_later: bool) -> None:
     if mixed:
         raise ValueError(
             f"{name}: stand among the tokens of one text, and this model reads two inputs, reads them into a latent array, "
@@ -72,14 +103,6 @@ def check_among(name: str, *, mixed: bool, predicts_later: bool) -> None:
         )
     if predicts_later:
         raise ValueError(f"{name}: predictions of later tokens (mtp) know no tokens that stand for {name}: leave mtp out")
-
-
-def check_apart(audio: SoundEncoder, images: ImageEncoder | None) -> None:
-    """Refuse a token that stands for a sound and for an image, and that of images which stands in for those of sounds."""
-    if images is not None and images.token in (audio.token, 0):
-        raise ValueError(
-            f"images.token = {images.token}, audio.token = {audio.token}: give images a token of their own, above 0"
-        )
 
 
 def check_mtp(mtp: MultiToken, decoder: Stack | None, width: int, narrow: int) -> None:

@@ -105,7 +105,12 @@ class StackInput:
         tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
         padding = None if self.padding is None else self.padding.gather(1, order_BT)
         added = tuple(rearranged(x_BTD, order_BT) for x_BTD in self.added)
-        return StackInput(rearranged(self.x, order_BT), padding, tokens, added)
+        axes = (
+            None
+            if self.axes is None
+            else self.axes.expand(-1, *order_BT.shape).gather(-1, order_BT.expand(len(self.axes), -1, -1))
+        )
+        return StackInput(rearranged(self.x, order_BT), padding, tokens, axes, added)
 
     @property
     def valid(self) -> Tensor:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import InputError
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
+from anyformer.model.contexts import context_of
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import NONE_ADDED, Asked, Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
@@ -20,7 +21,6 @@ from anyformer.model.prefix import reads_prefix
 from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents_module import LatentsModule
-from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import DrawsNoise, Noise, TakesNoise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
@@ -256,7 +256,8 @@ class Transformer(Described):
             # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
-        context = self._context(given, replace(call, auxiliary=auxiliary), source)
+        seen = call if self._reads_prefix else replace(call, prefix=None)
+        context = context_of(given, replace(seen, auxiliary=auxiliary), source, self.plan, self.images)
         x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
             # The residual stream has the type of the products: half the memory traffic of all operations between them.
@@ -266,46 +267,6 @@ class Transformer(Described):
             context.leave(CONTEXT, context)
         y_BTD: Tensor = getattr(self, name)(x_BTD, context, call.state.layers if call.state else None)
         return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
-
-    def _context(self, given: StackInput, call: Call, source: StackInput | None) -> Context:
-        """What the layers of a stack are told of a call: positions and what each may see; enters the chunk into the state."""
-        state, padding, documents, chunk = call.state, given.padding, call.documents, None
-        prefix, source_padding = call.prefix if self._reads_prefix else None, None if source is None else source.padding
-        if state is not None:
-            chunk = state.slots.enter(padding, given.length)
-            positions = chunk.positions
-            # Prefix and source padding of the first chunk hold for all later ones.
-            state.prefix = state.prefix if prefix is None else prefix
-            state.source_padding = state.source_padding if source is None else source.padding
-            prefix, source_padding = state.prefix, state.source_padding
-        elif call.positions is not None:
-            positions = call.positions
-        else:
-            positions = count_positions(given.x, padding, documents)
-        counted = call.positions is None
-        # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
-        fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until, axes = None, given.axes
-        if self.images is not None and given.tokens is not None:
-            until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
-        return Context(
-            positions,
-            self.plan,
-            aligned=padding is None and documents is None and counted and fresh,
-            padded=padding is not None or not counted,
-            documents=documents,
-            prefix=prefix,
-            until=until,
-            axes=axes,
-            added=given.added,
-            noise=call.noise,
-            tokens=given.tokens,
-            auxiliary=call.auxiliary,
-            chunk=chunk,
-            source=None if source is None else source.x,
-            source_padding=source_padding,
-            shared={} if call.left is None else call.left,
-        )
 
 
 def build(

@@ -82,9 +82,7 @@ class CTCObjective(SoundPositions):
             )
         return PackedRows.single(np.flatnonzero((lengths <= setting.length) & (needed <= lengths)))
 
-    def examples(
-        self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False
-    ) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
         """`targets` (B, T): the symbols of the transcripts; `facts` (B, 1): the blank."""
         target_BT = torch.from_numpy(padded([record["text"] for (record,) in batch.records], setting.length, IGNORED))
         tokens, padding = self.heard(batch, setting, samples, training)

@@ -105,15 +105,11 @@ class SoundObjective(RecordObjective):
         make = partial(self.examples, setting=setting, samples=samples_of(data), training=not held_out)
         return remade(feed, make)
 
-    def examples(
-        self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False
-    ) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
         """The examples of a batch; `samples`: of the longest sound, by default of the batch; augmented only in `training`."""
         raise NotImplementedError
 
-    def heard(
-        self, batch: RecordBatch, setting: Setting, samples: int | None, training: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    def heard(self, batch: RecordBatch, setting: Setting, samples: int | None, training: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, frames, I) or pictures of them, float32, and padding (B, frames) bool where it is masked."""
         sounds = [self.enough(torch.from_numpy(record["sound"])) for (record,) in batch.records]
         longest = max(samples or 0, *map(len, sounds))
