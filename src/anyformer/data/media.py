@@ -51,8 +51,8 @@ def only_here(place: FilePlace, what: str) -> Path:
 
 
 def file_rows(place: FilePlace, field: str, what: str, advance: Advance, bad: Bad) -> Iterator[RecordRow]:
-    """The record of a file that is one: its name, as `label` that of its directory, and as `text` the content of a `.txt` file of
-    its name beside it, if there is one."""
+    """The record of a file that is one: its name, as `label` that of its directory, and as `text` the content of a `.txt` file
+    of its name beside it, if there is one."""
     path = only_here(place, what)
     advance(size_of(path))
     beside = path.with_suffix(".txt")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
@@ -25,14 +24,12 @@ from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
-from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.encoder import ImageEncoder, Price
 from anyformer.parts.images.sound import SoundEncoder
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
-
-_Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 
 
 class Architecture(Shown):
@@ -72,16 +69,13 @@ class Architecture(Shown):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Architecture:
-        too_large = [
-            Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in numbers(self) if number > LARGEST
-        ]
+        too_large = [(path, number) for path, number in numbers(self) if number > LARGEST]
         if too_large:
-            raise DescriptionError(too_large)
+            raise DescriptionError([Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in too_large])
         check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None
-        check_source_width(
-            self.decoder, self.width, self.embedding.given(self.table_width), self.table_width, read_only=read_only
-        )
+        given = self.embedding.given(self.table_width)
+        check_source_width(self.decoder, self.width, given, self.table_width, read_only=read_only)
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         reads_tokens = one_text and self.embedding.symbols is not None
@@ -205,13 +199,13 @@ class Architecture(Shown):
             return None
         if not self.head.tied:
             return "head.weight", self.head.cost(self.outputs, self.width, self.table_width, 1, 1).weights["weight"]
-        owner = "embedding" if self.decoder_embedding is None else "decoder_embedding"
+        owner = "decoder_embedding" if self.decoder_embedding else "embedding"
         return f"{owner}.weight", self.output_embedding.cost(self.table_width, 1, 1).weights["weight"]
 
     def _facts(self) -> dict[str, str]:
         """Its most important properties by name."""
-        facts = {"shape": self.shape_of_model, "parameters": f"{self.folded_cost(Shape(source=1)).parameters:,}"}
-        facts["width"] = f"{self.width:,}"
+        parameters = f"{self.folded_cost(Shape(source=1)).parameters:,}"
+        facts = {"shape": self.shape_of_model, "parameters": parameters, "width": f"{self.width:,}"}
         if self.output_embedding.symbols is not None:
             facts["vocabulary"] = f"{self.output_embedding.symbols:,}"
         return facts | {name: layers(stack) for name, stack in self.stacks.items()}
@@ -232,7 +226,7 @@ class Architecture(Shown):
         """As `folded_cost`, of a call in training."""
         return self.folded_cost(shape, plan) if self.mtp is None else _folded(self, shape, plan or Plan(), self.mtp)
 
-    def _cost(self, shape: Shape, plan: Plan, price: _Price, mtp: MultiToken | None) -> Tally:
+    def _cost(self, shape: Shape, plan: Plan, price: Price, mtp: MultiToken | None) -> Tally:
         # Of two inputs the source is read in the first call only; a single input is as long as the call.
         read = shape.length
         if self.two_inputs:
@@ -288,7 +282,7 @@ class Architecture(Shown):
             return None
         return Shape(batch=shape.batch, length=max(shape.source if self.two_inputs else shape.length, 1))
 
-    def _encoder_cost(self, shape: Shape, read: int, plan: Plan, price: _Price) -> Tally:
+    def _encoder_cost(self, shape: Shape, read: int, plan: Plan, price: Price) -> Tally:
         """The encoder's tally: of the whole call if there is no decoder, else of the source in the first call."""
         assert self.encoder is not None
         alone = self.decoder is None
