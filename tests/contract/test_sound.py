@@ -7,7 +7,7 @@ import torch
 from naive import sound as naive
 from zoo_sound import SOUNDS, TOWER, WITH_SOUND, given
 
-from anyformer.costs.flop_counter import FlopCounter
+from anyformer.costs.flop_counter import MetaFlops
 from anyformer.describe import DescriptionError, InputError, UserError, diff, from_toml, to_toml
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
@@ -44,13 +44,13 @@ def test_declared_weights_and_flops_are_those_that_are_built_and_counted(archite
         plan = Plan(attention=kernel)
         model = build(architecture, plan, device="meta").eval()
         tokens, audio = (x.to("meta") for x in given(architecture, rows=3))
-        with FlopCounter() as counter:
+        with MetaFlops() as counter:
             output = model(tokens, audio=audio)
-            forward = counter.get_total_flops()
+            forward = counter.total
             output.sum().backward()
         shape = Shape(batch=3, length=tokens.shape[1], audio=SOUNDS)
         priced = architecture.cost(shape, plan).total_flops
-        assert (priced.dense, priced.backward) == (forward, counter.get_total_flops() - forward)
+        assert (priced.dense, priced.backward) == (forward, counter.total - forward)
         assert architecture.folded_cost(shape, plan).total_flops == priced
 
 

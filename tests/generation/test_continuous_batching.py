@@ -32,14 +32,14 @@ LENGTHS = [9, 2, 5, 1, 9, 3, 7, 4]
 """Tokens after which each row ends: some before others, one at once, and some not."""
 
 
-def alone(model, prompts, sampling=GREEDY, most=9):
-    """The tokens of each prompt, each computed by itself, drawn as of its number among all."""
+def alone(model, prompts, lengths, sampling=GREEDY):
+    """So many tokens of each prompt, each computed by itself, drawn as of its number among all."""
     start = 2 if model.architecture.two_inputs else None
     found = []
-    for number, prompt in enumerate(prompts):
+    for number, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
         # Rows are numbered: only the last of equal ones has this one's draws.
         rows = [prompt] * (number + 1 if sampling.temperature else 1)
-        columns = torch.stack(list(continuations(model, rows, sampling=sampling, max_tokens=most, start=start)), 1)
+        columns = torch.stack(list(continuations(model, rows, sampling=sampling, max_tokens=length, start=start)), 1)
         found.append(columns[-1].tolist())
     return found
 
@@ -57,14 +57,10 @@ def together(model, prompts, batch, lengths, most=9, **more):
     return rows
 
 
-def cut(rows, lengths):
-    return [row[:length] for row, length in zip(rows, lengths, strict=True)]
-
-
 @pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_every_row_gets_the_tokens_that_it_gets_alone(name):
     model = build(EVERY[name]).eval()
-    expected = cut(alone(model, PROMPTS), LENGTHS)
+    expected = alone(model, PROMPTS, LENGTHS)
     assert together(model, PROMPTS, 3, LENGTHS) == expected
 
 
@@ -73,16 +69,15 @@ def test_every_row_gets_the_tokens_that_it_gets_alone(name):
 def test_any_number_of_places_and_a_state_that_grows(name, batch, monkeypatch):
     monkeypatch.setattr(memory, "BLOCK", 4)
     model = build(EVERY[name]).eval()
-    assert together(model, PROMPTS, batch, LENGTHS) == cut(alone(model, PROMPTS), LENGTHS)
+    assert together(model, PROMPTS, batch, LENGTHS) == alone(model, PROMPTS, LENGTHS)
 
 
 @pytest.mark.parametrize("name", ["llama", "window", "streams", "delta_gated", "latent"])
 def test_a_recorded_step_serves_rows_that_come_and_go(name):
     model = build(EVERY[name]).eval()
-    prompts, lengths = PROMPTS * 3, LENGTHS * 3
     step = recorded.RecordedDecode()
-    found = together(model, prompts, 3, lengths, step=step, multiple=8)
-    assert found == cut(alone(model, prompts), lengths)
+    found = together(model, PROMPTS * 3, 3, LENGTHS * 3, step=step, multiple=8)
+    assert found == alone(model, PROMPTS, LENGTHS) * 3
     assert step.recording is not None
     assert step.recording.bind is not None
 
@@ -96,14 +91,14 @@ def test_slots_that_no_row_holds_are_given_up(monkeypatch):
         return plain(*given)
 
     prompts, lengths = PROMPTS * 20, LENGTHS * 20
-    assert together(model, prompts, 3, lengths, step=step) == cut(alone(model, PROMPTS), LENGTHS) * 20
+    assert together(model, prompts, 3, lengths, step=step) == alone(model, PROMPTS, LENGTHS) * 20
     assert len(used) > 200
     assert max(used) <= 22, "the longest row has 19 positions"
 
 
 def test_draws_are_keyed_by_the_prompt_and_not_by_the_place():
     model, sampling = build(DECODERS["llama"]).eval(), Sampling(seed=3)
-    expected = cut(alone(model, PROMPTS, sampling), LENGTHS)
+    expected = alone(model, PROMPTS, LENGTHS, sampling)
     for batch in (1, 3):
         assert together(model, PROMPTS, batch, LENGTHS, sampling=sampling) == expected
 
@@ -112,7 +107,7 @@ def test_a_table_of_positions_is_not_left_by_places_without_a_row():
     """A row that ended first, at a place that nobody takes, goes on counting while the last one writes."""
     model = build(DECODERS["gpt2"]).eval()
     prompts, lengths = [[1] * 20, [2] * 20, [3]], [8, 11, 12]
-    assert together(model, prompts, 2, lengths, most=12) == cut(alone(model, prompts, most=12), lengths)
+    assert together(model, prompts, 2, lengths, most=12) == alone(model, prompts, lengths)
 
 
 @pytest.mark.parametrize("name", ["llama", "window", "delta_gated", "latent"])
@@ -132,7 +127,7 @@ def test_a_row_is_replaced_by_one_of_another_length(name):
 @pytest.mark.parametrize("form", ["int8", "int4-32"])
 def test_weights_in_few_bits(form):
     model = generating(build(DECODERS["llama"]).eval(), form)
-    assert together(model, PROMPTS, 3, LENGTHS) == cut(alone(model, PROMPTS), LENGTHS)
+    assert together(model, PROMPTS, 3, LENGTHS) == alone(model, PROMPTS, LENGTHS)
 
 
 @pytest.fixture(scope="module")

@@ -81,9 +81,26 @@ def test_greedy_tokens_are_those_without_speculation(name):
     assert speculating(model, PROMPTS, Oracle(expected), acceptance=counts) == expected
     assert 0 < counts.taken < counts.proposed
     assert counts.tokens == len(PROMPTS) * (MOST - 1)
-    draft = build(EVERY[name], seed=1).eval()
-    for drafter in (Lookup(longest=2, shortest=1), Draft(draft, tokens=3), Draft(model, tokens=5)):
-        assert speculating(model, PROMPTS, drafter) == expected
+    assert speculating(model, PROMPTS, DRAFTERS[by_turns(name)](name, model)) == expected
+
+
+DRAFTERS = {
+    "lookup": lambda name, model: Lookup(longest=2, shortest=1),
+    "other model": lambda name, model: Draft(build(EVERY[name], seed=1).eval(), tokens=3),
+    "itself": lambda name, model: Draft(model, tokens=5),
+}
+
+
+def by_turns(name):
+    """One of the drafters: all meet every kind of state in `make test-slow`, and here some."""
+    return list(DRAFTERS)[list(EVERY).index(name) % len(DRAFTERS)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "drafter"), [(name, each) for name in EVERY for each in DRAFTERS if each != by_turns(name)])
+def test_the_other_drafters_change_no_greedy_token(name, drafter):
+    model = build(EVERY[name]).eval()
+    assert speculating(model, PROMPTS, DRAFTERS[drafter](name, model)) == plain(model, PROMPTS)
 
 
 @pytest.mark.parametrize("name", ["llama", "window", "latent_window_gate", "delta_gated", "latent", "streams"])
@@ -149,11 +166,12 @@ def chi_square(found: Counter, shares: dict, draws: int) -> float:
     return sum((found[each] - draws * p) ** 2 / (draws * p) for each, p in shares.items()) / (len(shares) - 1)
 
 
+@pytest.mark.parametrize("draws", [1000, pytest.param(3000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("more", [{}, {"temperature": 0.6}, {"top_k": 3}, {"top_p": 0.8}])
-def test_tokens_have_the_distribution_of_the_model(more):
+def test_tokens_have_the_distribution_of_the_model(more, draws):
     """Two tokens are proposed from another distribution; the pair that comes has the model's own."""
     torch.manual_seed(0)
-    V, draws = 4, 3000
+    V = 4
     model, draft = torch.randn(1 + V, V) * 1.5, torch.randn(1 + V, V) * 1.5
     after = lambda table, token: table[0 if token is None else 1 + token][None]  # noqa: E731
     found, first = Counter(), Counter()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -157,19 +161,19 @@ def written(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-@pytest.fixture(params=CASES)
-def run(request, tmp_path, monkeypatch) -> Run:
-    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    case = CASES[request.param]
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(params=CASES, scope="module")
+def run(request, tmp_path_factory) -> Iterator[Run]:
+    """A run of each case, whose data are prepared once for all tests of it."""
+    case, folder = CASES[request.param], tmp_path_factory.mktemp("case")
     if case.teacher:
-        checkpoint.save(build(case.model, seed=99), tmp_path / "teacher")
-    data = data_of(case, tmp_path)
+        checkpoint.save(build(case.model, seed=99), folder / "teacher")
+    data = data_of(case, folder)
     plain = {
         "steps": runs.STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
         "objective": case.objective, "data": data, "architecture": case.model.plain(),
     }  # fmt: skip
-    return Run.parse(plain)
+    with contextlib.chdir(folder), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
+        yield Run.parse(plain)
 
 
 def test_killed_and_resumed_equals_never_interrupted(run):

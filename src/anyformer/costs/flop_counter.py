@@ -1,28 +1,84 @@
-"""PyTorch's counter of FLOPs, with convolutions in groups counted as they are computed."""
+"""FLOPs by torch's own formulas, of operations on the meta device whose sizes are worked out once.
+
+`FlopCounterMode` of torch gives the same sum and FLOPs by module beside it; it runs torch's meta operators, which are written in
+Python, and watches every module, which takes two to four times as long.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, conv_backward_flop, conv_flop_count
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import conv_backward_flop, conv_flop_count, flop_registry, shape_wrapper
+
+from anyformer.costs.saved.layouts import laid_out
 
 
-class FlopCounter(FlopCounterMode):
-    """Counts as torch does, but for the gradient of the weight of a convolution in G groups.
+@shape_wrapper
+def _convolution_backward(*shapes: Any, out_shape: Any = None, **others: Any) -> int:
+    """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call.
 
-    torch counts that as if every output read every input channel (torch 2.13), G times what is computed.
+    Of the weight's gradient torch 2.13 counts a convolution in G groups as if every output read every input channel, which is G
+    times what is computed.
     """
-
-    def __init__(self) -> None:
-        super().__init__(display=False, custom_mapping={torch.ops.aten.convolution_backward: _backward})
-
-
-def _backward(*shapes: Any, out_shape: Any = None, **others: Any) -> int:
-    """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call."""
     output, given, weight, *_, groups, wanted = shapes
     counted: int = conv_backward_flop.__wrapped__(*shapes, out_shape=out_shape, **others)
     if groups == 1 or not wanted[1]:
         return counted
     whole = conv_flop_count([given[1], given[0], *given[2:]], [output[1], output[0], *output[2:]], [0, 0, *weight[2:]])
     return counted - whole + whole // groups
+
+
+OWN_FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
+"""Formulas in the place of torch's."""
+
+
+class MetaFlops(TorchDispatchMode):
+    """Inside, `total` grows by the FLOPs of every operation: 2 per multiply-accumulate of products, 0 of others."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.total = 0
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """False, because True, which torch's compiler asks, would import that compiler, which takes a second."""
+        return False
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        more = kwargs or {}
+        packet = operator._overloadpacket
+        formula = OWN_FORMULAS.get(packet) or flop_registry.get(packet)
+        if formula is None and _is_composed(operator):
+            with self:
+                return operator.decompose(*args, **more)
+        made = laid_out(operator, args, more) if _on_meta(args, more) else None
+        result = operator(*args, **more) if made is None else made
+        if formula is not None:
+            self.total += formula(*args, **more, out_val=result)
+        return result
+
+
+@cache
+def _is_composed(operator: Any) -> bool:
+    """Whether an operator is others, one after another, of which each is counted."""
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"))
+
+
+def _on_meta(args: Any, kwargs: Any) -> bool:
+    """Whether all tensors are on the meta device, of which there is one, or a tensor is to be made there."""
+    tensors = [x for x in _flat((args, list(kwargs.values()))) if isinstance(x, Tensor)]
+    if not tensors:
+        return kwargs.get("device") == torch.device("meta")
+    return all(x.is_meta and type(x) in (Tensor, torch.nn.Parameter) for x in tensors)
+
+
+def _flat(values: Any) -> Any:
+    for x in values:
+        if isinstance(x, list | tuple):
+            yield from _flat(x)
+        else:
+            yield x

@@ -1,4 +1,4 @@
-"""Contracts of declared FLOPs, which are those that torch counts."""
+"""Contracts of declared FLOPs, which are those that torch counts on the meta device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from anyformer.costs.flop_counter import FlopCounter
+from anyformer.costs.flop_counter import MetaFlops
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
@@ -18,14 +18,14 @@ from anyformer.testing.traits import masks
 
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
     model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
-    with FlopCounter() as counter:
+    with MetaFlops() as counter:
         reports = Auxiliary()
         outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)), auxiliary=reports)
-        forward = counter.get_total_flops()
+        forward = counter.total
         index = [] if reports.index is None else [reports.index]
         torch.autograd.backward([*(output.sum() for output in outputs), *index])
     declared = architecture.trained_cost(shape(architecture, length), plan).total_flops
-    counted = forward, counter.get_total_flops() - forward
+    counted = forward, counter.total - forward
     assert (declared.dense, declared.backward) == counted, (
         f"of {length} positions it declares {declared.dense} and {declared.backward} FLOPs forward and backward, torch counts "
         f"{counted[0]} and {counted[1]}"
@@ -47,10 +47,11 @@ def declared_flops_of_a_decode_step_are_counted(architecture: Architecture) -> N
     """The declared FLOPs of the last of T positions are those that torch counts; with a window they are a bound."""
     model = build(architecture, device="meta").eval()
     state = model.state(B, T)
-    model(tokens(architecture, length=T - 1).to("meta"), state=state)
-    with FlopCounter() as counter:
+    with torch.no_grad(), MetaFlops() as counter:
+        model(tokens(architecture, length=T - 1).to("meta"), state=state)
+        before = counter.total
         model(tokens(architecture, length=1).to("meta"), state=state)
-    declared, counted = architecture.cost(Shape(batch=B, length=1, past=T - 1)).total_flops.dense, counter.get_total_flops()
+    declared, counted = architecture.cost(Shape(batch=B, length=1, past=T - 1)).total_flops.dense, counter.total - before
     bounded = counted < declared and any(mask.window for mask in masks(architecture))
     assert bounded or counted == declared, f"declares {declared}, torch counts {counted}"
 

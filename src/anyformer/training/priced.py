@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.costs.examples import examples
 from anyformer.costs.fine_tuning import Method
-from anyformer.costs.flop_counter import FlopCounter
+from anyformer.costs.flop_counter import MetaFlops
 from anyformer.costs.memory import ADAM
 from anyformer.costs.step import PricedStep, Second
 from anyformer.model import Architecture
@@ -70,9 +70,9 @@ def flops_of(run: Run, directory: Path | None = None) -> int:
 def counted_flops(step: PricedStep, shape: Shape, plan: Plan) -> int:
     """FLOPs of forward and backward pass, counted on the tuned model and the second models without numbers."""
     model, others = models_of(step, plan, torch.device("meta"))
-    with FlopCounter() as counter:
+    with MetaFlops() as counter:
         _output(step, model.eval(), others, shape).backward()  # type: ignore[no-untyped-call]
-    return int(counter.get_total_flops())
+    return counter.total
 
 
 def models_of(step: PricedStep, plan: Plan, device: torch.device) -> tuple[Transformer, dict[str, Transformer]]:

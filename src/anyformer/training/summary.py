@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from anyformer.costs import scaled, step_time
-from anyformer.costs.counted import counted
+from anyformer.costs.counted import total_flops
 from anyformer.costs.kernels import kernels
 from anyformer.costs.step import PricedStep
 from anyformer.model import Architecture
@@ -195,9 +195,8 @@ def update_figures(step: PricedStep, piece: Shape, accumulation: int, plan: Plan
 @lru_cache(maxsize=16)
 def piece_flops(architecture: Architecture, piece: Shape, plan: Plan) -> tuple[float, float]:
     """FLOPs of a micro-batch, forward and backward: as declared, and as counted."""
-    sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
-    both = [sums[f"{direction} FLOPs"] for direction in ("forward", "backward")]
-    return sum(each.predicted for each in both), sum(each.measured for each in both)
+    declared = architecture.trained_cost(piece, plan).total_flops
+    return declared.dense + declared.backward, sum(total_flops(architecture, piece, plan))
 
 
 def _row(what: str, figure: Prediction, written: Callable[[float], str]) -> tuple[str, str, str, str]:
