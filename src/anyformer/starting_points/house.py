@@ -106,6 +106,14 @@ ROOMS: Mapping[str, Rooms] = MappingProxyType(
         ),
         "weigh": _part("attention", "heads", _entry("MAPS", "twin_entry"), module=False),
         "combine": _part("attention", "heads", _entry("COMBINE", "twin_entry"), module=False),
+        "term": _part("attention", "heads", _entry("TERM", "twin_entry"), module=False),
+        "place": _part(
+            "positions", "heads", _entry("FACTOR", "twin_entry"),
+            (f"{NAIVE}/heads.py", _entry("TURNED", "twin_turned")),
+            module=False,
+        ),
+        "adjust": _part("attention", "heads", _entry("HEAD", "twin_entry"), module=False),
+        "choice": _part("experts", "experts", _entry("PREFERENCES", "twin_entry"), module=False),
         "activation": Rooms(
             {},
             (
