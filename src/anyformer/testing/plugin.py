@@ -16,26 +16,13 @@ from anyformer.huggingface import Family
 from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.objectives import Objective
 from anyformer.parts.masks.mask import Mask
-from anyformer.parts.norms.norm import Norm
-from anyformer.parts.slot import SlotPart
-from anyformer.parts.sublayer import Sublayer
 from anyformer.resizing.tiny import tiny
 from anyformer.tasks import Task
-from anyformer.testing import (
-    architectures,
-    families,
-    formulas,
-    masks,
-    objectives,
-    optimisers,
-    runs,
-    tasks,
-    twins,
-    weights,
-)
+from anyformer.testing import architectures, families, masks, objectives, optimisers, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
+from anyformer.testing.said_twice import said_twice
 from anyformer.training import Run
 from anyformer.tuning import Optimiser
 
@@ -133,7 +120,7 @@ def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
     if isinstance(example, Mask):
         for holds in masks.CONTRACTS:
             yield Promise(of, holds.__name__, partial(holds, example))
-    yield from _written_twice(of, example, given)
+    yield from said_twice(of, _kind(type(example)), example, given)
     try:
         made = around(example)
     except DescriptionError as error:
@@ -147,29 +134,6 @@ def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
         sublayer.kind for stack in made.stacks.values() for block in stack.variants.values() for sublayer in block.sublayers
     }
     yield from architectures.promises(of, made, {kind: twin for kind, twin in given.twins.items() if kind in kinds})
-
-
-def _written_twice(of: str, part: Value, given: Checks) -> Iterator[Promise]:
-    """What a plug-in says of a part a second time: its formula, and what its weights start as."""
-    name = _kind(type(part))
-    equal, work = formulas.part_equals_its_formula, formulas.declared_work_is_that_of_its_formula
-    if isinstance(part, Norm):
-        yield Promise(of, formulas.statistics_are_in_fp32.__name__, partial(formulas.statistics_are_in_fp32, part))
-    if name in given.formulas:
-        yield Promise(of, equal.__name__, partial(equal, part, given.formulas[name]))
-        if formulas.has_counted_work(part):
-            yield Promise(of, work.__name__, partial(work, part, given.formulas[name]), needs=(equal.__name__,))
-    elif isinstance(part, Sublayer) and name in given.twins:
-        near = twins.declared_work_is_near_that_of_its_twin
-        yield Promise(of, near.__name__, partial(near, part, given.twins[name]))
-    elif formulas.has_formula(part):
-        missing = "give its formula in plain operations in Checks(formulas={...}) to compare with"
-        yield Promise(of, equal.__name__, missing=missing, needed=False)
-    if isinstance(part, SlotPart):
-        yield Promise(of, weights.axes_count_what_they_name.__name__, partial(weights.axes_count_what_they_name, part))
-    if name in given.starts:
-        start = weights.weights_start_as_said
-        yield Promise(of, start.__name__, partial(start, part, given.starts[name]))
 
 
 def _of_task(of: str, task: Task, given: Checks) -> Iterator[Promise]:
