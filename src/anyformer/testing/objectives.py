@@ -53,12 +53,16 @@ def signal_equals_its_twin(
     equal(one.double(), other, "the gradient of the logits beside the twin's")
 
 
+def is_likelihood(objective: Objective) -> bool:
+    """Whether it says that its loss is -log p of tokens."""
+    return objective.traits.of_tokens or objective.traits.likelihood
+
+
 def evaluated_loss_is_a_likelihood(run: Run) -> None:
     """The loss without penalties of an objective whose `traits` call it one `of_tokens`, or a `likelihood`, is -log p of the
     targets: of it perplexities and bits per byte are told. A factor of anything besides is a `Penalty`, which an evaluation
     leaves out; a loss of something else says so in its `traits`."""
-    traits = run.objective.traits
-    if traits.of_tokens or traits.likelihood:
+    if is_likelihood(run.objective):
         loss_equals_its_twin(run.but(objective=without_penalties(run.objective)), _cross_entropy)
 
 

@@ -197,8 +197,9 @@ def _of_objective(
         for holds in (runs.loss_does_not_depend_on_the_cut, runs.loss_of_divided_logits_is_that_of_whole_ones):
             owes.append(Promise(of, holds.__name__, partial(holds, run)))
         owes.append(_of_loss(of, run, given))
-        evaluated = objectives.evaluated_loss_is_a_likelihood
-        owes.append(Promise(of, evaluated.__name__, partial(evaluated, run), needs=(owes[-1].what,)))
+        if objectives.is_likelihood(run.objective):
+            evaluated = objectives.evaluated_loss_is_a_likelihood
+            owes.append(Promise(of, evaluated.__name__, partial(evaluated, run), needs=(owes[-1].what,)))
         yield from _numbered(_with_run(owes, of, run, _inside(run, parts)), number, len(found))
 
 
