@@ -11,14 +11,14 @@ import pytest
 from tests.testing.unloading import forgetting
 
 import anyformer
-from anyformer.parts import Attention
+from anyformer.parts import Attention, Experts, Router
 from anyformer.starting_points import THINGS, Spellings, plugin, writing
 from anyformer.testing import contracts
 from anyformer.testing.around import decoder_of
 from anyformer.testing.plugin import promises
 
 ALONE = [thing for thing in THINGS.values() if thing.alone]
-PARTS = ("norm", "mask", "weigh", "combine", "sublayer")
+PARTS = ("norm", "mask", "adjust", "place", "term", "weigh", "combine", "choice", "sublayer")
 TRAINED = ("loss_falls", "killed_and_resumed")
 """Contracts that train for seconds: of each thing by itself in the slow tests."""
 
@@ -62,8 +62,10 @@ def _forgetting():
 def test_parts_keep_the_contracts_in_one_model(folder):
     made = {name: anyformer.load_plugin(folder / f"{name}_of_mine.py").CHECKS for name in (*PARTS, "mixer")}
     part = {name: checks.examples[0] for name, checks in made.items()}
-    attention = Attention(heads=4, kv_heads=2, mask=part["mask"], weigh=part["weigh"], combine=part["combine"])
-    architecture = decoder_of(part["mixer"], attention, part["sublayer"], norm=part["norm"])
+    slots = {slot: part[slot] for slot in ("mask", "weigh", "combine", "adjust", "place")}
+    attention = Attention(heads=4, kv_heads=2).but(**slots, terms=part["term"])
+    experts = Experts(experts=4, chosen=2, width=12, router=Router(choice=part["choice"]))
+    architecture = decoder_of(part["mixer"], attention, experts, part["sublayer"], norm=part["norm"])
     contracts.check(architecture, {**made["mixer"].twins, **made["sublayer"].twins})
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 from tests.testing.unloading import forgetting, page_code
+from tests.testing.wrong.alone import ByRoot, Louder
+from tests.testing.wrong.alone import owed as alone
 from tests.testing.wrong.every import TABLES, known
 from tests.testing.wrong.fading import FadingSum, fading_by_hand
 from tests.testing.wrong.families import family
@@ -22,16 +24,24 @@ from tests.testing.wrong.tasks import owed as of_task
 
 import anyformer
 from anyformer.objectives import CausalObjective
-from anyformer.testing import contracts, families, optimisers, plugin, runs, tasks, whole
+from anyformer.testing import contracts, families, formulas, optimisers, plugin, runs, tasks, twins, weights, whole
 from anyformer.testing.around import decoder_of
 from anyformer.testing.twins import sublayer_equals_its_twin
 from anyformer.training import Run
 
-CHEAP = ("tasks", "families")
+CHEAP = ("alone", "tasks", "families")
 """Tables of which all contracts are asked in every run of the tests."""
 EVERY = [(table, name) for table, each in TABLES.items() for name in each.wrong]
 OWED = {
     "mixers": {each.name for each in contracts.CONTRACTS} | {sublayer_equals_its_twin.__name__},
+    "alone": {
+        formulas.part_equals_its_formula.__name__,
+        formulas.declared_work_is_that_of_its_formula.__name__,
+        formulas.statistics_are_in_fp32.__name__,
+        weights.axes_count_what_they_name.__name__,
+        weights.weights_start_as_said.__name__,
+        twins.declared_work_is_near_that_of_its_twin.__name__,
+    },
     "whole": {each.name for each in whole.CONTRACTS if not each.last},
     "tasks": {each.__name__ for each in (*tasks.CONTRACTS, tasks.answers_are_those_of_its_solution)},
     "objectives": {each.__name__ for each in OF_OBJECTIVES},
@@ -85,6 +95,8 @@ def test_the_right_ones_break_none():
     """What wrong ones differ from."""
     contracts.check(decoder_of(FadingSum()), {"fading_sum": fading_by_hand})
     assert not broken(of_task(InTurn))
+    for right in (ByRoot, Louder):
+        assert not broken(alone(right))
     assert not broken(of_family(family))
 
 

@@ -85,7 +85,7 @@ def parsed(kind: str, *fields: Any) -> Item:
             return PageTable(tuple(heads), tuple(map(tuple, rows)), tuple(numbers))
         case "Verbatim", _:
             return Verbatim(*fields)
-    raise ValueError(f"no item of a page: {kind}")
+    raise AssertionError(f"no item of a page: {kind}")
 
 
 def _section(title: str, columns: list[str], rows: list[Any], detail: bool) -> Section:

@@ -21,7 +21,7 @@ anyformer new part --kind norm partial_norm
 anyformer new task shifted_letters
 anyformer new part --kind activation soft_gate --package
 """
-PART_KINDS = ("norm", "mask", "weigh", "combine", "sublayer", "activation")
+PART_KINDS = ("norm", "mask", "adjust", "place", "term", "weigh", "combine", "choice", "sublayer", "activation")
 
 
 def run(
@@ -36,10 +36,12 @@ def run(
         typer.Argument(help="Its name, GatedAverage or gated_average: of the class, the kind and the file.", metavar="NAME"),
     ],
     kind: Annotated[
-        Literal["norm", "mask", "weigh", "combine", "sublayer", "activation"] | None,
+        Literal["norm", "mask", "adjust", "place", "term", "weigh", "combine", "choice", "sublayer", "activation"] | None,
         typer.Option(
-            help="Which kind of part: a norm; a mask; in attention what turns scores into weights (weigh), or what is done "
-            "with the mixed heads (combine); a sublayer that mixes no positions; an activation (with --package).",
+            help="Which kind of part: a norm; a mask; in attention what changes queries, keys or values (adjust), what "
+            "positions do to queries and keys (place), what is added to scores (term), what turns scores into weights (weigh), "
+            "what is done with the mixed heads (combine); a choice of experts; a sublayer that mixes no positions; an activation "
+            "(with --package).",
             metavar="|".join(PART_KINDS),
         ),
     ] = None,

@@ -106,6 +106,14 @@ ROOMS: Mapping[str, Rooms] = MappingProxyType(
         ),
         "weigh": _part("attention", "heads", _entry("MAPS", "twin_entry"), module=False),
         "combine": _part("attention", "heads", _entry("COMBINE", "twin_entry"), module=False),
+        "term": _part("attention", "heads", _entry("TERM", "twin_entry"), module=False),
+        "place": _part(
+            "positions", "heads", _entry("FACTOR", "twin_entry"),
+            (f"{NAIVE}/heads.py", _entry("TURNED", "twin_turned")),
+            module=False,
+        ),
+        "adjust": _part("attention", "heads", _entry("HEAD", "twin_entry"), module=False),
+        "choice": _part("experts", "experts", _entry("PREFERENCES", "twin_entry"), module=False),
         "activation": Rooms(
             {},
             (
@@ -149,6 +157,12 @@ ROOMS: Mapping[str, Rooms] = MappingProxyType(
     }
 )  # fmt: skip
 """What each thing takes; the rest has no place in the package that a template could fill in."""
+OWED = {
+    "objective": "the package owes a recipe of it, trained, with its result, and its data in the tests of resuming",
+    "family": "the package owes tiny configurations of a model of transformers that move every key",
+}
+"""Why the rest has none."""
+PAGES = {"objective": "objectives/ADDING.md", "family": "huggingface/families/ADDING.md"}
 
 
 def checkout(package: Path) -> Path:
@@ -166,8 +180,10 @@ def in_package(thing: Thing, names: Spellings, root: Path) -> NewFiles:
     """The new and the changed files of a checkout."""
     rooms = ROOMS.get(thing.name)
     if rooms is None:
-        possible = ", ".join(ROOMS)
-        raise UserError(f"--package: {thing.what} is started as a plug-in alone; in the package: {possible}")
+        raise UserError(
+            f"--package: {thing.what} is started as a plug-in alone, since {OWED[thing.name]}: leave --package out, and see "
+            f"{SOURCE}/{PAGES[thing.name]}; in the package: {', '.join(ROOMS)}"
+        )
     check_free(thing, names)
     _check_class(names, root)
 

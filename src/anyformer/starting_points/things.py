@@ -34,7 +34,13 @@ def _weighings() -> Collection[str]:
     return Weigh.kinds.keys()
 
 
-def _combinations() -> Collection[str]:
+def _selections() -> Collection[str]:
+    from anyformer.parts.experts.selection import Selection
+
+    return Selection.kinds.keys()
+
+
+def _in_slots() -> Collection[str]:
     """Names of parts that stand in any slot: an attention finds each by its name alone."""
     from anyformer.parts import Adjustment, Attention, Combine, Place, Remembered, Term
 
@@ -107,8 +113,23 @@ _THINGS = (
         _ATTENTION + ".weigh='{{kind=\"{snake}\"}}'" + PLUGIN,
     ),
     Thing(
-        "combine", "what is done with the mixed heads of attention", _combinations,
+        "combine", "what is done with the mixed heads of attention", _in_slots,
         _ATTENTION + ".combine='{{{snake}={{}}}}'" + PLUGIN,
+    ),
+    Thing(
+        "term", "what is added to the scores of attention", _in_slots,
+        _ATTENTION + ".score.terms='{{{snake}={{}}}}'" + PLUGIN,
+    ),
+    Thing(
+        "place", "what positions do to queries and keys", _in_slots, _ATTENTION + ".place='{{{snake}={{}}}}'" + PLUGIN,
+    ),
+    Thing(
+        "adjust", "what changes queries, keys or values of attention", _in_slots,
+        _ATTENTION + ".project.adjust='{{{snake}={{}}}}'" + PLUGIN,
+    ),
+    Thing(
+        "choice", "a choice of experts", _selections,
+        "anyformer show mixtral-8x7b --tiny --set decoder.layer.experts.router.choice='{{kind=\"{snake}\"}}'" + PLUGIN,
     ),
     Thing("activation", "an activation", _activations, "", alone=False),
     Thing(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # a plug-in that is only used has no need of them
     from torch import Tensor
 
     from anyformer.describe import Value
+    from anyformer.testing.formulas import Formula
     from anyformer.testing.objectives import ObjectiveTwin
     from anyformer.testing.optimisers import OptimiserTwin
     from anyformer.testing.twins import SublayerTwin
@@ -26,6 +27,11 @@ class Checks:
     """Small values of its parts, optimisers and tasks, or tiny architectures that have its parts."""
     twins: Mapping[str, SublayerTwin] = field(default_factory=dict)
     """Kind of a sublayer -> its mathematics again, in plain loops over one row: twin(part, weights, x), (T, D) to (T, D)."""
+    formulas: Mapping[str, Formula] = field(default_factory=dict)
+    """Kind of a norm, a mask, a choice of experts or a weighing, or name of another part of attention -> its formula again:
+    what it is called with stands beside `Formula` in `testing/formulas.py`."""
+    starts: Mapping[str, Mapping[str, float | str]] = field(default_factory=dict)
+    """Kind or name of a part -> what each of its weights starts as: its number, or its rule (`matrix`, `residual`)."""
     solutions: Mapping[str, Callable[[Sequence[str]], Mapping[int, str]]] = field(default_factory=dict)
     """Kind of a task -> its solution: the symbols of a row to {position: symbol that is to be said there}."""
     updates: Mapping[str, OptimiserTwin] = field(default_factory=dict)

@@ -6,7 +6,20 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from anyformer.model import Architecture
-from anyformer.testing import built, chunks, decoding, divided, flops, learning, multi_token, order, rows, saved
+from anyformer.testing import (
+    built,
+    chunks,
+    decoding,
+    divided,
+    flops,
+    learning,
+    multi_token,
+    order,
+    rows,
+    saved,
+    weights,
+    work,
+)
 from anyformer.testing.contract import Contract
 from anyformer.testing.promise import Promise, ask
 from anyformer.testing.traits import (
@@ -51,6 +64,9 @@ CONTRACTS = (
     Contract(multi_token.no_prediction_sees_its_token, predicts_later, (FIRST, CAUSAL), "causal"),
     Contract(multi_token.packed_predictions_equal_each_alone, predicts_later, (FIRST, PACKED)),
     Contract(multi_token.predictions_in_bf16_stay_near_fp32, predicts_later, (FIRST, built.bf16_stays_near_fp32)),
+    Contract(work.functions_are_declared_as_work, needs=(FORWARD,)),
+    Contract(weights.weights_are_cut_as_their_roles_say, needs=(WEIGHTS,)),
+    Contract(weights.what_adds_up_writes_to_the_stream, needs=(weights.weights_are_cut_as_their_roles_say,)),
     Contract(divided.parts_of_sublayers_add_up, needs=(FORWARD,)),
     Contract(divided.positions_of_sublayers_are_those_of_the_row, needs=(FORWARD,)),
     Contract(CACHED, decodes_tokens, (CAUSAL, STATE)),

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.data import IGNORED
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Objective, Partners
+from anyformer.objectives.objective import without_penalties
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.testing.comparisons import equal
 from anyformer.testing.runs import trainer_of
@@ -49,6 +51,23 @@ def signal_equals_its_twin(
     equal(ours.double(), theirs, "the loss beside the twin's")
     (one,), (other,) = (torch.autograd.grad(loss, x) for loss, x in ((ours, drawn[0]), (theirs, logits)))
     equal(one.double(), other, "the gradient of the logits beside the twin's")
+
+
+def is_likelihood(objective: Objective) -> bool:
+    """Whether it says that its loss is -log p of tokens."""
+    return objective.traits.of_tokens or objective.traits.likelihood
+
+
+def evaluated_loss_is_a_likelihood(run: Run) -> None:
+    """The loss without penalties of an objective whose `traits` call it one `of_tokens`, or a `likelihood`, is -log p of the
+    targets: of it perplexities and bits per byte are told. A factor of anything besides is a `Penalty`, which an evaluation
+    leaves out; a loss of something else says so in its `traits`."""
+    if is_likelihood(run.objective):
+        loss_equals_its_twin(run.but(objective=without_penalties(run.objective)), _cross_entropy)
+
+
+def _cross_entropy(objective: Objective, logits: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED, reduction="sum")
 
 
 def drawn_logits(like: Tensor, targets: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from anyformer.testing import architectures, families, masks, objectives, optimi
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
+from anyformer.testing.said_twice import said_twice
 from anyformer.training import Run
 from anyformer.tuning import Optimiser
 
@@ -119,6 +120,7 @@ def _of_part(of: str, example: Value, given: Checks) -> Iterator[Promise]:
     if isinstance(example, Mask):
         for holds in masks.CONTRACTS:
             yield Promise(of, holds.__name__, partial(holds, example))
+    yield from said_twice(of, _kind(type(example)), example, given)
     try:
         made = around(example)
     except DescriptionError as error:
@@ -195,6 +197,9 @@ def _of_objective(
         for holds in (runs.loss_does_not_depend_on_the_cut, runs.loss_of_divided_logits_is_that_of_whole_ones):
             owes.append(Promise(of, holds.__name__, partial(holds, run)))
         owes.append(_of_loss(of, run, given))
+        if objectives.is_likelihood(run.objective):
+            evaluated = objectives.evaluated_loss_is_a_likelihood
+            owes.append(Promise(of, evaluated.__name__, partial(evaluated, run), needs=(owes[-1].what,)))
         yield from _numbered(_with_run(owes, of, run, _inside(run, parts)), number, len(found))
 
 

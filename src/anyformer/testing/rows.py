@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import torch
+from unittest import mock
 
-from anyformer.model import Architecture
+import torch
+from torch import Tensor
+
+from anyformer.model import Architecture, transformer
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal, equal_unless, refusal
 from anyformer.testing.inputs import T, inputs, padded, tokens
 from anyformer.testing.models import looked_at
-from anyformer.testing.traits import limits, recurrent
+from anyformer.testing.traits import limits, one_text, recurrent
 
 DOCUMENTS = ((4, 7), (1, 10))
 """The lengths of two documents in each of two rows."""
@@ -59,6 +63,8 @@ def packed_documents_equal_each_alone(architecture: Architecture) -> None:
         model = looked_at(architecture)
         refused = refusal(lambda: model(*given, documents=documents[:, : given[0].shape[1]]))
         assert reasons[0] in refused, f"taken, or refused for another reason than declared: {refused!r}"
+        if one_text(architecture) and all(limit.beyond is None for limit in architecture.cost(Shape()).limits):
+            _is_not_needless(architecture, given, documents, reasons)
         return
     for plan in plans(architecture):
         model = looked_at(architecture, plan)
@@ -67,3 +73,19 @@ def packed_documents_equal_each_alone(architecture: Architecture) -> None:
             pieces = torch.split(given[0][row : row + 1], list(lengths), 1)
             said = f"documents of {lengths} tokens in one row, in chunks of {plan.chunk}"
             equal(packed[row], torch.cat([model(piece)[0] for piece in pieces]), said)
+
+
+def _is_not_needless(
+    architecture: Architecture, given: tuple[Tensor, ...], documents: Tensor, reasons: tuple[str, ...]
+) -> None:
+    """Taken in spite of the declared limit, packed documents are not what each is alone."""
+    model, pairs = looked_at(architecture), {}
+    try:
+        with mock.patch.object(transformer, "check_inputs"):
+            packed = model(*given, documents=documents)
+    except RuntimeError:  # it has no way to compute them
+        return
+    for row, lengths in enumerate(DOCUMENTS):
+        alone = torch.cat([model(piece)[0] for piece in torch.split(given[0][row : row + 1], list(lengths), 1)])
+        pairs[f"documents of {lengths} tokens in one row"] = packed[row], alone
+    equal_unless(reasons, pairs)

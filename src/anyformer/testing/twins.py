@@ -10,6 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.model import Architecture
+from anyformer.operations import Elementwise, Shape
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+from anyformer.testing.around import WIDTH
+from anyformer.testing.counted_work import operations_of
 from anyformer.testing.inputs import inputs
 from anyformer.testing.models import evaluated
 
@@ -31,6 +36,20 @@ def sublayer_equals_its_twin(architecture: Architecture, kind: str, twin: Sublay
                     _equals(model, given, module, partial(twin, part.sublayer.of_layer(layer, stack.depth)))
                     compared += 1
     assert compared, f"no layer has a sublayer of kind {kind!r} to compare with its twin"
+
+
+def declared_work_is_near_that_of_its_twin(part: Sublayer, twin: SublayerTwin) -> None:
+    """A sublayer declares at least half of the sums, products and functions of single numbers that its twin computes; what a
+    fused kernel does within a product is left out of prices, a gate is not."""
+    module = part.build(WIDTH, Plan(), "it")
+    weights = {name: torch.rand(weight.shape, dtype=torch.float64) for name, weight in module.named_parameters()}
+    rows = torch.rand(LENGTH, WIDTH, dtype=torch.float64)
+    counted = operations_of(lambda x: twin(part, weights, x), rows)
+    works = (node.tally.own_work.values() for node in part.cost(WIDTH, Shape(length=LENGTH), Plan()).nodes())
+    declared = sum(each.dense for work in works for each in work if isinstance(each, Elementwise))
+    assert 2 * declared >= counted, (
+        f"of {LENGTH} positions it declares {declared:,} element-wise operations, and its twin computes {counted:,}"
+    )
 
 
 def _equals(

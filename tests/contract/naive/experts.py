@@ -28,6 +28,12 @@ SCORES = {
 }
 
 
+# What a token wants of each expert, by a choice that its scores alone decide.
+PREFERENCES = {
+    "sampled": lambda choice, scores: scores,
+}
+
+
 def preferences(part, name, weights, logits, scores, token):
     """How much one token wants each expert, before a capacity."""
     choice, experts = part.router.choice, range(part.experts + getattr(part, "identity_experts", 0))
@@ -39,6 +45,8 @@ def preferences(part, name, weights, logits, scores, token):
             if e >= 0:  # -1: without an entry
                 wanted[e] += 2**32 * (len(named) - place)
         return wanted
+    if choice.kind in PREFERENCES:
+        return PREFERENCES[choice.kind](choice, [s.item() for s in scores])
     by_logits = choice.kind == "sparse_mixer" or (choice.kind == "top_k" and choice.by == "logits")
     wanted = [z.item() for z in (logits if by_logits else scores)]
     if choice.kind == "top_k" and choice.correction is not None:

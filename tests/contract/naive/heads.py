@@ -75,7 +75,10 @@ TURNED = {
     "rotary": lambda part, a, h, t: rotate(part, h, t, len(a.x), a.run.axes and a.run.axes[t]),
     "temperature": lambda part, a, h, t: h,
 }
-FACTOR = {"rotary": lambda part, t: 1.0, "temperature": temperature}
+FACTOR = {
+    "rotary": lambda part, t: 1.0,
+    "temperature": temperature,
+}
 # Score: what is added to q k^T * scale of query t and key s of head h.
 TERM = {
     "score_bias": lambda part, a, q, h, t, s: score_bias(

@@ -9,14 +9,16 @@ from unittest import mock
 from anyformer.objectives import Objective
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Sublayer
 from anyformer.tasks import Task
 from anyformer.tuning import Optimiser
 
-REGISTRIES = [base.kinds._classes for base in (Mask, MultiToken, Objective, Optimiser, Sublayer, Task)]
+REGISTRIES = [base.kinds._classes for base in (Mask, MultiToken, Norm, Objective, Optimiser, Sublayer, Task)]
 before = [dict(registry) for registry in REGISTRIES]
 
 from tests.testing.wrong import mixers_built, mixers_decoding, mixers_rows  # noqa: E402, F401
+from tests.testing.wrong.alone import ALONE  # noqa: E402
 from tests.testing.wrong.families import FAMILIES  # noqa: E402
 from tests.testing.wrong.mixers import MIXERS  # noqa: E402
 from tests.testing.wrong.models import WHOLE  # noqa: E402
@@ -30,6 +32,7 @@ for registry, own in zip(REGISTRIES, KINDS, strict=True):
         del registry[kind]
 TABLES = {
     "mixers": MIXERS,
+    "alone": ALONE,
     "whole": WHOLE,
     "tasks": TASKS,
     "objectives": OBJECTIVES,

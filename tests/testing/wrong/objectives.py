@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -15,9 +16,10 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import from_toml, to_toml
 from anyformer.objectives import CausalObjective, Examples, of_divided_logits
+from anyformer.objectives.aspects import LossTraits
 from anyformer.resizing.tiny import tiny
 from anyformer.testing import runs
-from anyformer.testing.objectives import ObjectiveTwin, loss_equals_its_twin
+from anyformer.testing.objectives import ObjectiveTwin, evaluated_loss_is_a_likelihood, loss_equals_its_twin
 from anyformer.training import Run
 
 NOT_COUNTED = torch.Generator()
@@ -33,6 +35,7 @@ CONTRACTS = (
     runs.loss_does_not_depend_on_the_cut,
     runs.loss_of_divided_logits_is_that_of_whole_ones,
     loss_equals_its_twin,
+    evaluated_loss_is_a_likelihood,
     runs.loss_falls_on_one_repeated_batch,
     runs.killed_and_resumed_equals_never_interrupted,
 )
@@ -62,6 +65,30 @@ def owed(made: type[CausalObjective]) -> Promises:
 OBJECTIVES = Table(owed)
 
 
+class OtherLoss(CausalObjective):
+    """The base of losses that are no -log p of tokens, and say so."""
+
+    kind: Literal["other_loss"] = "other_loss"
+
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, of_tokens=False, likelihood=False)
+
+
+@OBJECTIVES.breaks("evaluated_loss_is_a_likelihood")
+class Confident(CausalObjective):
+    """A factor that is no `Penalty`, so that an evaluation has it too, and tells perplexities of it."""
+
+    kind: Literal["confident"] = "confident"
+    factor: float = 0.1
+
+    def token_loss(self, logits: Tensor, examples: Examples) -> Tensor:
+        return (1 + self.factor) * super().token_loss(logits, examples)
+
+    def by_hand(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return (1 + self.factor) * next_token_by_hand(self, logits, targets)
+
+
 @OBJECTIVES.breaks("description_survives_text")
 class HalvesItsField(CausalObjective):
     """Halves a field whenever it is read."""
@@ -71,7 +98,7 @@ class HalvesItsField(CausalObjective):
 
 
 @OBJECTIVES.breaks("loss_does_not_depend_on_the_cut")
-class MeanOfRows(CausalObjective):
+class MeanOfRows(OtherLoss):
     """A mean over the rows that happen to be computed together."""
 
     kind: Literal["mean_of_rows"] = "mean_of_rows"
@@ -84,7 +111,7 @@ class MeanOfRows(CausalObjective):
 
 
 @OBJECTIVES.breaks("loss_of_divided_logits_is_that_of_whole_ones")
-class FocalOfParts(CausalObjective):
+class FocalOfParts(OtherLoss):
     """Focal loss by torch's own functions, which says that it knows of divided logits: alone it is right."""
 
     kind: Literal["focal_of_parts"] = "focal_of_parts"
@@ -96,7 +123,7 @@ class FocalOfParts(CausalObjective):
 
 
 @OBJECTIVES.breaks("loss_falls_on_one_repeated_batch")
-class WrongSign(CausalObjective):
+class WrongSign(OtherLoss):
     """Its gradients lead to a larger loss."""
 
     kind: Literal["wrong_sign"] = "wrong_sign"
@@ -111,7 +138,7 @@ class WrongSign(CausalObjective):
 
 
 @OBJECTIVES.breaks("killed_and_resumed_equals_never_interrupted")
-class OwnDraws(CausalObjective):
+class OwnDraws(OtherLoss):
     """Draws from a generator of the process, which no checkpoint holds: by so little that no other contract sees it."""
 
     kind: Literal["own_draws"] = "own_draws"
@@ -120,7 +147,7 @@ class OwnDraws(CausalObjective):
         return super().token_loss(logits, examples) * (1 + 3e-6 * torch.rand((), generator=NOT_COUNTED))
 
 
-class Focal(CausalObjective):
+class Focal(OtherLoss):
     """(1 - p)^2 times the cross-entropy of the next token, by torch's own functions."""
 
     kind: Literal["focal"] = "focal"
@@ -154,7 +181,7 @@ class FocalOfNoGradient(Focal):
 
 
 @OBJECTIVES.breaks("loss_equals_its_twin")
-class MeanOfEachRow(CausalObjective):
+class MeanOfEachRow(OtherLoss):
     """A mean over the targets of each row, where the sum is asked for."""
 
     kind: Literal["mean_of_each_row"] = "mean_of_each_row"
@@ -165,7 +192,7 @@ class MeanOfEachRow(CausalObjective):
 
 
 @OBJECTIVES.breaks("loss_equals_its_twin")
-class CountsPadding(CausalObjective):
+class CountsPadding(OtherLoss):
     """Predicts token 0 where there is nothing to predict."""
 
     kind: Literal["counts_padding"] = "counts_padding"
@@ -181,5 +208,6 @@ TWINS: dict[str, ObjectiveTwin] = {
     "focal_of_no_gradient": focal_by_hand,
     "mean_of_rows": MeanOfRows.by_hand,
     "wrong_sign": WrongSign.by_hand,
+    "confident": Confident.by_hand,
 }
 """The formula that each is said to have, by its kind: also a wrong one; cross-entropy for the others."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
@@ -106,4 +107,6 @@ class QKNorm(Adjustment):
         if self.over != "each_head":
             return whole
         assert isinstance(self.norm, RMSNorm | LayerNorm), "checked by the description"
-        return Tally(whole.own_weights, {"": self.norm.work(width, rows, groups=heads)})
+        # Processes that divide heads divide the gains with them.
+        weights = {name: replace(weight, role="column") for name, weight in whole.own_weights.items()}
+        return Tally(weights, {"": self.norm.work(width, rows, groups=heads)})

@@ -11,6 +11,7 @@ from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import Decay
 from anyformer.parts.recurrence.recurrent_work import delta_flops, recurrent
@@ -132,6 +133,7 @@ class DeltaAttention(Sublayer):
                 inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
                 state += self.convolution.state_elements(features, B) * plan.activation_bytes
         parts += matrix("beta", width, self.steps * K, rows, role="column")
+        inner["beta_activation"] = ACTIVATIONS["sigmoid"].cost(self.steps * K, rows)
         parts += matrix("output", K * E, width, rows, role="row", fill="residual")
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, K, M, rows)

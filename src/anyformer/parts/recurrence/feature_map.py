@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from anyformer.describe import Count, Positive, Registry, Value
+from anyformer.operations.elementwise import ACTIVATED, SCORE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +21,8 @@ class FeatureMap(Value):
     kind: str
     signed: ClassVar[bool] = False
     """Whether a sum of phi(q) . phi(k) can vanish or be negative, so that it cannot be a denominator."""
+    each: ClassVar[int] = ACTIVATED
+    """Operations on one of the M features, counted as in `operations/elementwise.py`."""
 
     def features(self, head_width: int) -> int:
         """M."""
@@ -42,6 +45,7 @@ class Identity(FeatureMap):
 
     kind: Literal["identity"] = "identity"
     signed: ClassVar[bool] = True
+    each: ClassVar[int] = 0
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         return x
@@ -93,6 +97,7 @@ class ExponentialNormalised(FeatureMap):
     """phi(x) = softmax(scale * x) over the E features (Shen et al. 2018, arXiv 1812.01243, for queries)."""
 
     kind: Literal["exponential_normalised"] = "exponential_normalised"
+    each: ClassVar[int] = SCORE
     scale: Positive = 1.0
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:

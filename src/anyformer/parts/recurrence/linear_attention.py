@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Contraction, Limit, Shape, Tally
+from anyformer.operations import Contraction, Elementwise, Limit, Shape, Tally
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.positions.rotary import Rotary
@@ -96,7 +96,10 @@ class LinearAttention(RecurrentHeads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, T, H, K = shape.batch, shape.length, self.heads, self.groups
         M, columns = self._sizes(width)
-        mapped = self.feature_map.flops(B * T * (H + K), self.width_of_head(width))
+        vectors = B * T * (H + K)
+        mapped, made = self.feature_map.flops(vectors, self.width_of_head(width)), vectors * M
+        each = made * self.feature_map.each
+        work = {"activation": Elementwise("activations", each, each, 2 * made)} if each else {}
         if self.causal:
             products = linear_flops(B, H, K, M, columns, T, plan.chunk)
         else:
@@ -106,7 +109,7 @@ class LinearAttention(RecurrentHeads):
             self.projections(width, B * T)
             + products
             + Tally(
-                own_work={"feature_map": Contraction(mapped, no_gradient=mapped)} if mapped else {},
+                own_work=work | ({"feature_map": Contraction(mapped, no_gradient=mapped)} if mapped else {}),
                 own_state=recurrent(B * K * M * columns * SUM_BYTES, shape, K) if self.causal else None,
                 own_limits=self.limits,
             )

@@ -8,6 +8,7 @@ from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import recurrent, slstm_flops
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 GATES: dict[str, float] = {"cell_input": 0.0, "input_gate": 0.0, "forget_gate": 4.0, "output_gate": 0.0}
 """What a token gives, and where its biases start: at first a step keeps 98 % (the reference: 5 to -7 over the features)."""
+
+FUNCTIONS = {"cell_input": "tanh", "forget_gate": "sigmoid", "output_gate": "sigmoid"}
+"""What is computed of some of them, as work; exponentials of the recurrence are part of its products."""
 
 
 class SLSTM(Sublayer):
@@ -81,6 +85,8 @@ class SLSTM(Sublayer):
             state += self.convolution.state_elements(width, B) * plan.activation_bytes
         if self.norm is not None:
             inner["norm"] = self.norm.cost(width, rows)
+        for name, function in FUNCTIONS.items():
+            inner[f"{name}_activation"] = ACTIVATIONS[function].cost(width, rows, gated=True)
         return parts + slstm_flops(B, H, E, shape.length) + total(inner) + Tally(own_state=recurrent(state, shape, H))
 
     def state(
