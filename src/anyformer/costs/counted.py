@@ -69,12 +69,12 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
     inputs = [x.to("meta") for x in examples(architecture, shape)]
     with FlopCounter() as counter:
         outputs = Predictions(model)(*inputs)
-        forward = counter.get_total_flops()
+        forward = counter.total
         modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
         torch.autograd.backward([output.float().sum() for output in outputs])
     declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from compared("forward FLOPs", "FLOPs", declared, modules, total=forward)
-    backward = counter.get_total_flops() - forward
+    backward = counter.total - forward
     yield CountComparison("backward FLOPs", "", "FLOPs", tally.total_flops.backward, backward, 0)
 
 

@@ -75,7 +75,7 @@ def _members(raw: IO[bytes], archive: tarfile.TarFile) -> Iterator[tarfile.TarIn
     """The members in order; `ValueError` where the archive goes back, or ends at what is no end."""
     reached = -1
     while (member := archive.next()) is not None:
-        archive.members = []  # of which it would keep one per file
+        archive.members = []  # type: ignore[attr-defined]  # of which it would keep one per file
         if archive.offset <= reached or member.size < 0:
             raise ValueError(f"a member of {member.size:,} bytes, behind which it goes back")
         reached = archive.offset
