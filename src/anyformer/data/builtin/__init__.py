@@ -1,5 +1,5 @@
-"""Records that every machine has, made from the source of the interpreter's standard library in a fixed order; and
-scikit-learn's digits. `SOURCES`: each by the word that stands for it among the paths of data.
+"""Records that every machine has, made from the source of the interpreter's standard library in a fixed order;
+scikit-learn's digits; and sounds that are synthesised. `SOURCES`: each by the word that stands for it among the paths of data.
 
     rows = anyformer.data.rows.rows("python-docstrings")
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans
+from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans, spoken, tones
 from anyformer.data.builtin.source import Builtin
 
 SOURCES: Mapping[str, Builtin] = {
@@ -24,6 +24,9 @@ SOURCES: Mapping[str, Builtin] = {
         spans.SPANS,
         branches.BRANCHES,
         digits.DIGITS,
+        spoken.DIGITS_SAID,
+        spoken.STRINGS_SAID,
+        tones.TONES,
     )
 }
 """The built-in records by their words; `sentence` says what each holds."""
