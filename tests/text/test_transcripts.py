@@ -57,7 +57,11 @@ def test_others_end_and_have_no_prompt(place):
     frame = TranscriptFrame.of(plain)
     assert (frame.opening, frame.behind, frame.count) == ((plain.end,), (plain.end,), 1)
     assert frame.framed(plain.encode("a"), 1.0) == [97, plain.end]
-    for asked, name in (({"language": "en"}, "language"), ({"task": "translate"}, "task"), ({"timestamps": True}, "timestamps")):
+    for asked, name in (
+        ({"language": "en"}, "language"),
+        ({"task": "translate"}, "task"),
+        ({"timestamps": True}, "timestamps"),
+    ):
         with pytest.raises(DataError, match=f"{name}: this tokenizer has no <.startoftranscript"):
             TranscriptFrame.of(plain, **asked)
     with pytest.raises(DataError, match=r"language = 'fr': no language of this tokenizer.*write it as 'en'"):

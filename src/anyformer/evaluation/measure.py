@@ -79,9 +79,7 @@ class EvaluationTask:
     def feed(self) -> Feed:
         """The examples, each once."""
         corpus = self.corpus
-        setting = Setting(
-            corpus.tokenizer, self.run.length, self.run.seed, corpus.names, self.run.architecture
-        )
+        setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names, self.run.architecture)
         return self.objective.feed(self.run.data, corpus, setting, self.run.batch, held_out=True)
 
     @property

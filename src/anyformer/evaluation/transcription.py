@@ -47,8 +47,8 @@ class Listener:
         if len(sound) > self.longest:
             rate = self.objective.features.rate
             raise UserError(
-                f"{file}: lasts {len(sound) / rate:.3g} s, and {self.subject.path} hears {self.longest / rate:.3g} s at most: cut "
-                "it into shorter files"
+                f"{file}: lasts {len(sound) / rate:.3g} s, and {self.subject.path} hears {self.longest / rate:.3g} s at most: "
+                "cut it into shorter files"
             )
         return sound
 

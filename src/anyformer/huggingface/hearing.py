@@ -54,7 +54,9 @@ def _whisper(table: Mapping[str, Any], where: str) -> PublishedHearing:
     try:
         features = LogMel.parse({name: table[key] for name, key in own.items()})
     except DescriptionError as error:
-        raise HuggingFaceError(f"{where}: {error} (of {', '.join(f'{key} = {table[key]!r}' for key in own.values())})") from None
+        raise HuggingFaceError(
+            f"{where}: {error} (of {', '.join(f'{key} = {table[key]!r}' for key in own.values())})"
+        ) from None
     seconds = table["chunk_length"]
     if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds <= 0:
         raise HuggingFaceError(f"{where}: chunk_length = {seconds!r} should be a number of seconds")

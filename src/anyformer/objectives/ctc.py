@@ -34,8 +34,9 @@ from anyformer.text import DataError, Tokenizer
 
 
 class CTCObjective(SoundPositions, TranscriptObjective):
-    """Connectionist temporal classification: -log sum_(paths of y) prod_t p_t(path_t) (Graves et al. 2006,
-    doi 10.1145/1143844.1143891).
+    """Connectionist temporal classification: -log sum_(paths of y) prod_t p_t(path_t).
+
+    Graves et al. 2006, doi 10.1145/1143844.1143891.
 
     An encoder hears a sound of T positions and gives at each the symbols and a blank. A path has one of them per position, and
     is one of y if y is left when repetitions are joined and blanks left out. The blank is the tokenizer's token that fills rows,
@@ -82,9 +83,7 @@ class CTCObjective(SoundPositions, TranscriptObjective):
             )
         return PackedRows.single(np.flatnonzero((lengths <= setting.length) & (needed <= lengths)))
 
-    def examples(
-        self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False
-    ) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
         """`targets` (B, T): the symbols of the transcripts; `facts` (B, 1): the blank."""
         target_BT = torch.from_numpy(padded([record["text"] for (record,) in batch.records], setting.length, IGNORED))
         tokens, padding = self.heard(batch, setting, samples, training)

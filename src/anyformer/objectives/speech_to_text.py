@@ -66,9 +66,7 @@ class SpeechToTextObjective(TranscriptObjective, TokenObjective):
         """What stands around a transcript."""
         return TranscriptFrame.of(tokenizer, self.language, self.task, timestamps=self.timestamps)
 
-    def examples(
-        self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False
-    ) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
         """`targets` (B, T): the framed transcripts; `decoder_tokens` the same shifted right behind the first token."""
         frame, rate = self.frame(setting.tokenizer), self.features.rate
         said = [frame.framed(record["text"].tolist(), len(record["sound"]) / rate) for (record,) in batch.records]

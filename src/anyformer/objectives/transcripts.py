@@ -47,7 +47,9 @@ class TranscriptObjective(SoundObjective):
         sounds, most = examples.tokens[said_B], examples.targets.shape[1]
         found = self.transcripts(model, sounds, padding, tokenizer, most=most) if len(sounds) else []
         targets = examples.targets[said_B]
-        return edit_sums(found, [spoken_text(tokenizer, row[row != IGNORED].tolist(), self.times(tokenizer)) for row in targets])
+        return edit_sums(
+            found, [spoken_text(tokenizer, row[row != IGNORED].tolist(), self.times(tokenizer)) for row in targets]
+        )
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """The error rates of transcripts in words and characters, beside what else the objective tells."""
