@@ -10,17 +10,21 @@ from torch import Tensor
 from anyformer.data import IGNORED, RecordBatch
 from anyformer.model.transformer import build
 from anyformer.objectives import (
+    CTCObjective,
     DiffusionObjective,
     DPOObjective,
     InstructionObjective,
     ORPOObjective,
     SimPOObjective,
+    SpeechToTextObjective,
 )
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts import Head
 from anyformer.plan import Plan
 from anyformer.testing.objectives import signal_equals_its_twin, with_holes
 from objectives import test_instruction as instruction
 from objectives import test_preferences as preferences
+from objectives import test_sounds as sounds
 from objectives.test_text_objectives import CASES, LENGTH
 from objectives.windows import batch, setting, small
 
@@ -94,6 +98,12 @@ def test_instruction_tuning(smoothing):
     signal_equals_its_twin(objective, build(instruction.LLAMA, seed=1), with_holes(examples), cross_entropy)
 
 
+def test_a_transcript_is_predicted_token_after_token(tmp_path):
+    objective = SpeechToTextObjective(features=sounds.FEATURES, label_smoothing=SMOOTHING, z_loss=Z_LOSS)
+    examples = sounds.heard(objective, sounds.SPEECH, tmp_path, 16).held_out[0]
+    signal_equals_its_twin(objective, build(sounds.WHISPER, seed=1), with_holes(examples), cross_entropy)
+
+
 def test_diffusion_weighs_each_row():
     objective = DiffusionObjective(z_loss=Z_LOSS)
     examples = objective.examples(batch([20, 9, LENGTH], LENGTH, [5, 6, 8]), setting(objective, LENGTH))
@@ -103,6 +113,33 @@ def test_diffusion_weighs_each_row():
         return cross_entropy(objective, logits, targets, examples.weights)
 
     signal_equals_its_twin(objective, model, with_holes(examples), twin)
+
+
+def test_ctc(tmp_path):
+    """The forward recursion of Graves et al. 2006, section 4.1, over the symbols with blanks between them."""
+    ready = sounds.ctc(tmp_path, "characters", outputs=20)
+    examples, blank = ready.held_out[0], ready.setting.tokenizer.vocab_size
+    heard = (13 - examples.padding[:, ::2].sum(1)).tolist()
+
+    def twin(objective: CTCObjective, logits: Tensor, targets: Tensor) -> Tensor:
+        total = logits.new_zeros(())
+        for row, wanted, positions in zip(logits, targets.tolist(), heard, strict=True):
+            said = [symbol for symbol in wanted if symbol != IGNORED]
+            between = [blank, *(each for symbol in said for each in (symbol, blank))]
+            ways: list[Tensor | None] = [log_p(row[0], between[0]), log_p(row[0], between[1])]
+            ways += [None] * (len(between) - 2)
+            for t in range(1, positions):
+                before = ways
+                ways = []
+                for place, symbol in enumerate(between):
+                    skips = place > 1 and symbol not in (blank, between[place - 2])
+                    steps = before[max(0, place - (2 if skips else 1)) : place + 1]
+                    known = [step for step in steps if step is not None]
+                    ways.append(torch.stack(known).logsumexp(0) + log_p(row[t], symbol) if known else None)
+            total = total - torch.stack([way for way in ways[-2:] if way is not None]).logsumexp(0)
+        return total
+
+    signal_equals_its_twin(CTCObjective(), build(sounds.hearing(Head(outputs=20)), seed=1), examples, twin)
 
 
 @pytest.mark.parametrize(("objective", "twin"), [(SimPOObjective(beta=2.5, gamma=0.3), simpo), (ORPOObjective(), orpo)])

@@ -37,6 +37,7 @@ anyformer generate checkpoint "Once upon" --weights int8
 anyformer generate checkpoint "Once upon" --draft smaller
 anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
+anyformer generate runs/2026-01-01-120000 --audio one.wav --audio two.flac
 anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
 """
 text_option = partial(typer.Option, rich_help_panel="Text")
@@ -160,7 +161,7 @@ def run(
         output_option("--json", help="Print one JSON object per text and line: prompt, text, tokens, why it ended."),
     ] = False,
 ) -> None:
-    """Continue text with a trained model, and print the words as they are generated.
+    """Continue text with a trained model, and print the words as they are generated; with --audio write what is said.
 
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.
@@ -171,6 +172,11 @@ def run(
 
         begun = chat.begun()
         _refuse(given, chat, text, json=json)
+        if given.audio:
+            from anyformer.cli.hearing import heard
+
+            heard(model, given, chat, text, computing, _device(), json=json)
+            return
         prompts, numbers = given.texts(), given.numbers()
         computing.check()
         choice.check()
@@ -230,6 +236,8 @@ def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, *, json:
     """Refuse options that do not go together."""
     from anyformer.describe import UserError
 
+    if given.audio:
+        return
     if given.ways > 1 or not (given.ways or chat.chat):
         raise UserError(
             "give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts, or none with --chat"

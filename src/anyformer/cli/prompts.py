@@ -42,6 +42,14 @@ class PromptOptions:
         ),
     ] = None
 
+    audio: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="A file of speech (WAV, FLAC, MP3, OGG), whose transcript is printed. Repeat it for more files.",
+            metavar="FILE",
+        ),
+    ] = None
+
     @property
     def ways(self) -> int:
         """In how many ways prompts are given: one at most makes sense."""

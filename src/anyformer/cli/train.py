@@ -21,6 +21,7 @@ from anyformer.describe import UserError
 from anyformer.stores import is_url
 
 if TYPE_CHECKING:
+    from anyformer.model import Architecture
     from anyformer.training import Run
 
 EXAMPLES = """
@@ -29,6 +30,7 @@ anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.lear
 anyformer train deepseek-v3 --tiny --data python-stdlib
 anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train llama-12m --tiny --data parity --set steps=200
+anyformer train whisper-tiny --tiny
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
 anyformer train recipes/stdlib.toml --out runs/stdlib --set checkpoints.store=s3://bucket/runs
@@ -162,9 +164,8 @@ def check(what: str, paths: tuple[str, ...]) -> None:
         names = [entry.name for entry in catalogue.listing()]
         if what not in names:
             raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")
-        if not paths:
-            raise _no_data(what)
-    if not task_in(paths):
+        paths = paths or _usual_paths(what, catalogue.architecture(what))
+    if not task_in(paths) and paths:
         find_records(paths, ("*",))
 
 
@@ -196,7 +197,8 @@ def resolve_run(
         return load_run(Path(what), assigned)
     model = architecture(what, tiny=tiny)
     if not paths:
-        raise _no_data(what)
+        paths = _usual_paths(what, model)
+        tell(f"data: {', '.join(paths)}, since --data names none")
     own = {path.removeprefix(_OBJECTIVE): value for path, value in assigned.items() if path.startswith(_OBJECTIVE)}
     if objective is None:
         objective = objective_for(model) if task_in(paths) else usual_objective(model, paths)
@@ -231,7 +233,13 @@ def resolve_run(
 _OBJECTIVE = "objective."
 
 
-def _no_data(what: str) -> Exception:
-    return UserError(
-        f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
-    )
+def _usual_paths(what: str, model: Architecture) -> tuple[str, ...]:
+    """The built-in records that suit a model which reads no text."""
+    from anyformer.requirements.usual import usual_for
+
+    usual = usual_for(model)
+    if not usual.data:
+        raise UserError(
+            f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
+        )
+    return (usual.data,)

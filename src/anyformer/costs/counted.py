@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.examples import examples
-from anyformer.costs.flop_counter import MetaFlops
+from anyformer.costs.flop_counter import MetaFlops, flops_by_module
 from anyformer.costs.saved import RESIDUAL
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
@@ -67,14 +67,14 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
     built = sums(tally, ((name, parameter.numel()) for name, parameter in model.named_parameters()))
     yield from compared("parameters", "", parameters(tally).by_component, built)
     inputs = [x.to("meta") for x in examples(architecture, shape)]
-    with FlopCounter() as counter:
+    with flops_by_module() as counter:
         outputs = Predictions(model)(*inputs)
-        forward = counter.total
+        forward = counter.get_total_flops()
         modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
         torch.autograd.backward([output.float().sum() for output in outputs])
     declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from compared("forward FLOPs", "FLOPs", declared, modules, total=forward)
-    backward = counter.total - forward
+    backward = counter.get_total_flops() - forward
     yield CountComparison("backward FLOPs", "", "FLOPs", tally.total_flops.backward, backward, 0)
 
 

@@ -12,12 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import conv_backward_flop, conv_flop_count, flop_registry, shape_wrapper
+from torch.utils.flop_counter import FlopCounterMode, conv_backward_flop, conv_flop_count, flop_registry, shape_wrapper
 
 from anyformer.costs.saved.layouts import laid_out
 
 
-@shape_wrapper
 def _convolution_backward(*shapes: Any, out_shape: Any = None, **others: Any) -> int:
     """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call.
 
@@ -32,8 +31,14 @@ def _convolution_backward(*shapes: Any, out_shape: Any = None, **others: Any) ->
     return counted - whole + whole // groups
 
 
-OWN_FORMULAS = {torch.ops.aten.convolution_backward: _convolution_backward}
-"""Formulas in the place of torch's."""
+_OWN = {torch.ops.aten.convolution_backward: _convolution_backward}
+"""Formulas of shapes in the place of torch's."""
+_FORMULAS = {packet: shape_wrapper(formula) for packet, formula in _OWN.items()}
+
+
+def flops_by_module() -> FlopCounterMode:
+    """Torch's own counter, which tells FLOPs by module."""
+    return FlopCounterMode(display=False, custom_mapping=_OWN)
 
 
 class MetaFlops(TorchDispatchMode):
@@ -51,7 +56,7 @@ class MetaFlops(TorchDispatchMode):
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         more = kwargs or {}
         packet = operator._overloadpacket
-        formula = OWN_FORMULAS.get(packet) or flop_registry.get(packet)
+        formula = _FORMULAS.get(packet) or flop_registry.get(packet)
         if formula is None and _is_composed(operator):
             with self:
                 return operator.decompose(*args, **more)

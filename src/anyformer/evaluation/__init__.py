@@ -12,6 +12,7 @@ from anyformer.evaluation.measure import EvaluationResult, EvaluationTask, again
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
 from anyformer.evaluation.subject import Subject, open_subject
 from anyformer.evaluation.text_figures import ContextBucket, Sums, TextFigures, text_figures
+from anyformer.evaluation.transcription import Listener, listener
 
 __all__ = [
     "Asking",
@@ -24,6 +25,7 @@ __all__ = [
     "Filled",
     "Gap",
     "Interval",
+    "Listener",
     "PairedDifference",
     "Request",
     "Result",
@@ -43,6 +45,7 @@ __all__ = [
     "embeddings",
     "fill",
     "filled_scores",
+    "listener",
     "measure",
     "open_subject",
     "paired",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, PackedRows, RecordBatch, RecordTable, Speech
+from anyformer.data import IGNORED, Corpus, Data, PackedRows, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.describe import UserError
+from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.transcribing import best_path, blank_of, spoken_text
 from anyformer.model import Architecture
 from anyformer.model.ctc_loss import ctc_losses
@@ -22,9 +22,10 @@ from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
-from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.objective import Partners, Setting
 from anyformer.objectives.sounds import SoundPositions
-from anyformer.objectives.transcript_rates import constant_answer, edit_sums, error_rates
+from anyformer.objectives.transcript_rates import constant_answer
+from anyformer.objectives.transcripts import TranscriptObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -32,9 +33,10 @@ from anyformer.requirements.usual import BY_KIND
 from anyformer.text import DataError, Tokenizer
 
 
-class CTCObjective(SoundPositions):
-    """Connectionist temporal classification: -log sum_(paths of y) prod_t p_t(path_t) (Graves et al. 2006,
-    doi 10.1145/1143844.1143891).
+class CTCObjective(SoundPositions, TranscriptObjective):
+    """Connectionist temporal classification: -log sum_(paths of y) prod_t p_t(path_t).
+
+    Graves et al. 2006, doi 10.1145/1143844.1143891.
 
     An encoder hears a sound of T positions and gives at each the symbols and a blank. A path has one of them per position, and
     is one of y if y is left when repetitions are joined and blanks left out. The blank is the tokenizer's token that fills rows,
@@ -42,7 +44,6 @@ class CTCObjective(SoundPositions):
     are its symbols and one blank between equal ones, is left out.
     """
 
-    reads: ClassVar[type[Data]] = Speech
     kind: Literal["ctc"] = "ctc"
 
     @property
@@ -104,18 +105,20 @@ class CTCObjective(SoundPositions):
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         return {"loss": self.loss(model, examples, self.logits(model, examples, None, auxiliary))}
 
-    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
-        """Edits of the transcripts of the best paths."""
-        logits = self.logits(model, examples, None, Auxiliary())
-        said = best_path(logits, heard_positions(model, examples, logits), blank_of(tokenizer))
-        real = [row[row != IGNORED].tolist() for row in examples.targets]
-        pairs = [(one, other) for one, other in zip(said, real, strict=True) if other]
-        texts = ([spoken_text(tokenizer, pair[side]) for pair in pairs] for side in (0, 1))
-        return edit_sums(*texts)
-
-    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """The error rates of transcripts in words and characters."""
-        return error_rates(totals)
+    def transcripts(
+        self,
+        model: Transformer,
+        sounds: Tensor,
+        padding: Tensor | None,
+        tokenizer: Tokenizer,
+        *,
+        most: int,
+        sampling: Sampling = GREEDY,
+    ) -> list[str]:
+        """What the best path spells."""
+        logits = model(sounds, padding=padding)
+        said = best_path(logits, heard_positions(model, padding, logits), blank_of(tokenizer))
+        return [spoken_text(tokenizer, tokens[:most]) for tokens in said]
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """The frequencies of the symbols, of a model that is told how many there are: it need not tell where they stand."""
@@ -130,17 +133,16 @@ class CTCObjective(SoundPositions):
     def loss(self, model: Transformer, examples: Examples, logits_BTV: Tensor) -> Tensor:
         """The loss summed over the rows: a 0-d tensor in fp32."""
         assert examples.facts is not None, "made above"
-        heard_B = heard_positions(model, examples, logits_BTV)
+        heard_B = heard_positions(model, examples.padding, logits_BTV)
         return ctc_losses(logits_BTV, examples.targets, heard_B, examples.facts).sum()
 
 
-def heard_positions(model: Transformer, examples: Examples, logits_BTV: Tensor) -> Tensor:
+def heard_positions(model: Transformer, padding: Tensor | None, logits_BTV: Tensor) -> Tensor:
     """(B,) the positions of every sound, without those of padding."""
-    if examples.padding is None:
+    hidden_BT = model.architecture.embedding.padding(padding)
+    if hidden_BT is None:
         return torch.full((len(logits_BTV),), logits_BTV.shape[1], device=logits_BTV.device)
-    padding = model.architecture.embedding.padding(examples.padding)
-    assert padding is not None, "made of one"
-    return (~padding).sum(1)
+    return (~hidden_BT).sum(1)
 
 
 def needed_positions(symbols: Ints) -> int:

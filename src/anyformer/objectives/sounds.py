@@ -84,20 +84,25 @@ class SoundObjective(RecordObjective):
             raise ValueError(
                 f"data.rate = {data.rate}, and objective.features.rate = {features.rate}: a sound has one rate; make them equal"
             )
+        if embedding.rank == PICTURE and (channels := embedding.example(1, 1).shape[1]) != 1:
+            raise ValueError(
+                f"a spectrum is a picture of one channel, and the embedding reads pictures of {channels}: set "
+                "architecture.embedding.channels = 1"
+            )
         if embedding.rank == PICTURE and self.padding == "masked":
             raise ValueError(
                 "objective.padding = 'masked': a picture of a sound has no padding; set objective.padding = 'silence'"
             )
         if embedding.rank != PICTURE and features.inputs != numbers_of(embedding):
             raise ValueError(
-                f"objective.features gives {features.inputs} numbers per frame, and the embedding reads {numbers_of(embedding)}: "
-                "make them equal"
+                f"objective.features gives {features.inputs} numbers per frame, and the embedding reads "
+                f"{numbers_of(embedding)}: make them equal"
             )
         positions, table = self.longest(architecture, data), _table(architecture)
         if table is not None and positions > table:
             raise ValueError(
-                f"data.seconds = {data.seconds:g}: such a sound has {positions} positions, and the position table of what hears "
-                f"it {table}: set data.seconds to {data.seconds * table / positions:.3g} or less"
+                f"data.seconds = {data.seconds:g}: such a sound has {positions} positions, and the position table of what "
+                f"hears it {table}: set data.seconds to {data.seconds * table / positions:.3g} or less"
             )
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Data, RecordBatch, RecordTable, Speech
+from anyformer.data import IGNORED, Data, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
+from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.transcribing import spoken_text, transcribed
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, SampleSizes
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Inputs, Setting, Totals
-from anyformer.objectives.sounds import SoundObjective
+from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.source_target import NOTHING
 from anyformer.objectives.token_loss import TokenObjective
-from anyformer.objectives.transcript_rates import constant_answer, edit_sums, error_rates
+from anyformer.objectives.transcript_rates import constant_answer
+from anyformer.objectives.transcripts import TranscriptObjective
 from anyformer.operations import Shape
 from anyformer.requirements.usual import BY_KIND
 from anyformer.text import Tokenizer
 from anyformer.text.transcripts import SpeechTask, TranscriptFrame
 
 
-class SpeechToTextObjective(SoundObjective, TokenObjective):
+class SpeechToTextObjective(TranscriptObjective, TokenObjective):
     """Cross-entropy of the transcript of a sound: -sum_i log p(y_i | x, y_1 ... y_(i-1)).
 
     The encoder hears the sound x, the decoder reads the transcript y shifted right (Whisper, Radford et al. 2022, arXiv
@@ -39,7 +39,6 @@ class SpeechToTextObjective(SoundObjective, TokenObjective):
     with any other it has what that puts around a target. All but the first token is predicted, the end included.
     """
 
-    reads: ClassVar[type[Data]] = Speech
     kind: Literal["speech_to_text"] = "speech_to_text"
     language: Annotated[str, Field(min_length=1)] | None = None
     """The language of the sounds for Whisper's tokenizer, as `en`; None: its `generation_config.json`'s, else English."""
@@ -94,22 +93,23 @@ class SpeechToTextObjective(SoundObjective, TokenObjective):
             "decoder_padding": examples.decoder_padding,
         }
 
-    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
-        """Edits of the greedy transcripts, of T tokens at most."""
-        frame = self.frame(tokenizer)
-        real = [row[row != IGNORED].tolist() for row in examples.targets]
-        heard = torch.tensor([bool(row) for row in real], device=examples.tokens.device)
-        if not bool(heard.any()):
-            return edit_sums([], [])
-        padding = None if examples.padding is None else examples.padding[heard]
-        most = examples.targets.shape[1]
-        said = transcribed(model, examples.tokens[heard], padding, frame, most=most, ends=tokenizer.ends)
-        texts = ([spoken_text(tokenizer, tokens, frame.times) for tokens in each] for each in (said, filter(None, real)))
-        return edit_sums(*texts)
+    def times(self, tokenizer: Tokenizer) -> int | None:
+        return self.frame(tokenizer).times
 
-    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """Accuracy of the next token, and the error rates of whole transcripts in words and characters."""
-        return {**super().metrics(totals, names), **error_rates(totals)}
+    def transcripts(
+        self,
+        model: Transformer,
+        sounds: Tensor,
+        padding: Tensor | None,
+        tokenizer: Tokenizer,
+        *,
+        most: int,
+        sampling: Sampling = GREEDY,
+    ) -> list[str]:
+        """Token after token behind what begins a transcript."""
+        frame = self.frame(tokenizer)
+        said = transcribed(model, sounds, padding, frame, most=most, ends=tokenizer.ends, sampling=sampling)
+        return [spoken_text(tokenizer, tokens, frame.times) for tokens in said]
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         found = super().baseline(training, steps, held_out, windows, outputs)

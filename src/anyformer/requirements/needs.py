@@ -192,14 +192,9 @@ def needs_sound(objective: str, architecture: Architecture) -> None:
 
 
 def needs_sound_or_picture(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture that reads neither a sound nor a spectrum as a picture of one channel."""
-    if architecture.embedding.rank != 4:
+    """Refuse an architecture that reads neither a sound nor a picture, which a spectrum can be."""
+    if architecture.two_inputs or architecture.embedding.rank != 4:
         needs_sound(objective, architecture)
-    elif (channels := architecture.embedding.example(1, 1).shape[1]) != 1:
-        raise ValueError(
-            f"the {objective} objective gives the model a spectrum as a picture of one channel, and this model reads pictures "
-            f"of {channels}: set embedding.channels = 1"
-        )
 
 
 def needs_sound_source(objective: str, architecture: Architecture) -> None:

@@ -31,6 +31,7 @@ from anyformer.requirements.needs import (
     needs_vectors,
 )
 
+SPOKEN = "spoken-digits"
 Need = Callable[[str, Architecture], None]
 """Raises `ValueError`, with the name of the objective, for an architecture that lacks something."""
 
@@ -44,6 +45,8 @@ class UsualObjective:
     says: str
     needs: tuple[Need, ...]
     two_inputs: bool = False
+    data: str = ""
+    """The word of built-in records that it is tried with where nobody names data; empty where that is to be asked."""
 
     def check(self, architecture: Architecture) -> None:
         """Raise `ValueError` for an architecture that cannot be trained so."""
@@ -93,15 +96,17 @@ USUAL = (
     ),
     UsualObjective(
         "speech_to_text",
-        "Cross-entropy of the transcript of a sound: -sum_i log p(y_i | x, y_1 ... y_(i-1))",
+        "Cross-entropy of the transcript of a sound",
         (needs_sound_source, needs_token_logits),
         two_inputs=True,
+        data=SPOKEN,
     ),
-    UsualObjective("ctc", "Connectionist temporal classification", (needs_sound, needs_symbols)),
+    UsualObjective("ctc", "Connectionist temporal classification", (needs_sound, needs_symbols), data=SPOKEN),
     UsualObjective(
         "sound_classification",
-        "Cross-entropy of the class of a sound: -log softmax(logits)[class]",
+        "Cross-entropy of the class of a sound",
         (needs_sound_or_picture, needs_classes, needs_pool),
+        data=SPOKEN,
     ),
     UsualObjective(
         "vector_classification",

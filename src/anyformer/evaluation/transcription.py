@@ -1,0 +1,102 @@
+"""Transcripts of files of sound by a trained model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from anyformer.data import RecordBatch
+from anyformer.describe import UserError
+from anyformer.evaluation.subject import Subject
+from anyformer.generation import GREEDY, authors_decoding
+from anyformer.generation.settings import has_authors, within
+from anyformer.huggingface.hearing import published_hearing
+from anyformer.loading import beside
+from anyformer.model import Architecture
+from anyformer.objectives import Objective, Setting, default_objective
+from anyformer.objectives.sounds import SoundObjective, samples_of
+from anyformer.objectives.transcripts import TranscriptObjective
+from anyformer.sound import read_sound
+from anyformer.training.run import load_run
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A model that writes transcripts: how it hears (`objective`), and samples of the longest sound that it hears."""
+
+    subject: Subject
+    objective: TranscriptObjective
+    longest: int
+
+    def transcripts(self, files: Sequence[str | Path], *, batch: int = 16, most: int | None = None) -> Iterator[str]:
+        """The text of every file, in order, `batch` of them at a time: the likeliest token at each place, or the best path.
+
+        `most`: tokens of a transcript at most, by default as many as in training. All files are read and checked first.
+        """
+        sounds = [self._sound(file) for file in files]
+        for first in range(0, len(sounds), batch):
+            with torch.inference_mode():
+                yield from self._texts(sounds[first : first + batch], most)
+
+    def _sound(self, file: str | Path) -> np.ndarray:
+        sound = read_sound(Path(file), self.objective.features.rate)
+        if len(sound) > self.longest:
+            rate = self.objective.features.rate
+            raise UserError(
+                f"{file}: lasts {len(sound) / rate:.3g} s, and {self.subject.path} hears {self.longest / rate:.3g} s at most: "
+                "cut it into shorter files"
+            )
+        return sound
+
+    def _texts(self, sounds: Sequence[np.ndarray], most: int | None) -> list[str]:
+        model, tokenizer = self.subject.model, self.subject.text
+        setting = Setting(tokenizer, self.subject.length, architecture=model.architecture)
+        records = RecordBatch(tuple(({"sound": sound},) for sound in sounds), np.arange(len(sounds)))
+        # Silence reaches as far as in training; what is hidden need not.
+        samples = self.longest if self.objective.padding == "silence" else None
+        tokens, padding = self.objective.heard(records, setting, samples, training=False)
+        tokens, padding = tokens.to(model.device), None if padding is None else padding.to(model.device)
+        chosen = authors_decoding(tokenizer, manners=True).sampling if has_authors(tokenizer) else GREEDY
+        return self.objective.transcripts(
+            model, tokens, padding, tokenizer, most=most or self.subject.length, sampling=within(chosen, model, tokenizer)
+        )
+
+
+def listener(subject: Subject) -> Listener:
+    """A model with how it hears, as its run says, or the files beside its weights; `UserError` for one without transcripts."""
+    if subject.run is not None:
+        run = load_run(subject.run / "run.toml")
+        return Listener(subject, _writing(run.objective, subject.path), samples_of(next(iter(run.data.components.values()))))
+    architecture = subject.model.architecture
+    published = published_objective(subject.path, architecture)
+    objective = _writing(published or default_objective(architecture), subject.path)
+    if published is None:
+        raise UserError(
+            f"{subject.path}: has no preprocessor_config.json, which says how it hears sounds: put the file of the published "
+            "model beside its weights"
+        )
+    return Listener(subject, objective, samples_of(objective.usual_data(architecture, ("sounds",))))
+
+
+def published_objective(path: Path, architecture: Architecture) -> SoundObjective | None:
+    """The usual objective of an architecture that hears sounds, as the files beside its weights say that it hears; None where
+    they say nothing, or it hears none."""
+    found = None if architecture.embedding.sound is None else published_hearing(beside(path))
+    if found is None:
+        return None
+    objective = default_objective(architecture)
+    assert isinstance(objective, SoundObjective), "it hears sounds"
+    return objective.but(features=found.features, padding="silence")
+
+
+def _writing(objective: Objective, path: Path) -> TranscriptObjective:
+    """The objective, if its model writes transcripts."""
+    if isinstance(objective, TranscriptObjective):
+        return objective
+    raise UserError(
+        f"{path}: is a model for {objective.kind}, and a model for speech_to_text or ctc writes transcripts: leave --audio out"
+    )
