@@ -125,7 +125,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         WHOLE,
-        """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
+        """additional_vocab_size alibi_bias_max altup_active_idx audio_token_id audio_token_index
+        attn_layer_offset conv_kernel_size decoder_sparse_step
         encoder_sparse_step
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
@@ -176,7 +177,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
         moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query
         multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
-        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias
+        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm projector_bias
+        projectors_bias
         qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
         rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
@@ -236,7 +238,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (TABLES, """block_configs"""),
     (
         MAPPING,
-        """architecture compress_rates compression_config id2label quantization_config sparse_attention_config vision_config""",
+        """architecture compress_rates compression_config audio_config id2label
+        quantization_config sparse_attention_config vision_config""",
     ),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim mamba_d_ssm

@@ -118,7 +118,7 @@ class Transformer(Described):
         prefix (B,) int: the number of first positions that see one another both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
-        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and what is padding.
+        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
