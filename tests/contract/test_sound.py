@@ -12,7 +12,7 @@ from anyformer.describe import DescriptionError, InputError, UserError, diff, fr
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
-from anyformer.parts import AveragedProjector, JoinedProjector
+from anyformer.parts import AveragedProjector, SideBySideProjector
 from anyformer.plan import Plan
 from anyformer.testing.models import evaluated
 
@@ -158,4 +158,4 @@ def test_what_does_not_fit_is_refused():
             model(tokens, **options)
     with pytest.raises(InputError, match="reads no sound"):
         build(text.but(audio=None))(tokens, audio=audio)
-    assert JoinedProjector(count=3).tokens(9) == AveragedProjector(count=3).tokens(11) == 3
+    assert SideBySideProjector(count=3).tokens(9) == AveragedProjector(count=3).tokens(11) == 3

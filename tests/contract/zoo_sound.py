@@ -14,9 +14,9 @@ from anyformer.parts import (
     Embedding,
     FeedForward,
     Head,
-    JoinedProjector,
     RMSNorm,
     Rotary,
+    SideBySideProjector,
     SinusoidalPosition,
     SoundTower,
     TwoLayerProjector,
@@ -31,7 +31,7 @@ TOWER = SoundTower(
     width=12,
     embedding=AudioFrames(features=5),
     stack=stack([SEES] * 2, position=SinusoidalPosition(length=8), final_norm=NORM),
-    projector=JoinedProjector(count=2, activation="silu", bias=False),
+    projector=SideBySideProjector(count=2, activation="silu", bias=False),
 )
 AVERAGED = TOWER.but(
     token=VOCAB + 1, sound=14, stack=stack([SEES]), projector=AveragedProjector(count=3, norm=NORM, activation="gelu")

@@ -111,9 +111,10 @@ def _config(architecture: Architecture, source: Path, was: Architecture, family:
             f"export the text model alone, without towers"
         )
     if (architecture.images, architecture.audio) != (was.images, was.audio):
+        named = "images" if architecture.images != was.images else "sound"
         raise HuggingFaceError(
-            f"{source}: the tower for images or sound of this model is not that of the files, and only a text model may "
-            f"change; export the text model alone, without towers"
+            f"{source}: the tower for {named} of this model is not that of the files, and only a text model may "
+            f"change; export the text model alone, without towers and {named}"
         )
     assert family.text is not None
     text = find_family(architecture.but(images=None, audio=None), family.text.model_type)[1]

@@ -56,9 +56,9 @@ from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.grid import GridTower
-from anyformer.parts.images.joined import JoinedProjector
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
+from anyformer.parts.images.side_by_side import SideBySideProjector
 from anyformer.parts.images.sound import SoundEncoder, SoundTower
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
@@ -141,22 +141,22 @@ __all__ = [
     "FourierMixing", "Gain", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GlobalTokens", "GridTower",
     "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups",
     "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer",
-    "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined", "JoinedProjector", "KeysFrom",
-    "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm",
-    "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearScaling", "Llama3Scaling",
-    "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2",
-    "Mamba3", "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector",
-    "MultiTokenWeights", "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate",
-    "ParallelPrediction", "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom",
-    "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm",
-    "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits",
-    "RelativeTable", "Remembered", "Renormalise", "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled",
-    "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert",
-    "SharedIndex", "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick",
-    "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK",
-    "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
-    "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution",
-    "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens",
-    "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm",
-    "pre_norm", "residual", "sandwich", "stack",
+    "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention",
+    "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition",
+    "LengthTemperature", "LightningAttention", "LinearAttention", "LinearScaling", "Llama3Scaling", "LocalConvolution",
+    "LogLinearAttention", "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3",
+    "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights",
+    "Multipliers", "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction",
+    "Parametrisation", "Patches", "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix",
+    "Projection", "ProjectionLoRA", "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix",
+    "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered", "Renormalise",
+    "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections",
+    "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector",
+    "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower",
+    "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm",
+    "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal",
+    "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate",
+    "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh",
+    "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual",
+    "sandwich", "stack",
 ]  # fmt: skip

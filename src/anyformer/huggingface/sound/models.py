@@ -24,10 +24,10 @@ from anyformer.parts import (
     AveragedProjector,
     Bidirectional,
     FeedForward,
-    JoinedProjector,
     LayerNorm,
     LearnedPosition,
     Projection,
+    SideBySideProjector,
     SoundEncoder,
     SoundTower,
     pre_norm,
@@ -85,11 +85,11 @@ def voxtral(config: Config) -> SoundEncoder:
     if wide % width:
         raise HuggingFaceError(f"{inner.where}: intermediate_size = {wide} should be a multiple of hidden_size = {width}")
     acts = activation(config, "projector_hidden_act", "gelu")
-    projector = JoinedProjector(count=wide // width, activation=acts, bias=False)
+    projector = SideBySideProjector(count=wide // width, activation=acts, bias=False)
     return _tower(config, "voxtral_encoder", config("audio_token_id"), projector)
 
 
-def _tower(config: Config, usual: str, token: int, projector: AveragedProjector | JoinedProjector) -> SoundEncoder:
+def _tower(config: Config, usual: str, token: int, projector: AveragedProjector | SideBySideProjector) -> SoundEncoder:
     inner = _inner(config, usual)
     for name in ("dropout", "attention_dropout", "activation_dropout"):
         inner.expect(name, 0.0, 0, why="towers are computed without dropout")
