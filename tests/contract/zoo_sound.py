@@ -47,11 +47,11 @@ def _text(tower: SoundTower) -> Architecture:
 
 
 WITH_SOUND = {
-    "joined": _text(TOWER),
-    "averaged": _text(AVERAGED),
-    "averaged_once": _text(AVERAGED.but(projector=AveragedProjector(bias=False))),
-    "each_position": _text(TOWER.but(projector=TwoLayerProjector())),
-    "with_images": _text(TOWER).but(images=SIGLIP),
+    "sound_side_by_side": _text(TOWER),
+    "sound_averaged": _text(AVERAGED),
+    "sound_averaged_once": _text(AVERAGED.but(projector=AveragedProjector(bias=False))),
+    "sound_each_position": _text(TOWER.but(projector=TwoLayerProjector())),
+    "sound_with_images": _text(TOWER).but(images=SIGLIP),
 }
 SOUNDS = 2
 """Sounds of each row."""
