@@ -39,6 +39,7 @@ def load(
     dtype: torch.dtype | None = None,
     adapter: str | Path | None = None,
     images: bool = False,
+    audio: bool = False,
     divide: Divide = keep_whole,
     among: checkpoint.Checkers = checkpoint.BY_ONE,
 ) -> tuple[Transformer, Tokenizer | None]:
@@ -48,11 +49,12 @@ def load(
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
-    `images`: of a composite in Hugging Face's layout, with its tower for images; by default its text model alone is read.
+    `images`, `audio`: of a composite in Hugging Face's layout, with its tower for images, or for sound; by default its text
+    model alone is read.
     `divide`: among processes, each of which holds its share (`inference`); `among`: those that check a checkpoint together.
     A `Notice` warns of each damaged checkpoint that is skipped, and of tokens for which the model's table has no row.
     """
-    model, tokenizer = _loaded(at_hand(path), plan, device, dtype, adapter, images, divide, among)
+    model, tokenizer = _loaded(at_hand(path), plan, device, dtype, adapter, {"images": images, "audio": audio}, divide, among)
     rows = model.architecture.embedding.symbols
     if tokenizer is not None and rows is not None and tokenizer.vocab_size > rows:
         warnings.warn(
@@ -70,20 +72,20 @@ def _loaded(
     device: torch.device | str,
     dtype: torch.dtype | None,
     adapter: str | Path | None,
-    images: bool,
+    towers: dict[str, bool],
     divide: Divide,
     among: checkpoint.Checkers,
 ) -> tuple[Transformer, Tokenizer | None]:
     if adapter is not None:
         if divide is not keep_whole:
             raise UserError(f"{path}: is not divided among processes with an adapter beside it: load it in one process")
-        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, images=images)
+        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, **towers)
         family = _family(path, model)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
         merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
         return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, divide=divide, **towers)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
@@ -95,7 +97,7 @@ def _loaded(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
         )
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        return huggingface.load(path, plan=plan, device=device, dtype=dtype, images=images, divide=divide)
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype, divide=divide, **towers)
     if checkpoint.steps(path):
         newest, damaged = checkpoint.latest(path, among=among)
         if newest is None:
@@ -143,8 +145,8 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        images = model.architecture.images is not None
-        return huggingface.read_architecture(huggingface.read_config(path), images=images)[1]
+        towers = huggingface.towers_asked(model.architecture)
+        return huggingface.read_architecture(huggingface.read_config(path), **towers)[1]
     return huggingface.find_family(model.architecture)[0]
 
 

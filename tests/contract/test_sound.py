@@ -12,7 +12,7 @@ from anyformer.describe import DescriptionError, InputError, UserError, diff, fr
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
-from anyformer.parts import AveragedProjector, JoinedProjector
+from anyformer.parts import AveragedProjector, SideBySideProjector
 from anyformer.plan import Plan
 from anyformer.testing.models import evaluated
 
@@ -101,7 +101,7 @@ def test_a_sound_with_padding_takes_fewer_tokens(architecture):
 
 
 def test_images_and_sounds_stand_in_one_text():
-    architecture = WITH_SOUND["with_images"]
+    architecture = WITH_SOUND["sound_with_images"]
     model = evaluated(architecture)
     tokens, audio = given(architecture)
     shown, images = architecture.images.example(tokens)
@@ -132,7 +132,7 @@ def test_bf16_and_recomputing(architecture):
 
 
 def test_what_does_not_fit_is_refused():
-    text = WITH_SOUND["joined"]
+    text = WITH_SOUND["sound_side_by_side"]
     for changes, message in (
         ({"sound": 18}, "position table of the tower ends at 8"),
         ({"sound": 6}, "joined by 2, which does not divide"),
@@ -158,4 +158,4 @@ def test_what_does_not_fit_is_refused():
             model(tokens, **options)
     with pytest.raises(InputError, match="reads no sound"):
         build(text.but(audio=None))(tokens, audio=audio)
-    assert JoinedProjector(count=3).tokens(9) == AveragedProjector(count=3).tokens(11) == 3
+    assert SideBySideProjector(count=3).tokens(9) == AveragedProjector(count=3).tokens(11) == 3

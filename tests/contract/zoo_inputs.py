@@ -284,7 +284,7 @@ ALONE = {
         WIDTH,
         [pre_norm(LAYER, BOTH, PLAIN_FEED)],
         position=ConvolutionalPosition(
-            kernel=3, groups=4, layers=2, norm=LAYER.but(gain="none", bias=False), activation="tanh"
+            length=32, kernel=3, groups=4, layers=2, norm=LAYER.but(gain="none", bias=False), activation="tanh"
         ),
         final_norm=LAYER,
         initialisation=LOUD,

@@ -14,9 +14,9 @@ from anyformer.parts import (
     Embedding,
     FeedForward,
     Head,
-    JoinedProjector,
     RMSNorm,
     Rotary,
+    SideBySideProjector,
     SinusoidalPosition,
     SoundTower,
     TwoLayerProjector,
@@ -31,7 +31,7 @@ TOWER = SoundTower(
     width=12,
     embedding=AudioFrames(features=5),
     stack=stack([SEES] * 2, position=SinusoidalPosition(length=8), final_norm=NORM),
-    projector=JoinedProjector(count=2, activation="silu", bias=False),
+    projector=SideBySideProjector(count=2, activation="silu", bias=False),
 )
 AVERAGED = TOWER.but(
     token=VOCAB + 1, sound=14, stack=stack([SEES]), projector=AveragedProjector(count=3, norm=NORM, activation="gelu")
@@ -47,11 +47,11 @@ def _text(tower: SoundTower) -> Architecture:
 
 
 WITH_SOUND = {
-    "joined": _text(TOWER),
-    "averaged": _text(AVERAGED),
-    "averaged_once": _text(AVERAGED.but(projector=AveragedProjector(bias=False))),
-    "each_position": _text(TOWER.but(projector=TwoLayerProjector())),
-    "with_images": _text(TOWER).but(images=SIGLIP),
+    "sound_side_by_side": _text(TOWER),
+    "sound_averaged": _text(AVERAGED),
+    "sound_averaged_once": _text(AVERAGED.but(projector=AveragedProjector(bias=False))),
+    "sound_each_position": _text(TOWER.but(projector=TwoLayerProjector())),
+    "sound_with_images": _text(TOWER).but(images=SIGLIP),
 }
 SOUNDS = 2
 """Sounds of each row."""

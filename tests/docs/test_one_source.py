@@ -38,7 +38,7 @@ REFUSED = {
     "a file that has changed is refused by name": "is not as it was exported",
     "what cannot be trained so": "def check(",
     "fewer rows is refused with the number": "tokens and the {name} {vocab} rows; ",
-    "too many or too few are refused": "images take {needed} tokens",
+    "too many or too few are refused": " take {needed} tokens {self.token}",
     "and another one is refused": "is computed here by its formula, and the stored one differs",
     "is false is refused": "transformers would draw one at random",
     "is refused by name. A head": "the head of this class is not read here",

@@ -26,6 +26,7 @@ LINEAGES = {
     "switch": "Google",
     "vit": "Google",
     "speech": "Meta",
+    "hearing": "",
     "whisper": "OpenAI",
     "latent": "DeepMind",
     "vision_language": "Salesforce",

@@ -28,6 +28,9 @@ def run(
     images: Annotated[
         bool, typer.Option("--images", help="Of a composite read the tower for images too, and not the text model alone.")
     ] = False,
+    audio: Annotated[
+        bool, typer.Option("--audio", help="Of a composite read the tower for sound too, and not the text model alone.")
+    ] = False,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
     ] = False,
@@ -37,8 +40,8 @@ def run(
 
     A checkpoint holds a digest of every file, which reveals damage. `anyformer generate`, `export`, `verify`, `show`,
     `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and with
-    --start-from the weights and the tokenizer too. Of a composite it reads the text model, with --images also the
-    tower for images; other towers are left aside.
+    --start-from the weights and the tokenizer too. Of a composite it reads the text model, with --images and --audio also the
+    towers for images and sound; other towers are left aside.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import data, report
@@ -47,17 +50,17 @@ def run(
     from anyformer.loading import beside, load, trained_length
 
     check_directory(out)
-    verdict = huggingface.verify(directory, images=images) if check else None
+    verdict = huggingface.verify(directory, images=images, audio=audio) if check else None
     if verdict is not None and not json:
         report(verdict)
     if verdict is not None and not verdict.agrees:
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     if adapter is None:
-        model, tokenizer = huggingface.load(directory, progress=True, images=images)
+        model, tokenizer = huggingface.load(directory, progress=True, images=images, audio=audio)
     else:
-        model, tokenizer = load(directory, adapter=adapter, images=images)
-    towers = huggingface.left_aside(directory, images=images)
-    source = {"towers": str(directory.absolute())} if towers or images else {}
+        model, tokenizer = load(directory, adapter=adapter, images=images, audio=audio)
+    towers = huggingface.left_aside(directory, images=images, audio=audio)
+    source = {"towers": str(directory.absolute())} if towers or images or audio else {}
     with disk_errors(out):
         facts = {"length": trained_length(directory), **source}
         checkpoint.save(model, out, tokenizer=tokenizer, beside=beside(directory), facts=facts)

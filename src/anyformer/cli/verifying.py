@@ -29,6 +29,10 @@ def run(
         bool,
         typer.Option("--images", help="Of a composite compare what it says of random images, and the layers of their tower."),
     ] = False,
+    audio: Annotated[
+        bool,
+        typer.Option("--audio", help="Of a composite compare what it says of random sounds, and the layers of their tower."),
+    ] = False,
     json: Json = False,
 ) -> None:
     """Compare the logits of a Hugging Face model with those that transformers computes, in fp32.
@@ -38,7 +42,7 @@ def run(
     """
     from anyformer import huggingface
 
-    verdict = huggingface.verify(directory, length=length, seed=seed, images=images)
+    verdict = huggingface.verify(directory, length=length, seed=seed, images=images, audio=audio)
     if json:
         print_json(data(verdict))
     else:

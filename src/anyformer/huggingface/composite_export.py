@@ -50,7 +50,7 @@ def export_composite(
             f"towers (--towers DIRECTORY), or export the text model alone (--family, or no --towers)"
         )
     check_digests(source)
-    architecture, family, stored = architecture_of(source, images=model.architecture.images is not None)
+    architecture, family, stored = architecture_of(source, **towers_asked(model.architecture))
     if family.text is None:
         raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
     if model_type not in (None, family.model_type):
@@ -72,6 +72,11 @@ def export_composite(
         files.write(partial)
         write_digests(partial)
     return family
+
+
+def towers_asked(architecture: Architecture) -> dict[str, bool]:
+    """The towers with which the files of an architecture are read, as arguments."""
+    return {"images": architecture.images is not None, "audio": architecture.audio is not None}
 
 
 def _tensors(
@@ -105,13 +110,14 @@ def _config(architecture: Architecture, source: Path, was: Architecture, family:
             f"{source}: its towers project to embeddings of width {was.width}, and this model has width {architecture.width}; "
             f"export the text model alone, without towers"
         )
-    if architecture.images != was.images:
+    if (architecture.images, architecture.audio) != (was.images, was.audio):
+        named = "images" if architecture.images != was.images else "sound"
         raise HuggingFaceError(
-            f"{source}: the tower for images of this model is not that of the files, and only a text model may change; "
-            f"export the text model alone, without towers and images"
+            f"{source}: the tower for {named} of this model is not that of the files, and only a text model may "
+            f"change; export the text model alone, without towers and {named}"
         )
     assert family.text is not None
-    text = find_family(architecture.but(images=None), family.text.model_type)[1]
+    text = find_family(architecture.but(images=None, audio=None), family.text.model_type)[1]
     _at(config, family).update({name: value for name, value in text.items() if name not in ("model_type", "architectures")})
     if "tie_word_embeddings" in text:
         config["tie_word_embeddings"] = text["tie_word_embeddings"]

@@ -37,15 +37,15 @@ from anyformer.text.beside import Beside
 
 
 def architecture_of(
-    directory: Path, dtype: torch.dtype | None = None, *, images: bool = False
+    directory: Path, dtype: torch.dtype | None = None, *, images: bool = False, audio: bool = False
 ) -> tuple[Architecture, Family, Stored]:
     """The architecture, family and tensors of a directory; the weights, not a flag, say whether head and embedding are tied.
 
-    `dtype`: what weights that are stored in few bits become, by default what the configuration says. `images`: of a composite,
-    with its tower for images.
+    `dtype`: what weights that are stored in few bits become, by default what the configuration says. `images`, `audio`: of a
+    composite, with its tower for images, or for sound.
     """
     config, source = opened(directory, dtype)
-    architecture, family = read_architecture(config, images=images)
+    architecture, family = read_architecture(config, images=images, audio=audio)
     stored = Stored(directory, family.base, family.older_names, family.text_name, source, family.stand_ins)
     untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
     if untold:
@@ -74,6 +74,7 @@ def load(
     dtype: torch.dtype | None = None,
     progress: bool = False,
     images: bool = False,
+    audio: bool = False,
     divide: Divide = keep_whole,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model in evaluation mode, in the files' own type unless `dtype` is given, or fp16 is too narrow for what it computes;
@@ -81,11 +82,11 @@ def load(
 
     Weights in few bits are restored one by one, to `dtype` or what the configuration says. A `Notice` names scales of
     activations and of the cache that are left aside: they belong to a computation in few bits. Of a composite the text model is
-    read; `images`: with its tower and projector for images. `divide`: among processes, each of which holds its share.
+    read; `images`, `audio`: with its tower and projector for them. `divide`: among processes, each of which holds its share.
     """
     directory = Path(directory)
     check_digests(directory)
-    architecture, family, stored = architecture_of(directory, dtype, images=images)
+    architecture, family, stored = architecture_of(directory, dtype, images=images, audio=audio)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     shapes = shapes_of(architecture)

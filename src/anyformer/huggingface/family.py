@@ -55,6 +55,9 @@ class Family:
     shows: Callable[[Tensor, Images], dict[str, Tensor]] | None = None
     """Of a composite with its images: what transformers' class is given for tokens (B, T) and images."""
 
+    hears: Callable[[Tensor, Tensor | None], dict[str, Tensor]] | None = None
+    """Of a composite with its sound: what transformers' class is given for frames (n, F, I) and their padding."""
+
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""
 

@@ -17,9 +17,10 @@ from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
+from anyformer.huggingface.sound.models import hearing_of
 from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
-from anyformer.huggingface.vision.whole import vision_of, with_images
+from anyformer.huggingface.vision.whole import vision_of, with_images, with_sound
 from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -221,18 +222,22 @@ def register(*families: Family) -> None:
         plugin_families.enter(each)
 
 
-def family_of(config: Config, *, images: bool = False) -> Family:
-    """The family of a configuration: of a composite, the family of the text model in it, with its `images` if asked for."""
+def family_of(config: Config, *, images: bool = False, audio: bool = False) -> Family:
+    """The family of a configuration: of a composite, the family of the text model in it, with its `images` and its sound
+    (`audio`) if asked for."""
     composite = COMPOSITES.get(config.model_type)
     _, named = without_plugins({PLUGINS: config(plugin_families.KEY, [], nowhere)}, config.where)
     if named and config.model_type not in _FILES and plugin_families.found(config.model_type) is None:
         plugin_families.check_plugins(config.model_type, named)
-    if not images:
+    if not images and not audio:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
     if composite is None:
-        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
-    vision = vision_of(config)
-    return with_images(config, vision, text_family(composite, config, family, axes=vision.axes))
+        named = "images" if images else "sound"
+        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {named}: read it without {named}")
+    vision, hearing = vision_of(config) if images else None, hearing_of(config) if audio else None
+    made = text_family(composite, config, family, axes=vision.axes if vision else {})
+    made = with_images(config, vision, made) if vision else made
+    return with_sound(config, hearing, made) if hearing else made
 
 
 def text_keys(config: Config) -> dict[str, Any]:
@@ -254,13 +259,13 @@ def families_of(file: str) -> tuple[Family, ...]:
     return tuple(map(beside, families))
 
 
-def read_architecture(config: Config, *, images: bool = False) -> tuple[Architecture, Family]:
+def read_architecture(config: Config, *, images: bool = False, audio: bool = False) -> tuple[Architecture, Family]:
     """The architecture and family of a configuration; every key is read, known to be inert, or refused by name.
 
-    `images`: with the tower for images of a composite, of which otherwise the text model alone is read.
+    `images`, `audio`: with the tower for images, or for sound, of a composite, of which otherwise the text model alone is read.
     """
     stored_format(config)
-    reader = family_of(config, images=images)
+    reader = family_of(config, images=images, audio=audio)
     with config.naming():
         architecture = reader.read(config)
         check_head(config, architecture)

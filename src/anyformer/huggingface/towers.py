@@ -31,15 +31,15 @@ class CompositeTower:
         return f"{self.name} ({self.tensors:,} tensors, {count} parameters)"
 
 
-def left_aside(directory: str | Path, *, images: bool = False) -> tuple[CompositeTower, ...]:
+def left_aside(directory: str | Path, *, images: bool = False, audio: bool = False) -> tuple[CompositeTower, ...]:
     """The towers of a directory; none where it is no composite, or holds no weights.
 
-    `images`: what is left aside of them when the composite is read with its images.
+    `images`, `audio`: what is left aside of them when the composite is read with its images, or its sound.
     """
     directory = Path(directory)
     if not (isfile(directory / "config.json") and any(isfile(directory / name) for name in (INDEX, WHOLE))):
         return ()
-    family = family_of(read_config(directory), images=images)
+    family = family_of(read_config(directory), images=images, audio=audio)
     return towers_of(Stored(directory, family.base, family.older_names, family.text_name))
 
 

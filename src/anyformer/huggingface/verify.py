@@ -64,15 +64,18 @@ class Verdict:
         return next((drift for drift in self.drifts if not drift.agrees), None)
 
 
-def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int = 0, images: bool = False) -> Verdict:
+def verify(
+    directory: str | Path, *, length: int = 32, batch: int = 2, seed: int = 0, images: bool = False, audio: bool = False
+) -> Verdict:
     """Run both models in fp32 on the same random input; needs transformers (the extra `hf`).
 
-    `images`: of a composite compare the tower for images and the text model that reads an image, not the text model alone.
+    `images`, `audio`: of a composite compare the tower and the text model that reads an image, or a sound, not the text model
+    alone.
     """
     directory = Path(directory)
-    architecture, family, _ = architecture_of(directory, images=images)
+    architecture, family, _ = architecture_of(directory, images=images, audio=audio)
     ours, _ = load(
-        directory, dtype=torch.float32, images=images
+        directory, dtype=torch.float32, images=images, audio=audio
     )  # before transformers, for its errors name the file that is wrong
     theirs = _in_transformers(directory, family)
     if architecture.head is not None and architecture.head.pool == "last" and architecture.head.passed_over is None:
@@ -86,6 +89,12 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
         assert family.shows is not None, "a family with images"
         given, images_shown = architecture.images.example(given, seed)
         shown = family.shows(given, images_shown)
+    heard: Tensor | None = None
+    if architecture.audio is not None:
+        given = given.masked_fill(given == architecture.audio.token, 0)
+        assert family.hears is not None, "a family with sound"
+        given, heard = architecture.audio.example(given, seed)
+        shown = {**shown, **family.hears(heard, None)}
     if family is own():
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
@@ -96,7 +105,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
             inner = prefix.replace("{i}", str(i)).rstrip(".")
             _watch(_text_module(theirs, inner, family) or _module(theirs, inner), other, f"{stack} layer {i}")
     with torch.no_grad():
-        mine["logits"] = ours(given, target, images=images_shown)
+        mine["logits"] = ours(given, target, images=images_shown, audio=heard)
         other["logits"] = _output(theirs, given, target, shown)
     # Towers of transformers have the patches of all images in one row.
     gaps = {where: _gap(output, other[where].reshape(output.shape)) for where, output in mine.items() if where in other}

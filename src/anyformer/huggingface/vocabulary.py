@@ -135,7 +135,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_nextn_predict_layers num_register_tokens num_shared_expert num_shared_experts num_sparse_decoder_layers
         num_sparse_encoder_layers
         prefix_dense_sliding_window_pattern q_lora_rank resample rescale_every rotary_dim share_expert_dim
-        shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size zero_expert_num""",
+        shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size zero_expert_num
+        audio_token_id audio_token_index""",
     ),
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
@@ -191,7 +192,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
-        use_task_id use_tpu_fourier_optimizations vision_use_head""",
+        use_task_id use_tpu_fourier_optimizations vision_use_head
+        projector_bias""",
     ),
     (
         NAME,
@@ -242,7 +244,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (TABLES, """block_configs"""),
     (
         MAPPING,
-        """architecture compress_rates compression_config id2label quantization_config sparse_attention_config vision_config""",
+        """architecture compress_rates compression_config id2label quantization_config sparse_attention_config vision_config
+        audio_config""",
     ),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim mamba_d_ssm

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import InputError
+from anyformer.model.among import embedded
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.contexts import context_of
 from anyformer.model.initialise import Described, assemble
-from anyformer.model.inputs import NONE_ADDED, Asked, Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
@@ -24,7 +25,6 @@ from anyformer.parts.attention.latents_module import LatentsModule
 from anyformer.parts.call.noise import DrawsNoise, Noise, TakesNoise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
-from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import Trunk
 from anyformer.plan import Plan
@@ -118,7 +118,7 @@ class Transformer(Described):
         prefix (B,) int: the number of first positions that see one another both ways (prefix masks); decode state stores it. A
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
-        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and their padding.
+        audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: collects penalties and statistics of expert layers.
@@ -163,7 +163,7 @@ class Transformer(Described):
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
-        return self._run(self.output, self._enter(tokens, padding, None, None, target=True), Call(prefix=prefix, state=state))
+        return self._run(self.output, self._enter(tokens, padding), Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
@@ -181,44 +181,28 @@ class Transformer(Described):
         stack = (self.share or self).architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
-    def _enter(
-        self,
-        given: Tensor,
-        padding: Tensor | None,
-        types: Tensor | None,
-        images: Images | None,
-        audio: Tensor | None = None,
-        audio_padding: Tensor | None = None,
-        *,
-        target: bool,
-    ) -> StackInput:
-        """Embed the input or the source, or the target."""
-        second = self.decoder_embedding if target else None
-        entrance = self.architecture.output_embedding if target else self.architecture.embedding
-        heard = None if audio is None else self.audio
-        plain = given if heard is None else heard.plain(given)
-        if self.images is None or images is None:
-            x_BTD, added = (second or self.embedding)(plain, padding, types), NONE_ADDED
+    def _enter(self, given: Tensor, padding: Tensor | None, call: Call | None = None) -> StackInput:
+        """Embed the input or the source of a call; without one, the target."""
+        added: tuple[Tensor, ...] = ()
+        if call is None:
+            entrance = self.architecture.output_embedding
+            x_BTD = (self.decoder_embedding or self.embedding)(given, padding, None)
         else:
-            x_BTD, added = self.images.among(self.embedding, plain, images, padding, types)
-        if heard is not None and audio is not None:
-            x_BTD = heard.among(x_BTD, given, audio, audio_padding)
+            entrance = self.architecture.embedding
+            x_BTD, added = embedded(self.embedding, self.images, self.audio, given, call)
         tokens = None if entrance.symbols is None else given
         return StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
-        source = None
-        if call.tokens is not None:
-            beside = call.images, call.audio, call.audio_padding
-            source = self._enter(call.tokens, call.padding, call.types, *beside, target=False)
+        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call)
         if call.decoder_tokens is None:
             assert source is not None, "checked when the model is called"
             if self.latents is not None:
                 return self._latent(self.latents, source, call)
             return Asked(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
         source = source and self._encoded(source, call.of_source())
-        target = self._enter(call.decoder_tokens, call.decoder_padding, None, None, target=True)
+        target = self._enter(call.decoder_tokens, call.decoder_padding)
         return self._prefixed(source, target, call) if self.architecture.source == "prefix" else Asked(target, call, source)
 
     def _encoded(self, source: StackInput, call: Call) -> StackInput:

@@ -61,11 +61,11 @@ from anyformer.parts.images.encoded import EncodedImages
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.gated_projector import GatedProjector
 from anyformer.parts.images.grid import GridTower
-from anyformer.parts.images.joined import JoinedProjector
 from anyformer.parts.images.linear import LinearProjector
 from anyformer.parts.images.merged import MergedProjector
 from anyformer.parts.images.pooled import PooledProjector
 from anyformer.parts.images.resampled import ResampledPosition
+from anyformer.parts.images.side_by_side import SideBySideProjector
 from anyformer.parts.images.sound import SoundEncoder, SoundTower
 from anyformer.parts.images.squares import SquaresProjector
 from anyformer.parts.images.tower import ImageTower
@@ -150,7 +150,7 @@ __all__ = [
     "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower", "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm",
     "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections", "Identity", "ImageEncoder", "ImageTower",
     "IndependentConnections", "Indexer", "InducedAttention", "Initialisation", "InputProjection", "Interleaved", "Joined",
-    "JoinedProjector", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA",
+    "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding", "LayerInput", "LayerInputs", "LayerLoRA",
     "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention", "LinearAttention", "LinearProjector",
     "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention", "LogTemperature", "LongRoPE",
     "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map", "MaskedTokens", "MaximalUpdate",
@@ -160,11 +160,11 @@ __all__ = [
     "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered",
     "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score",
     "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex",
-    "ShortConvolution", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower",
-    "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step",
-    "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL",
-    "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding",
-    "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves",
-    "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual",
-    "sandwich", "stack",
+    "ShortConvolution", "SideBySideProjector", "SigmoidWeights", "SinusoidalPosition", "Skip", "Softmax", "Softpick",
+    "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "SquaresProjector", "Stack",
+    "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform",
+    "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution",
+    "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens",
+    "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm",
+    "pre_norm", "residual", "sandwich", "stack",
 ]  # fmt: skip

@@ -109,8 +109,8 @@ class Gathered:
     """`Passes` of models whose weights are gathered where they compute (`within`), one micro-batch after another; their layers
     are compiled. `alike`: the processes that compute the same loss, of other positions each, whose gradients are added.
 
-    Copies of the models sum their gradients once, with the last micro-batch; with each where some may have images or sound, since
-    FSDP2 adds up only gradients of the same weights.
+    Copies of the models sum their gradients once, with the last micro-batch; with each where some may have images or sound,
+    since FSDP2 adds up only gradients of the same weights.
     """
 
     def __init__(self, loss: MicroBatchLoss, within: Copies, alike: int) -> None:

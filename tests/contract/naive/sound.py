@@ -44,4 +44,4 @@ def joined(part, name, weights, x):
     return [linear(f"{name}.second", weights, act(linear(f"{name}.first", weights, v))) for v in wide]
 
 
-OF_SOUND = {**PROJECTORS, "averaged": averaged, "joined": joined}
+OF_SOUND = {**PROJECTORS, "averaged": averaged, "side_by_side": joined}

@@ -11,16 +11,16 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
 
 if TYPE_CHECKING:
-    from anyformer.parts.images.joined_module import JoinedModule
+    from anyformer.parts.images.side_by_side_module import SideBySideModule
 
 
-class JoinedProjector(Projector):
+class SideBySideProjector(Projector):
     """y = W_2 act(W_1 [x_1 ... x_n] + b_1) + b_2, n = `count` positions side by side; W_1 (D, n I), W_2 (D, D).
 
     Liu et al. 2025, "Voxtral" (arXiv 2507.13264), section 2.2: 4 positions, 80 ms of sound, without biases.
     """
 
-    kind: Literal["joined"] = "joined"
+    kind: Literal["side_by_side"] = "side_by_side"
     count: Count = 4
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
     bias: bool = True
@@ -34,10 +34,10 @@ class JoinedProjector(Projector):
             raise ValueError(f"{positions} positions are joined by {self.count}, which does not divide them")
         return positions // self.count
 
-    def build(self, inputs: int, width: int) -> JoinedModule:
-        from anyformer.parts.images.joined_module import JoinedModule
+    def build(self, inputs: int, width: int) -> SideBySideModule:
+        from anyformer.parts.images.side_by_side_module import SideBySideModule
 
-        return JoinedModule(self, inputs, width)
+        return SideBySideModule(self, inputs, width)
 
     def cost(self, inputs: int, width: int, images: int, positions: int) -> Tally:
         rows = images * self.tokens(positions)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from anyformer.parts.images.joined import JoinedProjector
+from anyformer.parts.images.side_by_side import SideBySideProjector
 from anyformer.parts.pointwise.activation_module import built_activation
 
 
-class JoinedModule(nn.Module):
+class SideBySideModule(nn.Module):
     """(n, S, I) -> (n, S / count, D)."""
 
-    def __init__(self, part: JoinedProjector, inputs: int, width: int) -> None:
+    def __init__(self, part: SideBySideProjector, inputs: int, width: int) -> None:
         super().__init__()
         self.wide = part.count * inputs
         self.first = nn.Linear(self.wide, width, bias=part.bias)
