@@ -94,7 +94,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "whisper": ("whisper",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
-    "encoder_decoder": ("encoder-decoder",),
+    "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder"),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),

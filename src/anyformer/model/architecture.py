@@ -69,7 +69,9 @@ class Architecture(Shown):
             raise DescriptionError(too_large)
         check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None
-        check_source_width(self.decoder, self.width, self.embedding.given(self.table_width), self.table_width, read_only=read_only)
+        check_source_width(
+            self.decoder, self.width, self.embedding.given(self.table_width), self.table_width, read_only=read_only
+        )
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         if self.mtp is not None:

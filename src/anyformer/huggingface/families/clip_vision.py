@@ -1,4 +1,4 @@
-"""Encoders of images that were trained beside text: CLIP's, which its class token sums up, and SigLIP's, which a read sums up."""
+"""Encoders of images that were trained beside text: CLIP's, summed up by a class token, and SigLIP's, by a learned query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_clip(config: Config) -> Architecture:
     norm, attention, network = _sublayers(config, 32, "quick_gelu", 1e-5)
     head = Head(outputs=_outputs(config), pool="first")
     stack = _stack(config, pre_norm(norm, attention, network), 1, input_norm=norm, final_norm=norm)
-    return _encoder(config, stack, Patches(**_patches(config), class_tokens=1, bias=False), head=head)
+    return _encoder(config, stack, _patches(config).but(class_tokens=1, bias=False), head=head)
 
 
 def _outputs(config: Config) -> Any:
@@ -53,7 +53,9 @@ def _outputs(config: Config) -> Any:
         config.put(architectures=["CLIPVisionModel" if head.outputs == "features" else _PROJECTED])
     named = config.class_name or "CLIPVisionModel"
     if named not in ("CLIPVisionModel", _PROJECTED):
-        raise HuggingFaceError(f"{config.where}: {config.model_type} is read as CLIPVisionModel or {_PROJECTED}, not as {named}")
+        raise HuggingFaceError(
+            f"{config.where}: {config.model_type} is read as CLIPVisionModel or {_PROJECTED}, not as {named}"
+        )
     dimensions = config("projection_dim", 512, _projected)
     return dimensions if named == _PROJECTED else "features"
 
@@ -74,7 +76,7 @@ def read_siglip(config: Config) -> Architecture:
         config.target = Target(config.target.architecture, "encoder")
     norm, attention, network = _sublayers(config, 16, "gelu_pytorch_tanh", 1e-6)
     stack = _stack(config, pre_norm(norm, attention, network), 0, final_norm=norm)
-    made = _encoder(config, stack, Patches(**_patches(config)))
+    made = _encoder(config, stack, _patches(config))
     if not sums_up:
         return made
     read = Branch(sublayer=CrossAttention(heads=attention.heads, project=Projection(bias=words.ALL)))
@@ -97,15 +99,13 @@ def _sublayers(config: Config, patch: int, activation: str, eps: float) -> tuple
     return words.layer_norm(config, eps), attention, words.plain(config, activation)
 
 
-def _patches(config: Config) -> dict[str, int]:
-    return {"size": side_of(config, "patch_size", 16), "channels": config("num_channels", 3, "embedding.channels")}
+def _patches(config: Config) -> Patches:
+    return Patches(size=side_of(config, "patch_size", 16), channels=config("num_channels", 3, "embedding.channels"))
 
 
 def _stack(config: Config, block: Block, class_tokens: int, **around: Any) -> Stack:
     side = side_of(config, "image_size", 224) // side_of(config, "patch_size", 16)
-    return words.stacked(
-        words.repeated(config, block), position=LearnedPosition(length=side * side + class_tokens), **around
-    )
+    return words.stacked(words.repeated(config, block), position=LearnedPosition(length=side * side + class_tokens), **around)
 
 
 def _encoder(config: Config, stack: Stack, patches: Patches, head: Head | None = None) -> Architecture:

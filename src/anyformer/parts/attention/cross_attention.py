@@ -78,7 +78,9 @@ class CrossAttention(Heads):
         state = StateBytes(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         limits = (limit, *(each for part in self.parts for each in part.limits))
-        norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(self.source_features(width), source_rows)}
+        norm = (
+            {} if self.source_norm is None else {"source_norm": self.source_norm.cost(self.source_features(width), source_rows)}
+        )
         return (
             self.declared(width, shape, source_rows)
             + total(norm)

@@ -57,7 +57,7 @@ class EncodedImages(Input):
         length, longest = self.patches.check(name, given, padding), self.stack.max_length
         if longest is not None and length > longest:
             raise InputError(
-                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of their "
+                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of the "
                 f"encoder ends at {longest}: crop or resize"
             )
         return length
