@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import Any
 
-from anyformer.describe import DescriptionError, Named, UserError
+from anyformer.describe import DescriptionError, UserError
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Rows, Table, Then, To, Transposed, under
+from anyformer.huggingface.rules import Names, Rows, Table, Then, To, Transposed
 from anyformer.huggingface.words.bert_line import ATTENTION
 from anyformer.huggingface.words.names import projections
+from anyformer.huggingface.words.sides import joined, joined_names, parted, source_width
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, CrossAttention, EncodedImages, Patches, Stack
 
 _BERT: Table = {
     **{f"cross_{ours}": f"cross{theirs}" for ours, theirs in ATTENTION.items()},
@@ -62,33 +62,21 @@ class Pair:
 
     def read(self, config: Config) -> Architecture:
         if config.target is not None:
-            encoder, decoder = _sides(config.target.architecture)
+            encoder, decoder = parted(config.target.architecture)
             config.put(encoder=self._found(encoder, "encoder", self.encoders)[1])
             found, table = self._found(decoder, "decoder", self.decoders)
-            trocr = {"is_decoder": True, _CROSSED: _source_width(config.target.architecture)}
+            trocr = {"is_decoder": True, _CROSSED: source_width(config.target.architecture)}
             own = trocr if found.model_type == _OTHER_NAMES["trocr"] else {}
             config.put(decoder={**table, "model_type": _named(found), "add_cross_attention": True, **own})
         config.expect("tie_encoder_decoder", False, why="layers that both sides share are not known here")
         encoder = self._side(config, "encoder", self.encoders)
         decoder = self._side(config, "decoder", self.decoders, encoder.width)
-        assert decoder.decoder is not None, "checked where it was read"
-        if encoder.width == decoder.width:
-            crossed = _each(decoder.decoder, partial(_crossed, None))
-            return decoder.but(
-                embedding=encoder.embedding, decoder_embedding=decoder.embedding, encoder=encoder.encoder, decoder=crossed
-            )
-        if not self.widths:
+        if encoder.width != decoder.width and not self.widths:
             raise HuggingFaceError(
                 f"{config.where}: the encoder has {encoder.width} features and the decoder {decoder.width}: a projection "
                 f"between two widths is not known here"
             )
-        read = config("decoder").get(_CROSSED)
-        patches, stack = encoder.embedding, encoder.encoder
-        assert isinstance(patches, Patches), "encoders of images cut them"
-        assert stack is not None, "checked where it was read"
-        seen = EncodedImages(width=encoder.width, patches=patches, stack=stack, projected=read is None)
-        crossed = _each(decoder.decoder, partial(_crossed, read))
-        return decoder.but(embedding=seen, decoder_embedding=decoder.embedding, decoder=crossed)
+        return joined(encoder, decoder, config("decoder").get(_CROSSED))
 
     def _side(self, config: Config, side: str, known: Iterable[str], source: int | None = None) -> Architecture:
         """The architecture of one side alone: an encoder without a head, or a decoder of text without cross-attention.
@@ -133,82 +121,16 @@ class Pair:
 
     def names(self, architecture: Architecture) -> Names:
         """The names of the types of both sides, under `encoder.` and `decoder.`."""
-        encoder, decoder = _sides(architecture)
+        encoder, decoder = parted(architecture)
         outer = self._found(encoder, "encoder", self.encoders)[0].names_of(encoder)
         second = self._found(decoder, "decoder", self.decoders)[0]
-        inner = second.names_of(decoder)
-        (first, outer_layer), (last, inner_layer) = outer.layers["encoder"], inner.layers["decoder"]
-        # Cross-attention takes the place of the second step, the network's.
-        later = _renamed(inner_layer, "step_1_", "step_2_")
-        headless = {ours: theirs for ours, theirs in outer.outside.items() if not ours.startswith("head")}
-        stack, table = "encoder", under("encoder.", headless)
-        if architecture.encoder is None:
-            stack = "embedding.stack"
-            table = _renamed(_renamed(table, "embedding.", "embedding.patches."), "encoder.", f"{stack}.")
-            table = {**table, "embedding.projection": "enc_to_dec_proj"}
-        return Names(
-            {**table, **under("decoder.", _renamed(inner.outside, "embedding", "decoder_embedding"))},
-            {
-                stack: (f"encoder.{first}", outer_layer),
-                "decoder": (f"decoder.{last}", {**later, **self.decoders[_named(second)]}),
-            },
-        )
-
-
-def _sides(architecture: Architecture) -> tuple[Architecture, Architecture]:
-    """The encoder, and the decoder without cross-attention, each as an architecture of its own."""
-    second, decoder, seen = architecture.decoder_embedding, architecture.decoder, architecture.embedding
-    if (architecture.encoder is None and not isinstance(seen, EncodedImages)) or decoder is None or second is None:
-        raise MismatchError("each side has a stack and an input of its own")
-    encoder = architecture.but(decoder=None, decoder_embedding=None, head=None) if architecture.encoder else None
-    if encoder is None:
-        assert isinstance(seen, EncodedImages), "asked above"
-        own = Architecture(width=seen.width, embedding=seen.patches, encoder=seen.stack)
-        encoder = own.but(initialisation=architecture.initialisation)
-    alone = _each(decoder, lambda block: block.but(steps=tuple(s for s in block.steps if "cross_attention" not in s.branches)))
-    return encoder, architecture.but(encoder=None, decoder_embedding=None, embedding=second, decoder=alone)
-
-
-def _each(stack: Stack, change: Any) -> Stack:
-    return stack.but(variants=Named({name: change(block) for name, block in stack.variants.items()}))
-
-
-def _source_width(architecture: Architecture) -> int | None:
-    """The features of a source of another width that cross-attention reads itself; None where it reads D."""
-    found = [sublayer.source_width for sublayer in _crossing(architecture)]
-    return found[0] if found else None
-
-
-def _crossing(architecture: Architecture) -> list[CrossAttention]:
-    blocks = () if architecture.decoder is None else architecture.decoder.variants.values()
-    return [sublayer for block in blocks for sublayer in block.sublayers if isinstance(sublayer, CrossAttention)]
+        crossed = self.decoders[_named(second)]
+        return joined_names(architecture, outer, second.names_of(decoder), crossed, prefixes=("encoder.", "decoder."))
 
 
 def _named(family: Family) -> str:
     """The model type that a side of a family has in a pair."""
     return next((own for own, other in _OTHER_NAMES.items() if other == family.model_type), family.model_type)
-
-
-def _crossed(source_width: int | None, block: Block) -> Block:
-    """The block with cross-attention behind its attention, of the same heads, norms and dropout."""
-    steps = []
-    for step in block.steps:
-        steps.append(step)
-        branch = step.branches.get("attention")
-        if branch is not None and isinstance(own := branch.sublayer, Attention):
-            shared = (Attention.model_fields.keys() & CrossAttention.model_fields.keys()) - {"kind", "score"}
-            cross = CrossAttention(**{name: getattr(own, name) for name in shared}, score=own.score.but(terms=()))
-            cross = cross.but(source_width=source_width)
-            steps.append(step.but(branches=Named({"cross_attention": branch.but(sublayer=cross)})))
-    return block.but(steps=tuple(steps))
-
-
-def _renamed(table: Table, begin: str, other: str) -> Table:
-    """The table with another beginning of our names that begin so."""
-    return {
-        other + ours.removeprefix(begin) if isinstance(ours, str) and ours.startswith(begin) else ours: theirs
-        for ours, theirs in table.items()
-    }
 
 
 @cache
