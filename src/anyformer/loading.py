@@ -143,8 +143,9 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        images = model.architecture.images is not None
-        return huggingface.read_architecture(huggingface.read_config(path), images=images)[1]
+        config = huggingface.read_config(path)
+        images = model.architecture.sees and config.model_type in huggingface.COMPOSITES
+        return huggingface.read_architecture(config, images=images)[1]
     return huggingface.find_family(model.architecture)[0]
 
 

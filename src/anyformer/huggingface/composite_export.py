@@ -50,7 +50,7 @@ def export_composite(
             f"towers (--towers DIRECTORY), or export the text model alone (--family, or no --towers)"
         )
     check_digests(source)
-    architecture, family, stored = architecture_of(source, images=model.architecture.images is not None)
+    architecture, family, stored = architecture_of(source, images=model.architecture.sees)
     if family.text is None:
         raise HuggingFaceError(f"{source}: {family.model_type} is no composite, so it has no towers; export without towers")
     if model_type not in (None, family.model_type):

@@ -19,6 +19,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
+from anyformer.huggingface.vision.sources import SOURCES, with_source
 from anyformer.huggingface.vision.whole import vision_of, with_images
 from anyformer.model import Architecture
 
@@ -229,6 +230,8 @@ def family_of(config: Config, *, images: bool = False) -> Family:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
     if composite is None:
         raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
+    if config.model_type in SOURCES:
+        return with_source(config, SOURCES[config.model_type], text_family(composite, config, family))
     vision = vision_of(config)
     return with_images(config, vision, text_family(composite, config, family, sections=vision.sections))
 

@@ -77,7 +77,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     theirs = _in_transformers(directory, family)
     if architecture.head is not None and architecture.head.pool == "last" and architecture.head.passed_over is None:
         batch = 1  # of more rows transformers cannot tell the last tokens without a token of padding
-    given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
+    given = _given(architecture, batch, length, seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
     images_shown: Tensor | None = None
@@ -86,6 +86,9 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
         assert family.shows is not None, "a family with images"
         given, images_shown = architecture.images.example(given, seed)
         shown = family.shows(given, images_shown)
+    elif family.shows is not None:
+        assert target is not None, "images are the source of a text"
+        shown = family.shows(target, given)
     if family is own():
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
@@ -175,10 +178,19 @@ def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
     module.register_forward_hook(record)
 
 
+def _given(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
+    """A random input: of text up to `length` tokens, of images squares with all positions of a table."""
+    entrance, fits = architecture.embedding, _fits(architecture.stacks, length)
+    if entrance.rank != 4:
+        return entrance.example(batch, fits, seed=seed)
+    first = next(iter(architecture.stacks.values())).max_length if entrance.longest is None else entrance.longest
+    return entrance.published(batch, length if first is None else first, seed)
+
+
 def _output(theirs: nn.Module, given: Tensor, target: Tensor | None, shown: Mapping[str, Tensor] | None = None) -> Tensor:
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
-    more = {**(shown or {}), **({} if target is None else {"decoder_input_ids": target})}
-    out = theirs(**{main: given}, **more)
+    second = {} if target is None or shown else {"decoder_input_ids": target}
+    out = theirs(**{main: given, **second, **(shown or {})})
     if "start_logits" in out:
         return torch.stack([out["start_logits"], out["end_logits"]], -1)
     logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]

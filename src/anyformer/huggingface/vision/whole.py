@@ -13,6 +13,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, rules
 from anyformer.huggingface.vision.models import VISION, Vision
+from anyformer.huggingface.vision.sources import SOURCES
 from anyformer.model import Architecture
 from anyformer.parts import ImageEncoder
 from anyformer.plan import Plan
@@ -23,7 +24,7 @@ def vision_of(config: Config) -> Vision:
     if config.model_type not in VISION:
         hint = did_you_mean(config.model_type, VISION)
         raise HuggingFaceError(
-            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of {', '.join(VISION)}: "
+            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of {', '.join((*VISION, *SOURCES))}: "
             f"read its text model alone, without images"
         )
     return VISION[config.model_type]

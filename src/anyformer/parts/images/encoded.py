@@ -85,5 +85,12 @@ class EncodedImages(Input):
             return tally.as_parts()
         return tally.as_parts() + matrix("projection", self.width, width, batch * length, role="column", bias=True)
 
+    @property
+    def longest(self) -> int | None:
+        return self.stack.max_length
+
+    def published(self, batch: int, longest: int, seed: int = 0) -> Tensor:
+        return self.patches.published(batch, longest, seed)
+
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         return self.patches.example(batch, length, device, seed)
