@@ -209,13 +209,22 @@ def imported_towers(path: str | Path) -> Path | None:
     return path if huggingface.left_aside(path) else None
 
 
+def _seen_by(path: Path) -> Path | None:
+    """The directory that says how the model at `path`, no composite, reads images: itself, or where it was imported from."""
+    if (path / checkpoint.MANIFEST).is_file():
+        source = checkpoint.read_manifest(path).facts.get("images")
+        return Path(source) if isinstance(source, str) else None
+    sees = isfile(path / "config.json") and huggingface.family_of(huggingface.read_config(path)).sees
+    return path if sees else None
+
+
 def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
     """Files of images for the model at `path`, a composite or a checkpoint imported from one.
 
     (n, 3, height, width), or each of its own size. They are resized, cropped and centred as its `preprocessor_config.json`
     says, beside its weights or where they came from.
     """
-    source = imported_towers(path)
+    source = imported_towers(path) or _seen_by(at_hand(path))
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
     return huggingface.pixels(files, source)

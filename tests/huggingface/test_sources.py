@@ -10,15 +10,22 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from PIL import Image
 from safetensors.torch import load_file
+from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 import anyformer as af
 from anyformer import huggingface
+from anyformer.describe import InputError
+from anyformer.generation import Beams, Sampling
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
 from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
-from huggingface.parity import SCRATCH, gap, randomise
+from huggingface.cases.vision_encoder_decoder import CASES as PAIRS
+from huggingface.cases.vit import CASES as VIT
+from huggingface.parity import SCRATCH, gap, pair, randomise
+from huggingface.test_pixels import photo, run
 
 VISION = {
     "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 12,
@@ -110,7 +117,7 @@ def test_gradients_of_all_weights_and_of_the_images(name, tmp_path):
 
 @every
 def test_its_files_are_written_again_and_a_changed_model_is_what_transformers_loads(name, tmp_path):
-    theirs, ours, directory = whole(name)
+    _, ours, directory = whole(name)
     huggingface.export(ours, tmp_path / "again", towers=directory)
     before, after = (load_file(path / "model.safetensors") for path in (directory, tmp_path / "again"))
     assert before.keys() == after.keys()
@@ -137,3 +144,42 @@ def test_text_alone_is_what_is_read_by_default():
     alone, _ = af.load(directory)
     assert alone.architecture.encoder is None
     assert alone.architecture.decoder.depth == ours.architecture.decoder.depth
+
+
+@pytest.mark.parametrize("case", [*VIT[:1], *VIT[-4:-1], *PAIRS[:2]], ids=str)
+def test_encoders_of_images_and_pairs_are_verified(case):
+    assert huggingface.verify(pair(case).directory).agrees
+
+
+def test_what_is_told_of_files_of_images_by_the_command_line(tmp_path):
+    """By the directory and the checkpoint imported from it, one image and two: what transformers says of the same pixels."""
+    both = pair(PAIRS[0])
+    processor = ViTImageProcessorPil(size={"height": 12, "width": 12})
+    processor.save_pretrained(both.directory)
+    files = [photo(tmp_path / "tall.png", 97, 33), photo(tmp_path / "wide.png")]
+    shown = processor([Image.open(file) for file in files], return_tensors="pt")["pixel_values"]
+    tokens = torch.tensor([[7, 9], [7, 9]])
+    with torch.no_grad():
+        for _ in range(4):
+            logits = both.theirs(pixel_values=shown, decoder_input_ids=tokens).logits
+            tokens = torch.cat([tokens, logits[:, -1:].argmax(-1)], 1)
+    expected = [",".join(map(str, row)) for row in tokens.tolist()]
+    run("import", both.directory, tmp_path / "kept", "--images")
+    for model in (both.directory, tmp_path / "kept"):
+        how = [model, "--max-tokens", 4, "--temperature", 0]
+        out = run("generate", *how, "--tokens", "7,9", f"--image={files[0]}")
+        assert out.strip().splitlines()[-1] == expected[0]
+        out = run("generate", *how, *["--tokens", "7,9"] * 2, *[f"--image={file}" for file in files])
+        assert out.strip().splitlines()[-2:] == expected
+    greedy = {"max_tokens": 4, "sampling": Sampling(temperature=0)}
+    assert af.generate(both.ours, None, [[7, 9]] * 2, images=shown, **greedy) == tokens[:, 2:].tolist()
+    assert af.generate(both.ours, None, [9], images=shown[:1], start=7, **greedy) == tokens[0, 2:].tolist()
+    search = {"max_tokens": 4, "beams": Beams(count=2)}
+    alone = [af.generate(both.ours, None, [7, 9], images=image[None], **search) for image in shown]
+    assert af.generate(both.ours, None, [[7, 9]] * 2, images=shown, **search) == alone
+    with pytest.raises(InputError, match="2 images are given and 1 prompts"):
+        af.generate(both.ours, None, [7, 9], images=shown)
+    with pytest.raises(InputError, match="images are read together with all of their texts"):
+        af.generate(both.ours, None, [[7, 9]] * 2, images=shown, batch=1)
+    run("export", tmp_path / "kept", tmp_path / "again")
+    assert huggingface.load(tmp_path / "again")[0].architecture == both.ours.architecture

@@ -57,7 +57,8 @@ def run(
     else:
         model, tokenizer = load(directory, adapter=adapter, images=images)
     towers = huggingface.left_aside(directory, images=images)
-    source = {"towers": str(directory.absolute())} if towers or images else {}
+    where = "towers" if towers or huggingface.told_of(directory) else "images"
+    source = {where: str(directory.absolute())} if towers or images else {}
     with disk_errors(out):
         facts = {"length": trained_length(directory), **source}
         checkpoint.save(model, out, tokenizer=tokenizer, beside=beside(directory), facts=facts)

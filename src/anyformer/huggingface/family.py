@@ -55,6 +55,9 @@ class Family:
     shows: Callable[[Tensor, Images], dict[str, Tensor]] | None = None
     """Of a composite with its images: what transformers' class is given for tokens (B, T) and images."""
 
+    sees: bool = False
+    """Whether its models read images, with `images=True` or without it."""
+
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""
 

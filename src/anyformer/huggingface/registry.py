@@ -228,6 +228,8 @@ def family_of(config: Config, *, images: bool = False) -> Family:
         plugin_families.check_plugins(config.model_type, named)
     if not images:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
+    if composite is None and (found := family(config.model_type)).sees:
+        return found
     if composite is None:
         raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for images: read it without images")
     if config.model_type in SOURCES:

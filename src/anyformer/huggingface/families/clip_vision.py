@@ -168,9 +168,9 @@ _IGNORED = (r".*position_ids",)
 FAMILIES = (
     Family(
         "clip_vision_model", read_clip, clip_names, "CLIPVisionModel", inert=("initializer_factor",), ignored=_IGNORED,
-        base=_BASE,
+        base=_BASE, sees=True,
     ),
     Family(
-        "siglip_vision_model", read_siglip, siglip_names, "SiglipVisionModel", ignored=_IGNORED, older_names=_OLDER,
+        "siglip_vision_model", read_siglip, siglip_names, "SiglipVisionModel", ignored=_IGNORED, older_names=_OLDER, sees=True,
     ),
 )  # fmt: skip

@@ -151,6 +151,7 @@ def families(family: Callable[[str], Family]) -> tuple[Family, ...]:
             name,
             inert=("tie_word_embeddings", "vocab_size"),
             ignored=tuple(sorted(copies)),
+            sees=pair.widths,
         )
 
     return (

@@ -24,8 +24,8 @@ def vision_of(config: Config) -> Vision:
     if config.model_type not in VISION:
         hint = did_you_mean(config.model_type, VISION)
         raise HuggingFaceError(
-            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of {', '.join((*VISION, *SOURCES))}: "
-            f"read its text model alone, without images"
+            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of "
+            f"{', '.join((*VISION, *SOURCES))}: read its text model alone, without images"
         )
     return VISION[config.model_type]
 
