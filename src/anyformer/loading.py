@@ -145,8 +145,11 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
+        config = huggingface.read_config(path)
         towers = huggingface.towers_asked(model.architecture)
-        return huggingface.read_architecture(huggingface.read_config(path), **towers)[1]
+        if config.model_type not in huggingface.COMPOSITES:
+            towers["images"] = False
+        return huggingface.read_architecture(config, **towers)[1]
     return huggingface.find_family(model.architecture)[0]
 
 
@@ -210,13 +213,22 @@ def imported_towers(path: str | Path) -> Path | None:
     return path if huggingface.left_aside(path) else None
 
 
+def _seen_by(path: Path) -> Path | None:
+    """The directory that says how the model at `path`, no composite, reads images: itself, or where it was imported from."""
+    if (path / checkpoint.MANIFEST).is_file():
+        source = checkpoint.read_manifest(path).facts.get("images")
+        return Path(source) if isinstance(source, str) else None
+    sees = isfile(path / "config.json") and huggingface.family_of(huggingface.read_config(path)).sees
+    return path if sees else None
+
+
 def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
     """Files of images for the model at `path`, a composite or a checkpoint imported from one.
 
     (n, 3, height, width), or each of its own size. They are resized, cropped and centred as its `preprocessor_config.json`
     says, beside its weights or where they came from.
     """
-    source = imported_towers(path)
+    source = imported_towers(path) or _seen_by(at_hand(path))
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
     return huggingface.pixels(files, source)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from huggingface.case import B, S, T
+from huggingface.case import B, T
 from huggingface.parity import Pair, gap, gradients_as_ours, inputs, routes, their_logits
 
 MARGIN = 4.0
@@ -102,7 +102,8 @@ def _ours_cached(pair: Pair) -> Values:
     """Token by token."""
     x = inputs(pair)
     text, two = x[-1], len(x) > 1
-    state = pair.ours.state(B, T, source=S if two else 0)
+    read = pair.ours.architecture.embedding.check("source", x[0], None) if two else 0
+    state = pair.ours.state(B, T, source=read)
     first, *rest = text.split(1, 1)
     if two:
         pieces = [pair.ours(x[0], first, state=state), *(pair.ours(None, piece, state=state) for piece in rest)]

@@ -62,6 +62,7 @@ AUTO = {
     "CTC": transformers.AutoModelForCTC,
     "AudioClassification": transformers.AutoModelForAudioClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
+    "ImageTextToText": transformers.AutoModelForImageTextToText,
     "Model": transformers.AutoModel,
     # Transformers has an auto class for images and text alone that knows it.
     "CausalMistral4": SimpleNamespace(
@@ -216,10 +217,12 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 def inputs(pair: Pair, seed: int = 0) -> tuple[Tensor, ...]:
     """Images, tokens or what else is read; of two inputs a source and a target."""
-    if pair.theirs.main_input_name == "pixel_values" and pair.ours.architecture.embedding.symbols is None:
-        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
-        return (torch.randn(shape, generator=torch.Generator().manual_seed(seed)),)
     architecture = pair.ours.architecture
+    if pair.theirs.main_input_name == "pixel_values" and architecture.embedding.symbols is None:
+        seen = pair.case.config.get("encoder", pair.case.config)
+        shape = B, seen["num_channels"], *[seen["image_size"]] * 2
+        images = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+        return (images, given(pair.case, seed=seed + 10)) if architecture.two_inputs else (images,)
     two, entrance = architecture.two_inputs, architecture.embedding
     first = entrance.example(B, S, seed=seed) if entrance.symbols is None else given(pair.case, S if two else T, seed)
     return (first, given(pair.case, seed=seed + 10)) if two else (first,)

@@ -60,7 +60,8 @@ def run(
     else:
         model, tokenizer = load(directory, adapter=adapter, images=images, audio=audio)
     towers = huggingface.left_aside(directory, images=images, audio=audio)
-    source = {"towers": str(directory.absolute())} if towers or images or audio else {}
+    where = "towers" if towers or audio or huggingface.told_of(directory) else "images"
+    source = {where: str(directory.absolute())} if towers or images or audio else {}
     with disk_errors(out):
         facts = {"length": trained_length(directory), **source}
         checkpoint.save(model, out, tokenizer=tokenizer, beside=beside(directory), facts=facts)

@@ -37,7 +37,7 @@ class PromptOptions:
         list[Path] | None,
         typer.Option(
             help="A file of an image, for a model imported with --images; the prompt has the token for images where it stands. "
-            "Repeat it for more images.",
+            "A model that tells of an image (TrOCR, BLIP) takes one per prompt, which begins what it says. Repeat it for more.",
             metavar="FILE",
         ),
     ] = None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from anyformer.describe import InputError
+from anyformer.generation.images import as_source
 from anyformer.generation.memory import check_memory
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
@@ -64,6 +65,7 @@ def check(
     check_model(model)
     architecture = model.architecture
     two = architecture.two_inputs
+    source, images = as_source(model, source, images)
     if batch is not None and batch < 1:
         raise InputError(f"batch = {batch} should be at least 1 prompt at a time")
     if not prompts or any(len(prompt) == 0 for prompt in prompts):

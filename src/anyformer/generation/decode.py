@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
+from anyformer.generation.images import as_source
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import ReadInputs, Rereading
@@ -112,6 +113,7 @@ def begin(
 
     Arguments as in `continued`.
     """
+    source, images = as_source(model, source, images)
     if start is not None:
         source, source_padding = tokens, padding
         tokens, padding = torch.full((len(tokens), 1), start, device=tokens.device), None

@@ -76,7 +76,7 @@ def export_composite(
 
 def towers_asked(architecture: Architecture) -> dict[str, bool]:
     """The towers with which the files of an architecture are read, as arguments."""
-    return {"images": architecture.images is not None, "audio": architecture.audio is not None}
+    return {"images": architecture.sees, "audio": architecture.audio is not None}
 
 
 def _tensors(

@@ -58,6 +58,9 @@ class Family:
     hears: Callable[[Tensor, Tensor | None], dict[str, Tensor]] | None = None
     """Of a composite with its sound: what transformers' class is given for frames (n, F, I) and their padding."""
 
+    sees: bool = False
+    """Whether its models read images, with `images=True` or without it."""
+
     text_path: tuple[str, ...] = ()
     """Of a composite: keys down to the text model's table."""
 

@@ -30,7 +30,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an action expert beside the text model": "pi0",
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
-    "an encoder of sound or of images beside a decoder of another type": "speech-encoder-decoder vision-encoder-decoder",
+    "an encoder of sound beside a decoder of another type": "speech-encoder-decoder",
     "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",

@@ -20,6 +20,7 @@ from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.sound.models import hearing_of
 from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
+from anyformer.huggingface.vision.sources import SOURCES, with_source
 from anyformer.huggingface.vision.whole import vision_of, with_images, with_sound
 from anyformer.model import Architecture
 
@@ -97,7 +98,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "moonshine": ("moonshine",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
-    "encoder_decoder": ("encoder-decoder",),
+    "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder"),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),
@@ -231,9 +232,13 @@ def family_of(config: Config, *, images: bool = False, audio: bool = False) -> F
         plugin_families.check_plugins(config.model_type, named)
     if not images and not audio:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
+    if composite is None and (found := family(config.model_type)).sees:
+        return found
     if composite is None:
         named = "images" if images else "sound"
         raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {named}: read it without {named}")
+    if images and config.model_type in SOURCES:
+        return with_source(config, SOURCES[config.model_type], text_family(composite, config, family))
     vision, hearing = vision_of(config) if images else None, hearing_of(config) if audio else None
     made = text_family(composite, config, family, axes=vision.axes if vision else {})
     made = with_images(config, vision, made) if vision else made

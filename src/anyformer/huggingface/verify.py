@@ -17,6 +17,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.gguf import is_gguf
 from anyformer.huggingface.registry import own
+from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts import Stack
@@ -80,8 +81,8 @@ def verify(
     theirs = _in_transformers(directory, family)
     if architecture.head is not None and architecture.head.pool == "last" and architecture.head.passed_over is None:
         batch = 1  # of more rows transformers cannot tell the last tokens without a token of padding
-    given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
-    target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
+    given = _given(architecture, batch, length, seed)
+    target = _target(architecture, batch, length, seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
     images_shown: Tensor | None = None
     if architecture.images is not None:
@@ -89,6 +90,9 @@ def verify(
         assert family.shows is not None, "a family with images"
         given, images_shown = architecture.images.example(given, seed)
         shown = family.shows(given, images_shown)
+    elif family.shows is not None:
+        assert target is not None, "images are the source of a text"
+        shown = family.shows(target, given)
     heard: Tensor | None = None
     if architecture.audio is not None:
         given = given.masked_fill(given == architecture.audio.token, 0)
@@ -99,14 +103,18 @@ def verify(
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
     other: dict[str, Tensor] = {}
+    modules = dict(ours.named_modules())
     for stack, (prefix, _) in family.names_of(architecture).layers.items():
-        for i, layer in enumerate(ours.get_submodule(stack).layers):  # type: ignore[arg-type]
-            _watch(layer, mine, f"{stack} layer {i}")
+        for i, layer in enumerate(modules[stack].layers if stack in modules else ()):
             inner = prefix.replace("{i}", str(i)).rstrip(".")
-            _watch(_text_module(theirs, inner, family) or _module(theirs, inner), other, f"{stack} layer {i}")
+            found = _text_module(theirs, inner, family) or _module(theirs, inner)
+            if found is not None:
+                _watch(layer, mine, f"{stack} layer {i}")
+                _watch(found, other, f"{stack} layer {i}")
     with torch.no_grad():
         mine["logits"] = ours(given, target, images=images_shown, audio=heard)
-        other["logits"] = _output(theirs, given, target, shown)
+        pools = architecture.embedding.rank == 4 and architecture.head is not None and architecture.head.pool is not None
+        other["logits"] = _output(theirs, given, target, shown, pools=pools)
     # Towers of transformers have the patches of all images in one row.
     gaps = {where: _gap(output, other[where].reshape(output.shape)) for where, output in mine.items() if where in other}
     return Verdict(family.model_type, tuple(Drift(where, gap) for where, gap in gaps.items()))
@@ -166,13 +174,18 @@ def _text_module(model: nn.Module, path: str, family: Family) -> nn.Module | Non
     return next((module for name, module in model.named_modules() if family.text_name(f"{name}.") == f"{path}."), None)
 
 
-def _module(model: nn.Module, path: str) -> nn.Module:
-    """The module of a stored name; a base model's names may lack the prefix, and some classes have another."""
-    try:
-        return model.get_submodule(path)
-    except AttributeError:
-        whole: nn.Module = model.base_model  # type: ignore[assignment]  # transformers' own word for it
-        return whole.get_submodule(path.partition(".")[2])
+def _module(model: nn.Module, path: str) -> nn.Module | None:
+    """The module of a stored name; None where weights are stored under other names than its module has.
+
+    A base model's names may lack the prefix, and some classes have another.
+    """
+    whole: nn.Module = model.base_model  # type: ignore[assignment]  # transformers' own word for it
+    for module, name in ((model, path), (whole, path.partition(".")[2])):
+        try:
+            return module.get_submodule(name) if name else None
+        except AttributeError:
+            continue
+    return None
 
 
 def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
@@ -184,13 +197,37 @@ def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
     module.register_forward_hook(record)
 
 
-def _output(theirs: nn.Module, given: Tensor, target: Tensor | None, shown: Mapping[str, Tensor] | None = None) -> Tensor:
+def _target(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
+    """Random tokens of a target, as many as its positions allow."""
+    longest = architecture.output_stack.max_length
+    return architecture.output_embedding.example(batch, length if longest is None else min(length, longest), seed=seed)
+
+
+def _given(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
+    """A random input: of text up to `length` tokens, of images squares with all positions of a table."""
+    entrance, fits = architecture.embedding, _fits(architecture.stacks, length)
+    if entrance.rank != 4:
+        return entrance.example(batch, fits, seed=seed)
+    first = next(iter(architecture.stacks.values())).max_length if entrance.longest is None else entrance.longest
+    return entrance.published(batch, length if first is None else first, seed)
+
+
+def _output(
+    theirs: nn.Module,
+    given: Tensor,
+    target: Tensor | None,
+    shown: Mapping[str, Tensor] | None = None,
+    *,
+    pools: bool = False,
+) -> Tensor:
+    """Logits, or features where there are none; `pools`: those of a whole image."""
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
-    more = {**(shown or {}), **({} if target is None else {"decoder_input_ids": target})}
-    out = theirs(**{main: given}, **more)
+    second = {} if target is None or shown else {"decoder_input_ids": target}
+    out = theirs(**{main: given, **second, **(shown or {})})
     if "start_logits" in out:
         return torch.stack([out["start_logits"], out["end_logits"]], -1)
-    logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
+    named = ("logits", "image_embeds", "pooler_output") if pools else ("logits", "last_hidden_state")
+    logits: Tensor = next(out[name] for name in named if name in out)
     return logits
 
 

@@ -59,8 +59,8 @@ def check_source_width(decoder: Stack | None, width: int, given: int, embedded: 
         for sublayer in block.sublayers:
             if SOURCE in sublayer.reads and sublayer.source_features(width) != source:
                 raise ValueError(
-                    f"decoder.{name}: cross-attention reads a source of {sublayer.source_features(width)} features, and the "
-                    f"source has {source}: set source_width"
+                    f"decoder.{name}: cross-attention reads {sublayer.source_features(width)} features of a source that has "
+                    f"{source}: set source_width"
                 )
 
 

@@ -1,4 +1,4 @@
-"""Encoders of images that were trained beside text: CLIP's, summed up by a class token, and SigLIP's, summed up by a read."""
+"""Encoders of images that were trained beside text: CLIP's, summed up by a class token, and SigLIP's, by a learned query."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def read_clip(config: Config) -> Architecture:
     norm, attention, network = _sublayers(config, 32, "quick_gelu", 1e-5)
     head = Head(outputs=_outputs(config), pool="first")
     stack = _stack(config, pre_norm(norm, attention, network), 1, input_norm=norm, final_norm=norm)
-    return _encoder(config, stack, Patches(**_patches(config), class_tokens=1, bias=False), head=head)
+    return _encoder(config, stack, _patches(config).but(class_tokens=1, bias=False), head=head)
 
 
 def _outputs(config: Config) -> Any:
@@ -76,7 +76,7 @@ def read_siglip(config: Config) -> Architecture:
         config.target = Target(config.target.architecture, "encoder")
     norm, attention, network = _sublayers(config, 16, "gelu_pytorch_tanh", 1e-6)
     stack = _stack(config, pre_norm(norm, attention, network), 0, final_norm=norm)
-    made = _encoder(config, stack, Patches(**_patches(config)))
+    made = _encoder(config, stack, _patches(config))
     if not sums_up:
         return made
     read = Branch(sublayer=CrossAttention(heads=attention.heads, project=Projection(bias=words.ALL)))
@@ -99,8 +99,8 @@ def _sublayers(config: Config, patch: int, activation: str, eps: float) -> tuple
     return words.layer_norm(config, eps), attention, words.plain(config, activation)
 
 
-def _patches(config: Config) -> dict[str, int]:
-    return {"size": side_of(config, "patch_size", 16), "channels": config("num_channels", 3, "embedding.channels")}
+def _patches(config: Config) -> Patches:
+    return Patches(size=side_of(config, "patch_size", 16), channels=config("num_channels", 3, "embedding.channels"))
 
 
 def _stack(config: Config, block: Block, class_tokens: int, **around: Any) -> Stack:
@@ -168,9 +168,9 @@ _IGNORED = (r".*position_ids",)
 FAMILIES = (
     Family(
         "clip_vision_model", read_clip, clip_names, "CLIPVisionModel", inert=("initializer_factor",), ignored=_IGNORED,
-        base=_BASE,
+        base=_BASE, sees=True,
     ),
     Family(
-        "siglip_vision_model", read_siglip, siglip_names, "SiglipVisionModel", ignored=_IGNORED, older_names=_OLDER,
+        "siglip_vision_model", read_siglip, siglip_names, "SiglipVisionModel", ignored=_IGNORED, older_names=_OLDER, sees=True,
     ),
 )  # fmt: skip

@@ -173,8 +173,8 @@ _INERT = ("apply_layernorm", "out_features", "out_indices", "reshape_hidden_stat
 _V3 = ("image_size", "pos_embed_jitter", "pos_embed_rescale", "pos_embed_shift", "return_class_token")
 FAMILIES = (
     *(
-        Family(base, partial(read_v2, name), partial(v2_names, base), f"{name}Model", inert=_INERT, ignored=_IGNORED)
+        Family(base, partial(read_v2, name), partial(v2_names, base), f"{name}Model", inert=_INERT, ignored=_IGNORED, sees=True)
         for base, name in (("dinov2", "Dinov2"), ("dinov2_with_registers", "Dinov2WithRegisters"))
     ),
-    Family("dinov3_vit", read_v3, v3_names, "DINOv3ViTModel", inert=(*_INERT, *_V3), ignored=_IGNORED),
+    Family("dinov3_vit", read_v3, v3_names, "DINOv3ViTModel", inert=(*_INERT, *_V3), ignored=_IGNORED, sees=True),
 )

@@ -46,7 +46,7 @@ def _position(config: Config, side: str) -> LearnedPosition | SinusoidalPosition
 
 
 def _learned(target: Target) -> bool:
-    return bool(target.get("stack.position.kind") == "learned")
+    return bool(target.get("stack.position.kind") == "learned_position")
 
 
 def read_blip(config: Config) -> Architecture:

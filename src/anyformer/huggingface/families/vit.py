@@ -40,12 +40,13 @@ _INERT = ("encoder_stride", "pooler_act", "pooler_output_size")
 FAMILIES = (
     *(
         Family(
-            base, partial(read, name, tokens, 1e-12), partial(names, base), f"{name}ForImageClassification", _INERT, _IGNORED
+            base, partial(read, name, tokens, 1e-12), partial(names, base), f"{name}ForImageClassification", _INERT, _IGNORED,
+            sees=True,
         )
         for base, name, tokens in (("vit", "ViT", 1), ("deit", "DeiT", 2), ("ijepa", "IJepa", 0))
     ),
     Family(
-        "vit_msn", partial(read, "ViTMSN", 1, 1e-6), msn_names, "ViTMSNForImageClassification", ignored=_IGNORED,
+        "vit_msn", partial(read, "ViTMSN", 1, 1e-6), msn_names, "ViTMSNForImageClassification", ignored=_IGNORED, sees=True,
         older_names={r"^vit\.encoder\.": "encoder."},
     ),
 )  # fmt: skip

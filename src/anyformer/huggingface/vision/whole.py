@@ -15,6 +15,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, rules
 from anyformer.huggingface.sound.models import Hearing
 from anyformer.huggingface.vision.models import VISION, Vision
+from anyformer.huggingface.vision.sources import SOURCES
 from anyformer.model import Architecture
 from anyformer.parts import ImageEncoder, SoundEncoder
 from anyformer.plan import Plan
@@ -38,8 +39,8 @@ def vision_of(config: Config) -> Vision:
     if config.model_type not in VISION:
         hint = did_you_mean(config.model_type, VISION)
         raise HuggingFaceError(
-            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of {', '.join(VISION)}: "
-            f"read its text model alone, without images"
+            f"{config.where}: the images of {config.model_type} are not read{hint}, only those of "
+            f"{', '.join((*VISION, *SOURCES))}: read its text model alone, without images"
         )
     return VISION[config.model_type]
 

@@ -94,6 +94,15 @@ class Input(Drawn):
         """A random input of B rows that becomes T positions, for measurements and trials."""
         raise NotImplementedError
 
+    @property
+    def longest(self) -> int | None:
+        """The most positions that an encoder of its own has a table for; None without such a table."""
+        return None
+
+    def published(self, batch: int, longest: int, seed: int = 0) -> Tensor:
+        """A random input as published models read it, of no more than `longest` positions: a square image."""
+        return self.example(batch, longest, seed=seed)
+
 
 class MaskedTokens(Value):
     """x = 0 where a token is masked, and (1 - share) / (1 - share of the row that is masked) * x elsewhere

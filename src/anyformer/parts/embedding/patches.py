@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -84,6 +85,12 @@ class Patches(Input):
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
+
+    def published(self, batch: int, longest: int, seed: int = 0) -> Tensor:
+        import torch
+
+        side = max(math.isqrt(max(longest - self.class_tokens, 1)), 1) * self.size
+        return torch.randn(batch, self.channels, side, side, generator=torch.Generator().manual_seed(seed))
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """Random images with a single row of patches."""

@@ -57,8 +57,8 @@ class EncodedImages(Input):
         length, longest = self.patches.check(name, given, padding), self.stack.max_length
         if longest is not None and length > longest:
             raise InputError(
-                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of "
-                f"their encoder ends at {longest}: crop or resize"
+                f"{name} of {given.shape[2]} x {given.shape[3]} pixels have {length} positions, and the position table of the "
+                f"encoder ends at {longest}: crop or resize"
             )
         return length
 
@@ -84,6 +84,13 @@ class EncodedImages(Input):
         if not self.projected:
             return tally.as_parts()
         return tally.as_parts() + matrix("projection", self.width, width, batch * length, role="column", bias=True)
+
+    @property
+    def longest(self) -> int | None:
+        return self.stack.max_length
+
+    def published(self, batch: int, longest: int, seed: int = 0) -> Tensor:
+        return self.patches.published(batch, longest, seed)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         return self.patches.example(batch, length, device, seed)
