@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import pixtral, qwen, qwen3, squares
+from anyformer.huggingface.vision import glm, pixtral, qwen, qwen3, squares
 from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names, skipped
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import GridTower, ImageEncoder, ImageTower, LinearProjector, PooledProjector, RMSNorm, TwoLayerProjector
@@ -115,5 +115,7 @@ VISION: Mapping[str, Vision] = {
         ("qwen3_5", "qwen3_5_moe"),
         Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED_SHARE),
     ),
+    **dict.fromkeys(("glm4v", "glm46v", "glm4v_moe"), Vision(glm.glm4v, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS)),
+    "glm_ocr": Vision(glm.glm_ocr, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS),
 }
 """Model type of a composite -> its images."""

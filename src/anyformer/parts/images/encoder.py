@@ -140,7 +140,7 @@ class ImageEncoder(Drawn):
             "patches": self.patches.cost(self.width, count, S),
             "stack": price(self.stack, self.width, self.width, Shape(batch=count, length=S), plan),
             "projector": self.projector.cost(self.width, width, count, S - self.unread),
-            **self.beside_cost(),
+            **self.beside_cost(count),
         }
         if self.deep is not None:
             of_one = self.deep.projector.cost(self.width, width, count, S - self.unread)
@@ -148,8 +148,8 @@ class ImageEncoder(Drawn):
         tally = total(parts).without("state", "limits").as_parts()
         return tally if images else tally.without("work")
 
-    def beside_cost(self) -> dict[str, Tally]:
-        """The weights and work of parts that a kind of tower has beside these, by name."""
+    def beside_cost(self, images: int) -> dict[str, Tally]:
+        """The weights of parts that a kind of tower has beside these, and their work on `images` images, by name."""
         return {}
 
     def ahead(self, shape: Shape) -> int:
