@@ -116,6 +116,11 @@ def _glm(model_type: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return model_type, config
 
 
+def _intern(vision: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    tower = {**_TOWER, "num_hidden_layers": 2, "image_size": 16, "patch_size": 4, **(vision or {})}
+    return {"vision_config": tower, "text_config": {**_LLAMA, "model_type": "qwen2"}, "image_token_id": TOKEN, **more}
+
+
 _DELTA = {
     "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "linear_key_head_dim": 8, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
@@ -223,6 +228,27 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         head_dim=16,
     ),
     "glm_ocr": _glm("glm_ocr", head_dim=16),
+    "llava_layers": ("llava", _llava(vision_feature_layer=[-1, 1, -2], vision_feature_select_strategy="full")),
+    "vipllava": ("vipllava", _llava(vision_feature_layer=[2, 1])),
+    "deepseek_vl": ("deepseek_vl", {"vision_config": _SIGLIP, "text_config": _LLAMA, "image_token_id": TOKEN}),
+    "internvl": ("internvl", _intern()),
+    "internvl_other_keys": (
+        "internvl",
+        _intern(
+            {
+                "use_qk_norm": True,
+                "attention_bias": True,
+                "norm_type": "rms_norm",
+                "use_mean_pooling": False,
+                "hidden_act": "relu",
+                "image_size": [16, 16],
+                "patch_size": [4, 4],
+            },
+            downsample_ratio=0.25,
+            projector_hidden_act="silu",
+        ),
+    ),
+    "internvl_inner_layer": ("internvl", _intern(vision_feature_layer=-2)),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""

@@ -55,6 +55,7 @@ FLAG = ValueKind("true or false", lambda value: type(value) is bool)
 NAME = ValueKind("a string", lambda value: type(value) is str)
 NAMES = _list_of(NAME, "strings")
 INTEGERS = _list_of(INTEGER, "whole numbers")
+SIZES = _list_of(SIZE, "whole numbers from 1")
 NUMBERS = _list_of(NUMBER, "numbers")
 TABLES = _list_of(ValueKind("a table", lambda value: isinstance(value, Mapping)), "tables")
 TABLE = ValueKind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
@@ -138,46 +139,46 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         NUMBER,
-        """activation_dropout adapter_layer_norm_eps attention_dropout attention_factor attention_in_multiplier
-        attention_multiplier attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob
-        attn_logit_softcapping attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate
-        emb_dropout_prob embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range
-        embedding_multiplier eps ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor
-        gate_soft_cap hidden_dropout hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor
-        initializer_range kda_lower_bound key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon
-        layernorm_full_attention_beta layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value
-        linear_attn_alpha_factor linear_attn_beta_factor lm_head_multiplier logit_scale logits_soft_cap mixer_rms_eps
-        mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min moe_normalize_expert_weights
-        moe_routed_scaling_factor moe_router_logit_softcapping moe_router_scaling_factor mscale mscale_all_dim norm_eps
-        norm_epsilon output_dropout output_logit_soft_cap output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor
-        qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct
-        route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier
-        ssm_out_multiplier swiglu_alpha swiglu_limit time_step_min v_dim_factor""",
+        """activation_dropout adapter_layer_norm_eps downsample_ratio layer_scale_init_value projector_layernorm_eps
+        attention_dropout attention_factor attention_in_multiplier attention_multiplier attention_out_multiplier
+        attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping attn_pdrop attn_scale
+        block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob embd_pdrop embed_dropout
+        embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps ffn_proj_factor
+        final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout hidden_dropout_prob
+        init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound key_multiplier layer_norm_eps
+        layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta layernorm_linear_attention_beta
+        layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor lm_head_multiplier logit_scale
+        logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min
+        moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping moe_router_scaling_factor mscale
+        mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap output_multiplier partial_rotary_factor
+        post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout resid_pdrop residual_dropout
+        residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor router_jitter_noise
+        router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha swiglu_limit
+        time_step_min v_dim_factor""",
     ),
     (
         FLAG,
         """_remove_final_layer_norm add_bias_linear add_classification_head add_cross_attention add_full_attention_sink_bias
         add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
-        attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
-        block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
-        do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate
-        key_query_shared_bottleneck
-        layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
-        mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
-        moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias mrope_interleaved multi_query
-        multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
-        parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm projectors_bias
-        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
-        rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
+        attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias
+        block_auto_adjust_ff_dim block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop
+        do_layer_norm_before do_pad do_pan_and_scan do_resize emb_layer_norm_before enable_bias enable_moe_block
+        gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act
+        kda_safe_gate key_query_shared_bottleneck layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy
+        linear_allow_neg_eigval lm_head_bias mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm
+        mla_use_nope mlp_bias moe_apply_router_weight_on_input moe_renormalize moe_router_enable_expert_bias
+        mrope_interleaved multi_query multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after
+        norm_bias norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
+        projectors_bias qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave
+        rotary rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
         tie_word_embeddings token_dropout truncate untie_r use_attention_gate use_bias use_cla use_conv_bias use_dsa
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_lang_emb
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
-        use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
-        use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
-        use_task_id use_tpu_fourier_optimizations""",
+        use_parallel_block use_parallel_residual use_pos_enc use_absolute_position_embeddings use_mean_pooling use_post_norm
+        use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb use_routing_bias use_sandwich_norm
+        use_shared_attention_adapter use_sliding_window use_swiglu_ffn use_task_id use_tpu_fourier_optimizations""",
     ),
     (
         NAME,
@@ -219,7 +220,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
-    (LAYER, """vision_feature_layer"""),
+    (LAYER | _list_of(LAYER, "numbers of layers"), """vision_feature_layer"""),
     (TABLES, """block_configs"""),
     (
         MAPPING,

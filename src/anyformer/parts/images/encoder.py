@@ -44,6 +44,9 @@ class ImageEncoder(Drawn):
     patches: Patches
     stack: Stack
     projector: Projector
+    joined: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Numbers of layers, from 0, behind which the projector reads, their features side by side; by default behind the last
+    alone, with the norm there (ViP-LLaVA: Cai et al. 2024, arXiv 2312.00784, section 3.1)."""
     deep: DeepStack | None = None
     """Features of inner layers of the tower, for the first layers of the text."""
 
@@ -51,6 +54,11 @@ class ImageEncoder(Drawn):
     def positions(self) -> int:
         """S, the positions in the tower of an image of `image` pixels a side."""
         return self.patches.class_tokens + (self.image // self.patches.size) ** 2
+
+    @property
+    def features(self) -> int:
+        """I, the features of a position that the projector reads."""
+        return self.width * max(len(self.joined), 1)
 
     @property
     def unread(self) -> int:
@@ -88,6 +96,13 @@ class ImageEncoder(Drawn):
             raise ValueError("stack: a layer looks at the tokens themselves, and the positions of an image are none")
         self.stack.check(self.width, self.width, "images.stack")
         tokens = self.projector.tokens(self.positions - self.unread)
+        if self.joined and max(self.joined) != self.stack.depth - 1:
+            raise ValueError(
+                f"joined: names layer {max(self.joined)} as the last that is read, and the stack has {self.stack.depth} from "
+                f"0: leave out the layers behind it"
+            )
+        if self.joined and (self.stack.final_norm is not None or self.stack.streams is not None):
+            raise ValueError("joined: reads the one stream behind layers, before any norm: leave final_norm and streams out")
         if self.deep is None:
             return
         if max(self.deep.layers) >= self.stack.depth:
@@ -139,7 +154,7 @@ class ImageEncoder(Drawn):
         parts = {
             "patches": self.patches.cost(self.width, count, S),
             "stack": price(self.stack, self.width, self.width, Shape(batch=count, length=S), plan),
-            "projector": self.projector.cost(self.width, width, count, S - self.unread),
+            "projector": self.projector.cost(self.features, width, count, S - self.unread),
             **self.beside_cost(count),
         }
         if self.deep is not None:
