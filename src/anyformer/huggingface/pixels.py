@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter, Within
+from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter, NoLonger
 from anyformer.huggingface.vocabulary import MAPPING, SIZE
 from anyformer.images import read_image
 from anyformer.parts.images.encoder_module import Images
@@ -41,7 +41,8 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
 """Class of transformers -> the values of keys that a file leaves out."""
 _INERT = (
     "crop_size", "data_format", "default_to_square", "device", "disable_grouping", "feature_extractor_type",
-    "image_processor_type", "image_seq_length", "input_data_format", "max_patches", "min_patches", "num_channels", "pan_and_scan_max_num_crops",
+    "image_processor_type", "image_seq_length", "input_data_format", "max_patches", "min_patches",
+    "num_channels", "pan_and_scan_max_num_crops",
     "pan_and_scan_min_crop_size", "pan_and_scan_min_ratio_to_activate", "processor_class", "return_tensors", "size",
     "_valid_processor_keys",
 )  # fmt: skip
@@ -175,7 +176,7 @@ def _within(config: Config, directory: Path) -> Resize:
         raise HuggingFaceError(
             f"{around}: patch_size and spatial_merge_size = {list(unit)} should be numbers of pixels and patches"
         )
-    return Within(unit[0] * unit[1], longest)
+    return NoLonger(unit[0] * unit[1], longest)
 
 
 def _multiples(config: Config, *, counts_frames: bool) -> Resize:

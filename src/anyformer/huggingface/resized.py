@@ -96,7 +96,7 @@ class Multiples:
 
 
 @dataclass(frozen=True)
-class Within:
+class NoLonger:
     """The longer side is at most `longest`, by the ratio, and both are rounded up to multiples of `unit` (Pixtral)."""
 
     unit: int

@@ -118,8 +118,7 @@ class Transformer(Described):
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
-        state: decode state, extended by this call; noise: for dropout.
-        auxiliary: collects penalties and statistics of expert layers.
+        state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
         return self._features(Call(tokens, decoder_tokens, **options))
 
@@ -267,7 +266,7 @@ class Transformer(Described):
         counted = call.positions is None
         # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
         fresh = state is None or (given.length > 1 and state.slots.used == given.length)
-        until = axes = None
+        until, axes = None, None
         if self.images is not None and given.tokens is not None:
             until, axes = self.images.placed(given.tokens, positions, call.images, documents, state)
         return Context(

@@ -78,8 +78,8 @@ def _encoder(config: Config, patches: Patches, block: Block, norm: LayerNorm, la
     position = LearnedPosition(length=patches.class_tokens + (image // patches.size) ** 2)
     if layer is WITH_FINAL_NORM:
         around["final_norm"] = norm
-    several = [] if layer is WITH_FINAL_NORM or isinstance(layer, int) else list(layer)
-    ends = [computed_layers(config, depth, one) for one in several or [layer]]
+    several = list(layer) if isinstance(layer, Sequence) else []
+    ends = [computed_layers(config, depth, one) for one in several] or [computed_layers(config, depth, layer)]
     layers = stack([block] * max(ends), position=position, **around)
     return Encoder(image, config("hidden_size", 768), patches, norm, layers, tuple(end - 1 for end in ends if several))
 

@@ -66,8 +66,8 @@ def glm_ocr(config: Config) -> ImageEncoder:
     )
     norm, biased = RMSNorm(eps=inner("rms_norm_eps", 1e-5)), inner("attention_bias", True)
     attention = turning(inner).but(project=Projection(bias=words.ALL if biased else ()), qk_norm=QKNorm(norm=norm))
-    bias = ("gate", "up", "down") if biased else ()
-    block = pre_norm(norm, attention, FeedForward(width=inner("intermediate_size", 4096), activation=activation, bias=bias))
+    inner.assume(intermediate_size=4096)
+    block = pre_norm(norm, attention, words.feedforward(inner, bias=biased))
     hidden = wide * inner("in_channels", 3)
     projector = DownsampledProjector(side=side_of(inner), hidden=hidden, norm=LayerNorm(), activation=activation)
     return grid_tower(
