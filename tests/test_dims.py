@@ -73,7 +73,7 @@ def test_a_letter_outside_the_legend_is_seen():
 FIELDS = {
     "D": {"width"},
     "E": {"head_width", "value_width"},
-    "F": {"width"},
+    "F": {"width", "hidden"},
     "H": {"heads"},
     "I": {"features", "channels"},
     "K": {"kv_heads", "value_heads"},

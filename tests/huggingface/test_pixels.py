@@ -18,6 +18,10 @@ from transformers.models.blip.image_processing_pil_blip import BlipImageProcesso
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
+from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
+from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
@@ -35,6 +39,7 @@ PROCESSORS = {
     "clip": CLIPImageProcessorPil(**CLIP),
     "clip_without_crop": CLIPImageProcessorPil(size={"height": 20, "width": 30}, do_center_crop=False, resample=2),
     "clip_as_it_is": CLIPImageProcessorPil(do_resize=False, crop_size={"height": 20, "width": 24}, rescale_factor=0.01),
+    "got_ocr2": GotOcr2ImageProcessorPil(size={"height": 20, "width": 24}),
     "siglip": SiglipImageProcessorPil(size={"height": 28, "width": 28}),
     "gemma3": Gemma3ImageProcessorPil(size={"height": 28, "width": 28}),
     "vit": ViTImageProcessorPil(size={"height": 28, "width": 30}),
@@ -64,12 +69,13 @@ QWEN = {"shortest_edge": 64, "longest_edge": 600}
 SMALL = {"patch_size": 4, "temporal_patch_size": 2, "merge_size": 2}
 
 
+@pytest.mark.parametrize("kind", [Qwen2VLImageProcessorPil, Glm4vImageProcessorPil, Glm46VImageProcessorPil])
 @pytest.mark.parametrize("bounds", [(16, 10_000), (9_000, 20_000), (16, 600)], ids=str)
-def test_images_of_any_size_are_those_of_transformers(bounds, tmp_path):
+def test_images_of_any_size_are_those_of_transformers(kind, bounds, tmp_path):
     """As they are, enlarged and reduced: each has its own size, whose patches are those of their processor."""
-    processor = Qwen2VLImageProcessorPil(**SMALL, size=dict(zip(("shortest_edge", "longest_edge"), bounds, strict=True)))
+    processor = kind(**SMALL, size=dict(zip(("shortest_edge", "longest_edge"), bounds, strict=True)))
     processor.save_pretrained(tmp_path)
-    files = [photo(tmp_path / f"{height}.png", height, width) for height, width in ((41, 67), (97, 33), (50, 50))]
+    files = [photo(tmp_path / f"{height}.png", height, width) for height, width in ((41, 67), (97, 33), (50, 50), (3, 40))]
     ours = huggingface.pixels(files, tmp_path)
     theirs = processor([Image.open(file) for file in files], return_tensors="pt")
     cut = [processor.patchify(image.numpy(), 4, 2, 2) for image in ours]
@@ -83,11 +89,27 @@ def test_images_of_any_size_are_those_of_transformers(bounds, tmp_path):
     assert all(torch.equal(a, b) for a, b in zip(ours, huggingface.pixels(files, tmp_path), strict=True))
 
 
+@pytest.mark.parametrize("longest", [40, 64, 200])
+def test_images_within_a_longest_side_are_those_of_transformers(longest, tmp_path):
+    """The whole processor multiplies the sides of patches by those of squares, which stand in its own file."""
+    processor = PixtralImageProcessorPil(size={"longest_edge": longest}, patch_size={"height": 4, "width": 4})
+    processor.save_pretrained(tmp_path)
+    files = [photo(tmp_path / f"{height}.png", height, width) for height, width in ((41, 67), (97, 33), (50, 50))]
+    for unit, whole_processor in ((4, None), (8, {"patch_size": 4, "spatial_merge_size": 2})):
+        if whole_processor is not None:
+            (tmp_path / "processor_config.json").write_text(json.dumps(whole_processor))
+        ours = huggingface.pixels(files, tmp_path)
+        theirs = processor([Image.open(file) for file in files], return_tensors="pt", patch_size=unit)
+        assert [list(image.shape[1:]) for image in ours] == theirs["image_sizes"].tolist()
+        for image, room, (height, width) in zip(ours, theirs["pixel_values"], theirs["image_sizes"].tolist(), strict=True):
+            torch.testing.assert_close(image, room[:, :height, :width], rtol=1e-5, atol=1e-5)
+
+
 def test_absent_keys_mean_the_defaults_of_the_class(tmp_path):
     file = photo(tmp_path / "image.png", 300, 260)
     for kind in (
-        CLIPImageProcessorPil, SiglipImageProcessorPil, Gemma3ImageProcessorPil, ViTImageProcessorPil, DeiTImageProcessorPil,
-        BitImageProcessorPil, BlipImageProcessorPil,
+        CLIPImageProcessorPil, SiglipImageProcessorPil, Gemma3ImageProcessorPil, GotOcr2ImageProcessorPil, ViTImageProcessorPil,
+        DeiTImageProcessorPil, BitImageProcessorPil, BlipImageProcessorPil,
     ):  # fmt: skip
         for named in (kind.__name__.removesuffix("Pil"), kind.__name__.replace("Pil", "Fast")):
             (tmp_path / "preprocessor_config.json").write_text(json.dumps({"image_processor_type": named}))
@@ -119,7 +141,9 @@ def test_what_cannot_be_prepared_says_why(tmp_path):
             huggingface.pixels(files or [file], tmp_path)
         return str(error.value)
 
-    assert "not known here" in refused(image_processor_type="PixtralImageProcessor")
+    assert "not known here" in refused(image_processor_type="Idefics3ImageProcessor")
+    assert "crop_to_patches" in refused(crop_to_patches=True)
+    assert "with longest_edge" in refused(image_processor_type="PixtralImageProcessor", size={"width": 3})
     assert "do_pad" in refused(do_pad=True)
     assert "frobnication" in refused(frobnication=1)
     assert "three numbers" in refused(image_mean=[0.5])

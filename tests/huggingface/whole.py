@@ -93,6 +93,34 @@ def _idefics(vision: str, **more: Any) -> dict[str, Any]:
     return {"vision_config": {**_SIGLIP, "model_type": vision}, "text_config": _LLAMA, "image_token_id": TOKEN, **more}
 
 
+def _glm(model_type: str, **more: Any) -> tuple[str, dict[str, Any]]:
+    vision_keys = ("hidden_act", "rms_norm_eps", "spatial_merge_size")
+    text = {key: value for key, value in more.items() if key not in vision_keys}
+    _, config = _qwen(
+        model_type,
+        {"partial_rotary_factor": 0.5, **text},
+        hidden_size=32,
+        out_hidden_size=40,
+        intermediate_size=44,
+        image_size=20,
+        num_heads=4,
+        **{key: value for key, value in more.items() if key in vision_keys},
+    )
+    table = {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5, "mrope_section": [1, 1, 2]}
+    if "head_dim" not in text:
+        config["text_config"] |= {"num_attention_heads": 2, "num_key_value_heads": 1}
+        table |= {"mrope_section": [2, 1, 2]}
+    config["text_config"] |= {"rope_parameters": table}
+    if model_type == "glm46v":
+        config["text_config"]["model_type"] = "glm4v_text"
+    return model_type, config
+
+
+def _intern(vision: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    tower = {**_TOWER, "num_hidden_layers": 2, "image_size": 16, "patch_size": 4, **(vision or {})}
+    return {"vision_config": tower, "text_config": {**_LLAMA, "model_type": "qwen2"}, "image_token_id": TOKEN, **more}
+
+
 _DELTA = {
     "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "linear_key_head_dim": 8, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
@@ -186,6 +214,41 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "alignment_intermediate_size": 44,
         },
     ),
+    "glm4v": _glm("glm4v"),
+    "glm46v": _glm("glm46v", hidden_act="gelu", rms_norm_eps=1e-3, spatial_merge_size=1),
+    "glm4v_moe": _glm(
+        "glm4v_moe",
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=12,
+        n_shared_experts=1,
+        first_k_dense_replace=1,
+        n_group=2,
+        topk_group=1,
+        head_dim=16,
+    ),
+    "glm_ocr": _glm("glm_ocr", head_dim=16),
+    "llava_layers": ("llava", _llava(vision_feature_layer=[-1, 1, -2], vision_feature_select_strategy="full")),
+    "vipllava": ("vipllava", _llava(vision_feature_layer=[2, 1])),
+    "deepseek_vl": ("deepseek_vl", {"vision_config": _SIGLIP, "text_config": _LLAMA, "image_token_id": TOKEN}),
+    "internvl": ("internvl", _intern()),
+    "internvl_other_keys": (
+        "internvl",
+        _intern(
+            {
+                "use_qk_norm": True,
+                "attention_bias": True,
+                "norm_type": "rms_norm",
+                "use_mean_pooling": False,
+                "hidden_act": "relu",
+                "image_size": [16, 16],
+                "patch_size": [4, 4],
+            },
+            downsample_ratio=0.25,
+            projector_hidden_act="silu",
+        ),
+    ),
+    "internvl_inner_layer": ("internvl", _intern(vision_feature_layer=-2)),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""

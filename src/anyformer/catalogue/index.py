@@ -30,6 +30,7 @@ LINEAGES = {
     "whisper": "OpenAI",
     "latent": "DeepMind",
     "vision_language": "Salesforce",
+    "image_text": "Google",
     "gpt": "OpenAI",
     "gpt_oss": "OpenAI",
     "openai_images": "OpenAI",

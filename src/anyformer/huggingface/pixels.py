@@ -14,7 +14,8 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter
+from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, NoLonger, Resize, Shorter
+from anyformer.huggingface.vocabulary import MAPPING, SIZE
 from anyformer.images import read_image
 from anyformer.parts.images.encoder_module import Images
 
@@ -27,6 +28,7 @@ _CLIP: Mapping[str, Any] = {
     "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
 }  # fmt: skip
 _HALF: Mapping[str, Any] = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5], "do_center_crop": False}
+_GLM: Mapping[str, Any] = {**_CLIP, "size": {"shortest_edge": 12_544, "longest_edge": 11_760_000}, "do_center_crop": False}
 _USUAL: Mapping[str, Mapping[str, Any]] = {
     "BitImageProcessor": _CLIP,
     "BlipImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
@@ -37,19 +39,25 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "ViTImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Gemma3ImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Qwen2VLImageProcessor": {**_CLIP, "size": {"shortest_edge": 3136, "longest_edge": 1_003_520}, "do_center_crop": False},
+    "PixtralImageProcessor": {**_CLIP, "size": {"longest_edge": 1024}, "do_center_crop": False},
+    "GotOcr2ImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
+    **dict.fromkeys(("Glm4vImageProcessor", "Glm46VImageProcessor"), _GLM),
 }  # fmt: skip
 """Class of transformers -> the values of keys that a file leaves out."""
 _INERT = (
     "crop_size", "data_format", "default_to_square", "device", "disable_grouping", "feature_extractor_type",
-    "image_processor_type", "image_seq_length", "input_data_format", "num_channels", "pan_and_scan_max_num_crops",
+    "image_processor_type", "image_seq_length", "input_data_format", "max_patches", "min_patches",
+    "num_channels", "pan_and_scan_max_num_crops",
     "pan_and_scan_min_crop_size", "pan_and_scan_min_ratio_to_activate", "processor_class", "return_tensors", "size",
     "_valid_processor_keys",
 )  # fmt: skip
 PIXELS = 2**24
 """Pixels of an image at most, as the tower reads it: three numbers of four bytes each, twice."""
 _SIDES = ("height", "width")
-_OF_ANY_SIZE = ("Qwen2VLImageProcessor",)
-"""The classes whose sizes are those of whole images in pixels."""
+_OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
+"""The classes whose sizes are those of whole images in pixels, and whether these count every frame of a film."""
+_WITHIN = "PixtralImageProcessor"
+"""The class whose size is that of the longest side."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +109,14 @@ def preparation(directory: Path) -> Preparation:
     config.assume(**usual)
     config.expect_all(do_convert_rgb=True, do_rescale=True, do_normalize=True)
     config.expect("do_pan_and_scan", None, False)
-    config.expect("do_pad", None, False)
-    resize = _multiples(config) if kind in _OF_ANY_SIZE else _resize(config)
+    config.expect("crop_to_patches", None, False, why="images are not cut into tiles")
+    if kind in _OF_ANY_SIZE:
+        resize: Resize = _multiples(config, counts_frames=_OF_ANY_SIZE[kind])
+    elif kind == _WITHIN:
+        resize = _within(config, directory)
+    else:
+        resize = _resize(config)
+    config.expect("do_pad", None, False, *([True] if kind == _WITHIN else []))
     crop = _size(config, "crop_size")[0] if config("do_center_crop") else None
     made = Preparation(
         resize,
@@ -148,7 +162,29 @@ def _resize(config: Config) -> Resize:
     return Shorter(shortest)
 
 
-def _multiples(config: Config) -> Resize:
+def _within(config: Config, directory: Path) -> Resize:
+    """The rule for images of any size up to a longest side, which squares of patches divide.
+
+    How many patches a square has stands beside the image processor, in the file of the whole processor.
+    """
+    config.expect("do_resize", True)
+    size = config("size", kind=MAPPING)
+    longest = size.get("longest_edge") or size.get("height")
+    if type(longest) is not int or not 1 <= longest <= MOST:
+        raise config.refused("size", size, f"a table with longest_edge, in pixels from 1 to {MOST}")
+    own = config("patch_size", 16, kind=SIZE | MAPPING)
+    own = own if isinstance(own, int) else own.get("height")
+    around = directory / _AROUND
+    table = read_table(around) if isfile(around) else {}
+    unit = table.get("patch_size", own), table.get("spatial_merge_size", 1)
+    if any(type(side) is not int or not 1 <= side <= MOST for side in unit):
+        raise HuggingFaceError(
+            f"{around}: patch_size and spatial_merge_size = {list(unit)} should be numbers of pixels and patches"
+        )
+    return NoLonger(unit[0] * unit[1], longest)
+
+
+def _multiples(config: Config, *, counts_frames: bool) -> Resize:
     """The rule for images of any size, whose sides patches and their squares divide."""
     config.expect("do_resize", True)
     size = config("size")
@@ -157,8 +193,8 @@ def _multiples(config: Config) -> Resize:
     most = config("max_pixels", None) or held.get("longest_edge")
     if type(least) is not int or type(most) is not int or not 1 <= least <= most:
         raise config.refused("size", size, "a table with shortest_edge and longest_edge, the pixels of an image")
-    config("temporal_patch_size", 2)
-    return Multiples(config("patch_size", 14) * config("merge_size", 2), least, most)
+    frames = config("temporal_patch_size", 2)
+    return Multiples(config("patch_size", 14) * config("merge_size", 2), least, most, frames if counts_frames else 0)
 
 
 def _size(config: Config, key: str) -> tuple[tuple[int, int] | None, int | None]:

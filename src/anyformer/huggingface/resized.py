@@ -64,11 +64,16 @@ class Shorter:
 
 @dataclass(frozen=True)
 class Multiples:
-    """Both sides become multiples of `unit`, near the ratio, of `least` to `most` pixels in all (Qwen2-VL)."""
+    """Both sides become multiples of `unit`, near the ratio, of `least` to `most` pixels in all (Qwen2-VL).
+
+    `frames`: the frames of a film that an image counts as, whose pixels these are, and an image smaller than a unit is enlarged
+    first (GLM-4.1V); 0: it counts as itself.
+    """
 
     unit: int
     least: int
     most: int
+    frames: int = 0
     alike: bool = False
 
     def __call__(self, height: int, width: int) -> tuple[int, int]:
@@ -76,11 +81,32 @@ class Multiples:
             raise HuggingFaceError(
                 f"an image of {height} x {width} pixels is more than {_NARROWEST} times as long as wide: crop it"
             )
+        if self.frames and min(height, width) < self.unit:
+            grow = max(self.unit / height, self.unit / width)
+            height, width = int(height * grow), int(width * grow)
+        frames = self.frames or 1
         sides = [round(side / self.unit) * self.unit for side in (height, width)]
-        if math.prod(sides) > self.most:
-            shrink = math.sqrt(height * width / self.most)
+        if frames * math.prod(sides) > self.most:
+            shrink = math.sqrt(frames * height * width / self.most)
             sides = [max(self.unit, math.floor(side / shrink / self.unit) * self.unit) for side in (height, width)]
-        elif math.prod(sides) < self.least:
-            grow = math.sqrt(self.least / (height * width))
+        elif frames * math.prod(sides) < self.least:
+            grow = math.sqrt(self.least / (frames * height * width))
             sides = [math.ceil(side * grow / self.unit) * self.unit for side in (height, width)]
         return sides[0], sides[1]
+
+
+@dataclass(frozen=True)
+class NoLonger:
+    """The longer side is at most `longest`, by the ratio, and both are rounded up to multiples of `unit` (Pixtral)."""
+
+    unit: int
+    longest: int
+    alike: bool = False
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        ratio = max(height, width) / self.longest
+        if ratio > 1:
+            height, width = math.floor(height / ratio), math.floor(width / ratio)
+        if min(height, width) < 1:
+            raise HuggingFaceError(f"an image becomes {height} x {width} pixels at a longest side of {self.longest}: crop it")
+        return -(-height // self.unit) * self.unit, -(-width // self.unit) * self.unit

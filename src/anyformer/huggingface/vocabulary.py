@@ -54,6 +54,7 @@ POSITIVE = ValueKind(f"a number above 0 and at most {_GREATEST:g}", lambda value
 FLAG = ValueKind("true or false", lambda value: type(value) is bool)
 NAME = ValueKind("a string", lambda value: type(value) is str)
 NAMES = _list_of(NAME, "strings")
+SIZES = _list_of(SIZE, "whole numbers from 1")
 INTEGERS = _list_of(INTEGER, "whole numbers")
 NUMBERS = _list_of(NUMBER, "numbers")
 TABLES = _list_of(ValueKind("a table", lambda value: isinstance(value, Mapping)), "tables")
@@ -163,7 +164,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
         router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
         swiglu_limit time_step_min v_dim_factor
-        adapter_layer_norm_eps""",
+        adapter_layer_norm_eps
+        downsample_ratio layer_scale_init_value projector_layernorm_eps""",
     ),
     (
         FLAG,
@@ -193,7 +195,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
         use_task_id use_tpu_fourier_optimizations vision_use_head
-        projector_bias""",
+        projector_bias
+        use_absolute_position_embeddings use_mean_pooling""",
     ),
     (
         NAME,

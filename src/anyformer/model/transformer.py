@@ -120,8 +120,7 @@ class Transformer(Described):
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
-        state: decode state, extended by this call; noise: for dropout.
-        auxiliary: collects penalties and statistics of expert layers.
+        state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
         return self._features(Call(tokens, decoder_tokens, **options))
 

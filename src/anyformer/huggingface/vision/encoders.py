@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +27,9 @@ from anyformer.parts import (
 
 WITH_FINAL_NORM = None
 """The layer of an encoder that is read with all its layers and the norm behind them."""
-Layer = int | None
-"""A number among the values between layers, the embedded patches first, negative from the last; or `WITH_FINAL_NORM`."""
+Layer = int | Sequence[int] | None
+"""A number among the values between layers, the embedded patches first, negative from the last; several of them, whose features
+stand side by side; or `WITH_FINAL_NORM`."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,12 @@ class Encoder:
     norm: LayerNorm
     """The norm of its layers."""
     stack: Stack
+    joined: tuple[int, ...]
 
     @property
     def fields(self) -> dict[str, Any]:
-        return {"image": self.image, "width": self.width, "patches": self.patches, "stack": self.stack}
+        own = {"image": self.image, "width": self.width, "patches": self.patches, "stack": self.stack}
+        return {**own, "joined": self.joined} if self.joined else own
 
 
 def clip(config: Config, layer: Layer) -> Encoder:
@@ -75,12 +78,16 @@ def _encoder(config: Config, patches: Patches, block: Block, norm: LayerNorm, la
     position = LearnedPosition(length=patches.class_tokens + (image // patches.size) ** 2)
     if layer is WITH_FINAL_NORM:
         around["final_norm"] = norm
-    layers = stack([block] * computed_layers(config, depth, layer), position=position, **around)
-    return Encoder(image, config("hidden_size", 768), patches, norm, layers)
+    several = list(layer) if isinstance(layer, Sequence) else []
+    ends = [computed_layers(config, depth, one) for one in several] or [computed_layers(config, depth, layer)]
+    layers = stack([block] * max(ends), position=position, **around)
+    return Encoder(image, config("hidden_size", 768), patches, norm, layers, tuple(end - 1 for end in ends if several))
 
 
 def computed_layers(config: Config, depth: int, layer: Layer) -> int:
-    """The layers of a tower of `depth` that stand before what is read."""
+    """The layers of a tower of `depth` that stand before what is read; refuses several."""
+    if isinstance(layer, Sequence):
+        raise HuggingFaceError(f"{config.where}: layers {list(layer)} of the tower are asked for, and here one is read")
     computed = depth if layer is WITH_FINAL_NORM else layer if layer >= 0 else depth + 1 + layer
     if not 1 <= computed <= depth:
         raise HuggingFaceError(f"{config.where}: layer {layer} of the tower is asked for, and it has {depth}")

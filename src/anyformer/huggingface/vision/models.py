@@ -12,10 +12,19 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import pixtral, qwen, qwen3, squares
-from anyformer.huggingface.vision.encoders import STORED, WITH_FINAL_NORM, encoder, names, skipped
+from anyformer.huggingface.vision import glm, intern, pixtral, qwen, qwen3, squares
+from anyformer.huggingface.vision.encoders import PROJECTOR, STORED, TOWER, WITH_FINAL_NORM, encoder, names, skipped
 from anyformer.huggingface.words.activations import activation
-from anyformer.parts import GridTower, ImageEncoder, ImageTower, LinearProjector, PooledProjector, RMSNorm, TwoLayerProjector
+from anyformer.parts import (
+    GridTower,
+    ImageEncoder,
+    ImageTower,
+    LayerNorm,
+    LinearProjector,
+    PooledProjector,
+    RMSNorm,
+    TwoLayerProjector,
+)
 from anyformer.parts.images.encoder_module import Images
 
 Arguments = Callable[[ImageEncoder, Tensor, Images], dict[str, Tensor]]
@@ -49,6 +58,21 @@ def llava(config: Config) -> ImageEncoder:
         return pixtral.pixtral(table, layer, projector, token=token, breaks=pixtral.BREAKS)
     seen = encoder(config, layer, usual="clip_vision_model")
     return ImageTower(token=token, **seen.fields, skipped=skipped(config, usual="default"), projector=projector)
+
+
+def vipllava(config: Config) -> ImageEncoder:
+    """Cai et al. 2024 (arXiv 2312.00784), section 3.1: features of several layers side by side, a norm, two layers."""
+    seen = encoder(config, config("vision_feature_layer", [-2, -5, -8, -11, 6]), usual="clip_vision_model")
+    norm = LayerNorm(eps=config("projector_layernorm_eps", 1e-5))
+    projector = TwoLayerProjector(activation=activation(config, "projector_hidden_act", "gelu"), norm=norm)
+    token = config.either("image_token_index", "image_token_id", default=32_000)
+    return ImageTower(token=token, **seen.fields, skipped=1, projector=projector)
+
+
+def deepseek_vl(config: Config) -> ImageEncoder:
+    """Lu et al. 2024 (arXiv 2403.05525), section 3.1: SigLIP's patches, two layers."""
+    seen = encoder(config, WITH_FINAL_NORM, usual="siglip_vision_model")
+    return ImageTower(token=config("image_token_id", 100_015), **seen.fields, projector=TwoLayerProjector())
 
 
 def paligemma(config: Config) -> ImageEncoder:
@@ -87,8 +111,15 @@ def _names_of_llava(tower: ImageEncoder) -> Names:
     return (pixtral.names if isinstance(tower, GridTower) else names)(_TWO_LAYER, tower)
 
 
-_LINEAR: Table = {"images.projector.projection": "linear"}
 _TWO_LAYER: Table = {"images.projector.first": "linear_1", "images.projector.second": "linear_2"}
+_NORMED: Table = {"images.projector.norm": "projector_layernorm", **_TWO_LAYER}
+_ALIGNED: Table = {"images.projector.first": "linear1", "images.projector.second": "linear2"}
+_DEEPSEEK_STORED: Mapping[str, str] = {
+    r"(?:model\.)?vision_model\.(?:vision_model\.)?(.*)": rf"{TOWER}\1",
+    r"(?:model\.)?aligner\.(.*)": rf"{PROJECTOR}\1",
+}
+"""Pattern of DeepSeek-VL's names in files -> the name here."""
+_LINEAR: Table = {"images.projector.projection": "linear"}
 _POOLED: Table = {
     "images.projector.norm": "mm_soft_emb_norm",
     "images.projector.projection.weight": To("mm_input_projection_weight", Transposed()),
@@ -100,6 +131,9 @@ VISION: Mapping[str, Vision] = {
     "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
     "mistral3": Vision(pixtral.mistral3, pixtral.condensed_names, pixtral.arguments, STORED),
     "lighton_ocr": Vision(pixtral.lighton_ocr, pixtral.condensed_names, pixtral.arguments, pixtral.LIGHTON_STORED),
+    "vipllava": Vision(vipllava, partial(names, _NORMED), _pixels, STORED),
+    "deepseek_vl": Vision(deepseek_vl, partial(names, _ALIGNED), _pixels, _DEEPSEEK_STORED),
+    "internvl": Vision(intern.internvl, intern.names, _pixels, STORED),
     "paligemma": Vision(paligemma, partial(names, _LINEAR), _pixels, STORED),
     **dict.fromkeys(
         ("idefics3", "smolvlm"),
@@ -115,5 +149,7 @@ VISION: Mapping[str, Vision] = {
         ("qwen3_5", "qwen3_5_moe"),
         Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED_SHARE),
     ),
+    **dict.fromkeys(("glm4v", "glm46v", "glm4v_moe"), Vision(glm.glm4v, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS)),
+    "glm_ocr": Vision(glm.glm_ocr, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS),
 }
 """Model type of a composite -> its images."""

@@ -38,6 +38,8 @@ from anyformer.parts import (
 from anyformer.parts.embedding.patches_module import cut
 from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid_order import grid_order
+from anyformer.parts.images.projector import Projector
+from anyformer.parts.norms.norm import Norm
 
 SECTIONS = {"mrope_section": [16, 24, 24]}
 """The rotary axes of Qwen2-VL's text: pairs that turn by time, by row and by column."""
@@ -78,13 +80,14 @@ def qwen2_5_vl(config: Config) -> ImageEncoder:
     return grid_tower(config, inner, width, layers, MergedProjector(side=side, norm=norm), window=window)
 
 
-def tower_table(config: Config) -> Config:
-    """The tower's table, of which older files give the composite's own type."""
+def tower_table(config: Config, wanted: str = "") -> Config:
+    """The tower's table, of which older files give the composite's own type; `wanted`: its type, where not that one's."""
+    wanted = wanted or f"{config.model_type}_vision"
     table = {"model_type": config.model_type, **config("vision_config", {})}
     named = str(table["model_type"])
-    if named.removesuffix("_vision") != config.model_type:
+    if named not in (wanted, config.model_type):
         raise HuggingFaceError(
-            f"{config.where}: vision_config: a tower of type {named!r} is not read here, only {config.model_type}_vision: read "
+            f"{config.where}: vision_config: a tower of type {named!r} is not read here, only {wanted}: read "
             f"the text model alone, without images"
         )
     return Config(table, f"{config.where}: vision_config")
@@ -100,14 +103,14 @@ def patch_of(inner: Config, usual: int = 14) -> int:
     return int(inner("patch_size", usual))
 
 
-def turning(inner: Config) -> Attention:
-    """Attention over all patches of an image, which turn by row and column."""
+def turning(inner: Config, heads: int = 16) -> Attention:
+    """Attention over all patches of an image, which turn by row and column; `heads`: how many where no key says it."""
     rope = dict(inner("rope_parameters", None) or {})
     theta, kind = rope.pop("rope_theta", None), rope.pop("rope_type", "axial")
     if rope or kind != "axial":
         raise HuggingFaceError(f"{inner.where}: rope_parameters of a tower are rope_type 'axial' and rope_theta alone")
     rotary = Rotary(theta=10_000.0 if theta is None else float(theta), axes=Axial(), rotate_in="fp32")
-    return Attention(heads=inner("num_heads", 16), mask=Bidirectional(), project=Projection(bias=words.ALL), place=rotary)
+    return Attention(heads=inner("num_heads", heads), mask=Bidirectional(), project=Projection(bias=words.ALL), place=rotary)
 
 
 def grid_tower(
@@ -115,21 +118,22 @@ def grid_tower(
     inner: Config,
     width: int,
     layers: Sequence[Block],
-    projector: MergedProjector,
+    projector: Projector,
     *,
     patch: int = 14,
     patch_bias: bool = False,
     token: int = 151_655,
+    final_norm: Norm | None = None,
     **more: Any,
 ) -> ImageEncoder:
     """The tower of these layers; `patch`, `token`: what absent keys mean."""
     frames = inner("temporal_patch_size", 2)
     patches = Patches(size=patch_of(inner, patch), channels=inner("in_channels", 3), frames=frames, bias=patch_bias)
     inner.finish(_INERT)
-    unit = patches.size * projector.side
+    unit = patches.size * projector.square
     return GridTower(
         token=config("image_token_id", token), image=-(-448 // unit) * unit, width=width, patches=patches,
-        stack=stack(layers), projector=projector, **more,
+        stack=stack(layers, final_norm=final_norm), projector=projector, **more,
     )  # fmt: skip
 
 

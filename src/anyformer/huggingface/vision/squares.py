@@ -26,8 +26,8 @@ def idefics3(config: Config) -> ImageEncoder:
     side = tower.per_side
     if _rounded(side) != list(range(side)):
         raise HuggingFaceError(
-            f"{config.where}: vision_config: {side} patches a side ({tower.image} pixels by {tower.patches.size}) is a number "
-            f"for which rounding makes transformers take some rows of its table twice: read the text model alone"
+            f"{config.where}: vision_config: of {side} patches a side ({tower.image} pixels by {tower.patches.size}) rounding "
+            f"makes transformers take some rows of its table twice: read the text model alone, without images"
         )
     return tower
 

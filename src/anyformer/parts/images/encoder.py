@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
 
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally, total
@@ -41,6 +43,9 @@ class ImageEncoder(PlaceholderEncoder):
     patches: Patches
     stack: Stack
     projector: Projector
+    joined: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Numbers of layers, from 0, behind which the projector reads, their features side by side; by default behind the last
+    alone, with the norm there (ViP-LLaVA: Cai et al. 2024, arXiv 2312.00784, section 3.1)."""
     deep: DeepStack | None = None
     """Features of inner layers of the tower, for the first layers of the text."""
 
@@ -48,6 +53,11 @@ class ImageEncoder(PlaceholderEncoder):
     def positions(self) -> int:
         """S, the positions in the tower of an image of `image` pixels a side."""
         return self.patches.class_tokens + (self.image // self.patches.size) ** 2
+
+    @property
+    def features(self) -> int:
+        """I, the features of a position that the projector reads."""
+        return self.width * max(len(self.joined), 1)
 
     @property
     def unread(self) -> int:
@@ -85,6 +95,13 @@ class ImageEncoder(PlaceholderEncoder):
             raise ValueError("stack: a layer looks at the tokens themselves, and the positions of an image are none")
         self.stack.check(self.width, self.width, "images.stack")
         tokens = self.projector.tokens(self.positions - self.unread)
+        if self.joined and max(self.joined) != self.stack.depth - 1:
+            raise ValueError(
+                f"joined: names layer {max(self.joined)} as the last that is read, and the stack has {self.stack.depth} from "
+                f"0: leave out the layers behind it"
+            )
+        if self.joined and (self.stack.final_norm is not None or self.stack.streams is not None):
+            raise ValueError("joined: reads the one stream behind layers, before any norm: leave final_norm and streams out")
         if self.deep is None:
             return
         if max(self.deep.layers) >= self.stack.depth:
@@ -130,8 +147,8 @@ class ImageEncoder(PlaceholderEncoder):
         parts = {
             "patches": self.patches.cost(self.width, count, S),
             "stack": price(self.stack, self.width, self.width, Shape(batch=count, length=S), plan),
-            "projector": self.projector.cost(self.width, width, count, S - self.unread),
-            **self.beside_cost(),
+            "projector": self.projector.cost(self.features, width, count, S - self.unread),
+            **self.beside_cost(count),
         }
         if self.deep is not None:
             of_one = self.deep.projector.cost(self.width, width, count, S - self.unread)
@@ -139,8 +156,8 @@ class ImageEncoder(PlaceholderEncoder):
         tally = total(parts).without("state", "limits").as_parts()
         return tally if images else tally.without("work")
 
-    def beside_cost(self) -> dict[str, Tally]:
-        """The weights and work of parts that a kind of tower has beside these, by name."""
+    def beside_cost(self, images: int) -> dict[str, Tally]:
+        """The weights of parts that a kind of tower has beside these, and their work on `images` images, by name."""
         return {}
 
     def ahead(self, shape: Shape) -> int:

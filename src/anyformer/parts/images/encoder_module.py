@@ -29,9 +29,9 @@ class ImageEncoderModule(nn.Module):
         self.token, self.plan = encoder.token, plan
         self.patches = encoder.patches.build(encoder.width)
         self.stack = encoder.stack.build(encoder.width, encoder.width, plan, f"{name}.stack")
-        self.projector = encoder.projector.build(encoder.width, width)
+        self.projector = encoder.projector.build(encoder.features, width)
         deep = encoder.deep
-        self.tapped = () if deep is None else deep.layers
+        self.joined, self.taken = encoder.joined, () if deep is None else deep.layers
         self.deep = None if deep is None else nn.ModuleList(deep.projector.build(encoder.width, width) for _ in deep.layers)
 
     def forward(self, images: Images) -> tuple[Tensor, ...]:
@@ -42,9 +42,11 @@ class ImageEncoderModule(nn.Module):
 
         `read`: the numbers of the positions that projectors read, in order; None: all as they stand.
         """
-        context = replace(context, tapped=frozenset(self.tapped))
+        context = replace(context, tapped=frozenset(self.taken + self.joined))
         y_nSD = self.stack(x_nSD, context)
-        inner = [context.shared[None, behind(layer)] for layer in self.tapped]
+        inner = [context.shared[None, behind(layer)] for layer in self.taken]
+        if self.joined:
+            y_nSD = torch.cat([context.shared[None, behind(layer)] for layer in self.joined], -1)
         projectors = (self.projector, *(self.deep or ()))
         seen = (x if read is None else x[:, read] for x in (y_nSD, *inner))
         return tuple(project(x) for project, x in zip(projectors, seen, strict=True))

@@ -10,6 +10,7 @@ from anyformer.describe import Count, InputError
 from anyformer.operations import Tally
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.resampled import ResampledPosition
+from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class GridTower(ImageEncoder):
     order: Literal["squares", "rows"] = "squares"
     """How patches stand in the layers: the squares that the projector reads one after the other, or row by row, from which the
     projector's squares are gathered. Without a mask that reads order (`Chunk`) it changes rounding alone."""
+    patch_norm: Norm | None = None
+    """Norm of the patches before their positions are added (GLM-4.1V)."""
     position: ResampledPosition | None = None
     """Learned positions of patches, beside or without those that turn."""
     counted: Literal["axes", "line"] = "axes"
@@ -106,8 +109,10 @@ class GridTower(ImageEncoder):
                     f"images should have shape {wanted}, and number {number} has {tuple(image.shape)}: resize or crop it"
                 )
 
-    def beside_cost(self) -> dict[str, Tally]:
-        return {} if self.position is None else {"position": self.position.cost(self.width)}
+    def beside_cost(self, images: int) -> dict[str, Tally]:
+        parts = {} if self.position is None else {"position": self.position.cost(self.width)}
+        norm = self.patch_norm
+        return parts if norm is None else {**parts, "patch_norm": norm.cost(self.width, images * self.positions)}
 
     def build(self, width: int, plan: Plan, name: str) -> GridTowerModule:
         from anyformer.parts.images.grid_module import GridTowerModule

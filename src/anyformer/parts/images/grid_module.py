@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.stack_state import StackState
@@ -19,6 +19,7 @@ class GridTowerModule(ImageEncoderModule):
     def __init__(self, tower: GridTower, width: int, plan: Plan, name: str) -> None:
         super().__init__(tower, width, plan, name)
         self.tower = tower
+        self.patch_norm = tower.patch_norm.build(tower.width) if tower.patch_norm else nn.Identity()
         self.position = tower.position.build(tower.width) if tower.position else None
 
     def forward(self, images: Images) -> tuple[Tensor, ...]:
@@ -37,7 +38,7 @@ class GridTowerModule(ImageEncoderModule):
         square = self.tower.projector.square
         squares = grid_order(rows, columns, square, self.tower.window, images.device)
         order = squares if self.tower.order == "squares" else grid_order(rows, columns, 1, None, images.device)
-        x_nSD = self.patches(images, None, None)
+        x_nSD = self.patch_norm(self.patches(images, None, None))
         if self.position is not None:
             x_nSD = x_nSD + self.position(rows, columns).to(x_nSD.dtype)
         x_nSD = x_nSD[:, order.patches]

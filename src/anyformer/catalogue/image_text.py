@@ -1,0 +1,205 @@
+"""Vision-language models whose images stand among the tokens of a text, with their towers and projectors."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.gemma import gemma
+from anyformer.catalogue.llama import llama
+from anyformer.catalogue.mistral import mistral
+from anyformer.catalogue.qwen import qwen, qwen3
+from anyformer.describe import change, change_all
+from anyformer.model import Architecture
+from anyformer.parts import (
+    Attention,
+    Axial,
+    Bidirectional,
+    Block,
+    Causal,
+    Chunk,
+    CondensedProjector,
+    DeepStack,
+    FeedForward,
+    Gain,
+    GridTower,
+    ImageTower,
+    Interleaved,
+    LayerNorm,
+    LearnedPosition,
+    LinearProjector,
+    MergedProjector,
+    Patches,
+    Prefix,
+    Projection,
+    ResampledPosition,
+    RMSNorm,
+    Rotary,
+    Sections,
+    SquaresProjector,
+    TwoLayerProjector,
+    pre_norm,
+    stack,
+)
+from anyformer.parts.attention.projection import PROJECTIONS
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.rotary_axes import RotaryAxes
+
+_AXES = "decoder.layer.attention.rotary.axes"
+_NORM = LayerNorm(eps=1e-6)
+
+
+def _sees(norm: Norm, heads: int, ffn: int, activation: str, place: Rotary | None = None, gated: bool = False) -> Block:
+    """A layer of a tower: attention both ways with biases, and a network with biases."""
+    attention = Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=PROJECTIONS))
+    attention = attention if place is None else attention.but(place=place)
+    bias = ("gate", "up", "down") if gated else ("up", "down")
+    return pre_norm(norm, attention, FeedForward(width=ffn, activation=activation, gated=gated, bias=bias))
+
+
+def llava() -> Architecture:
+    """Liu et al. 2023 (arXiv 2310.03744): CLIP's ViT-L/14 at 336 pixels up to its last layer but one, Vicuna 7B."""
+    norm = LayerNorm(eps=1e-5)
+    tower = ImageTower(
+        token=32_000,
+        image=336,
+        width=1024,
+        patches=Patches(size=14, class_tokens=1, bias=False),
+        stack=stack([_sees(norm, 16, 4096, "quick_gelu")] * 23, position=LearnedPosition(length=577), input_norm=norm),
+        skipped=1,
+        projector=TwoLayerProjector(),
+    )
+    return llama(width=4096, depth=32, heads=32, kv_heads=32, ffn=11_008, vocab=32_064).but(images=tower)
+
+
+def paligemma(*, image: int) -> Architecture:
+    """Beyer et al. 2024 (arXiv 2407.07726): SigLIP's So400m/14, Gemma 2B, a prompt that is read both ways."""
+    tower = ImageTower(
+        token=257_152,
+        image=image,
+        width=1152,
+        patches=Patches(size=14),
+        stack=stack(
+            [_sees(_NORM, 16, 4304, "gelu_tanh")] * 27, position=LearnedPosition(length=(image // 14) ** 2), final_norm=_NORM
+        ),
+        projector=LinearProjector(),
+    )
+    text = gemma(width=2048, depth=18, heads=8, kv_heads=1, ffn=16_384, vocab=257_216)
+    return change(text, "decoder.layer.attention.mask", Causal() | Prefix()).but(images=tower)
+
+
+def qwen2_vl(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int, tied: bool) -> Architecture:
+    """Wang et al. 2024 (arXiv 2409.12191): a tower of 675M parameters for images of any size, M-RoPE."""
+    turns = Rotary(axes=Axial(), rotate_in="fp32")
+    tower = GridTower(
+        token=151_655,
+        width=1280,
+        patches=Patches(size=14, frames=2, bias=False),
+        stack=stack([_sees(_NORM, 16, 5120, "quick_gelu", turns)] * 32),
+        projector=MergedProjector(norm=_NORM),
+    )
+    text = qwen(width=width, depth=depth, heads=heads, kv_heads=kv_heads, ffn=ffn, vocab=vocab, tied=tied)
+    return _on_axes(text, Sections(sizes=(16, 24, 24))).but(images=tower)
+
+
+def qwen25_vl(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int, tied: bool) -> Architecture:
+    """Bai et al. 2025 (arXiv 2502.13923), table 1: windows of 8 x 8 patches in all layers of the tower but four."""
+    norm, turns = RMSNorm(eps=1e-6), Rotary(axes=Axial(), rotate_in="fp32")
+    whole = _sees(norm, 16, 3420, "silu", turns, gated=True)
+    windows = change(whole, "steps.0.branches.attention.sublayer.mask", Chunk(size=64))
+    tower = GridTower(
+        token=151_655,
+        width=1280,
+        patches=Patches(size=14, frames=2, bias=False),
+        stack=stack([whole if layer % 8 == 7 else windows for layer in range(32)]),
+        projector=MergedProjector(norm=norm),
+        window=8,
+    )
+    text = qwen(width=width, depth=depth, heads=heads, kv_heads=kv_heads, ffn=ffn, vocab=vocab, tied=tied)
+    return _on_axes(text, Sections(sizes=(16, 24, 24))).but(images=tower)
+
+
+def qwen3_vl(
+    *, width: int, heads: int, ffn: int, tower_width: int, tower_depth: int, tower_ffn: int, deep: tuple[int, ...],
+    tied: bool = False,
+) -> Architecture:  # fmt: skip
+    """Bai et al. 2025 (arXiv 2511.21631), section 2: features of three layers of the tower, interleaved M-RoPE."""
+    turns = Rotary(axes=Axial(), rotate_in="fp32")
+    tower = GridTower(
+        token=151_655,
+        image=448,
+        width=tower_width,
+        patches=Patches(size=16, frames=2),
+        position=ResampledPosition(side=48),
+        stack=stack([_sees(_NORM, 16, tower_ffn, "gelu_tanh", turns)] * tower_depth),
+        projector=MergedProjector(norm=_NORM),
+        deep=DeepStack(layers=deep, projector=MergedProjector(norm=_NORM, norm_of="square")),
+    )
+    text = qwen3(width=width, depth=36, heads=heads, ffn=ffn, tied=tied)
+    text = change(text, "decoder.layer.attention.rotary.theta", 5_000_000.0)
+    return _on_axes(text, Interleaved(sizes=(24, 20, 20))).but(images=tower)
+
+
+def mistral_small() -> Architecture:
+    """Mistral AI 2025: Pixtral's tower, squares of its patches condensed to one."""
+    attention = Attention(heads=16, mask=Bidirectional(), place=Rotary(axes=Axial(frequencies="dealt")))
+    norm = RMSNorm(eps=1e-5)
+    tower = GridTower(
+        token=10,
+        image=1540,
+        width=1024,
+        patches=Patches(size=14, bias=False),
+        stack=stack([pre_norm(norm, attention, FeedForward(width=4096, activation="silu"))] * 24, input_norm=norm),
+        projector=CondensedProjector(norm=norm, inner=TwoLayerProjector(bias=False)),
+        counted="line",
+        order="rows",
+        breaks=(12, 13),
+    )
+    rotary = Rotary(theta=1_000_000_000.0)
+    text = mistral(width=5120, depth=40, heads=32, ffn=32_768, vocab=131_072, rotary=rotary)
+    return text.but(images=tower)
+
+
+def internvl3() -> Architecture:
+    """Zhu et al. 2025 (arXiv 2504.10479): InternViT-300M, pixel shuffle, Qwen 2.5 7B."""
+    gain = Gain(initial=0.1)
+    block = change_all(_sees(_NORM, 16, 4096, "gelu"), {"attention.gain": gain, "feedforward.gain": gain})
+    tower = ImageTower(
+        token=151_667,
+        image=448,
+        width=1024,
+        patches=Patches(size=14, class_tokens=1),
+        stack=stack([block] * 24, position=LearnedPosition(length=1025)),
+        skipped=1,
+        projector=SquaresProjector(inner=TwoLayerProjector(norm=LayerNorm())),
+    )
+    return qwen(width=3584, depth=28, heads=28, kv_heads=4, ffn=18_944, vocab=151_674).but(images=tower)
+
+
+def _on_axes(text: Architecture, axes: RotaryAxes) -> Architecture:
+    return change(text, _AXES, axes)
+
+
+_VL = "released configuration Qwen/{}"
+_SEVEN = {"width": 3584, "depth": 28, "heads": 28, "kv_heads": 4, "ffn": 18_944, "vocab": 152_064, "tied": False}
+ENTRIES = (
+    Entry("llava-1.5-7b", 2023, "CLIP's patches by two layers among the tokens of a Llama",
+          "arXiv 2310.03744; released configuration llava-hf/llava-1.5-7b-hf", llava, organisation="LLaVA"),
+    Entry("paligemma-3b-224", 2024, "SigLIP's patches by one matrix, a prompt read both ways",
+          "arXiv 2407.07726; released configuration google/paligemma-3b-pt-224", partial(paligemma, image=224)),
+    Entry("qwen2-vl-7b", 2024, "images of any size, positions on three axes",
+          f"arXiv 2409.12191; {_VL.format('Qwen2-VL-7B-Instruct')}", partial(qwen2_vl, **_SEVEN), organisation="Alibaba"),
+    Entry("qwen2.5-vl-7b", 2025, "windows in most layers of the tower",
+          f"arXiv 2502.13923, table 1; {_VL.format('Qwen2.5-VL-7B-Instruct')}", partial(qwen25_vl, **_SEVEN),
+          organisation="Alibaba"),
+    Entry("qwen3-vl-4b", 2025, "deep-stack, interleaved axes", f"arXiv 2511.21631; {_VL.format('Qwen3-VL-4B-Instruct')}",
+          partial(qwen3_vl, width=2560, heads=32, ffn=9728, tower_width=1024, tower_depth=24, tower_ffn=4096,
+                  deep=(5, 11, 17), tied=True), organisation="Alibaba"),
+    Entry("qwen3-vl-8b", 2025, "deep-stack, interleaved axes", f"arXiv 2511.21631; {_VL.format('Qwen3-VL-8B-Instruct')}",
+          partial(qwen3_vl, width=4096, heads=32, ffn=12_288, tower_width=1152, tower_depth=27, tower_ffn=4304,
+                  deep=(8, 16, 24)), organisation="Alibaba"),
+    Entry("mistral-small-3.1-24b", 2025, "Pixtral's tower, squares of patches condensed",
+          "released configuration mistralai/Mistral-Small-3.1-24B-Instruct-2503", mistral_small, organisation="Mistral AI"),
+    Entry("internvl3-8b", 2025, "pixel shuffle", "arXiv 2504.10479; released configuration OpenGVLab/InternVL3-8B-hf",
+          internvl3, organisation="Shanghai AI Lab"),
+)  # fmt: skip
