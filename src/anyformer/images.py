@@ -3,11 +3,12 @@ people. By Pillow (the extra `images`)."""
 
 from __future__ import annotations
 
+import io
 import warnings
 from importlib.util import find_spec
 from os.path import exists, isfile  # which no name is too long for, and no NUL
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 from anyformer.describe import UserError
 
@@ -26,26 +27,19 @@ _AGAIN = "save it again as PNG"
 
 
 class ImageError(UserError):
-    """A file is no image that is read; the `path`, the `reason` and the `remedy` stand apart."""
+    """A file is no image that is read; the `path` (None of bytes), the `reason` and the `remedy` stand apart."""
 
-    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+    def __init__(self, path: Path | None, reason: str, remedy: str) -> None:
         self.path, self.reason, self.remedy = path, reason, remedy
-        super().__init__(f"{path}: {reason}; {remedy}")
+        super().__init__(f"{path or 'an image in bytes'}: {reason}; {remedy}")
 
 
-def read_image(path: Path, mode: str) -> Image.Image:
-    """The image of a file, the first if it has several, upright, its channels as Pillow's `mode` has them."""
-    if not isfile(path):
+def read_image(source: Path | bytes, mode: str) -> Image.Image:
+    """The image of a file, or of a file's bytes, the first if it has several, upright, its channels as Pillow's `mode` has
+    them."""
+    path = None if isinstance(source, bytes) else source
+    if path is not None and not isfile(path):
         raise ImageError(path, "is no regular file" if exists(path) else "no such image", "give the path of a file")
-    try:
-        with path.open("rb") as file:
-            return image_in(file, path, mode)
-    except OSError as error:
-        raise ImageError(path, f"cannot be read ({error.strerror or error})", _AGAIN) from None
-
-
-def image_in(file: BinaryIO, path: Path, mode: str) -> Image.Image:
-    """As `read_image`, of a file that is open, or of its bytes; `path`: what errors call it."""
     if find_spec("PIL") is None:
         raise ImageError(path, "images are read by Pillow, which is not installed", "pip install 'anyformer[images]'")
     from PIL import Image, ImageOps, UnidentifiedImageError
@@ -53,8 +47,8 @@ def image_in(file: BinaryIO, path: Path, mode: str) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of sizes that are refused below, and of damaged facts beside the pixels
-            with Image.open(file, formats=FORMATS) as image:
-                _check(path, file, image)
+            with Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=FORMATS) as image:
+                _check(path, source, image)
                 image.load()
                 ImageOps.exif_transpose(image, in_place=True)
                 return image if image.mode == mode else image.convert(mode)
@@ -70,20 +64,21 @@ def image_in(file: BinaryIO, path: Path, mode: str) -> Image.Image:
         raise ImageError(path, f"damaged ({type(error).__name__}: {error})", _AGAIN) from None
 
 
-def _check(path: Path, file: BinaryIO, image: Image.Image) -> None:
+def _check(path: Path | None, source: Path | bytes, image: Image.Image) -> None:
     """Refuse what would take much memory or time, by what the file says of itself."""
     if image.width * image.height > PIXELS:
         size = f"{image.width:,} x {image.height:,}"
         raise ImageError(path, f"has {size} pixels, and {PIXELS:,} is the most", "scale it down")
-    if image.format in ("JPEG", "MPO") and (scans := _scans(file)) > _SCANS:
+    if image.format in ("JPEG", "MPO") and (scans := _scans(source)) > _SCANS:
         raise ImageError(path, f"is a JPEG of {scans:,} passes, and {_SCANS} is the most", _AGAIN)
 
 
-def _scans(file: BinaryIO) -> int:
-    count, held, place = 0, b"", file.tell()
-    file.seek(0)
-    while block := file.read(2**20):
-        count += (held + block).count(_SCAN)
-        held = block[-1:]
-    file.seek(place)
+def _scans(source: Path | bytes) -> int:
+    if isinstance(source, bytes):
+        return source.count(_SCAN)
+    count, held = 0, b""
+    with source.open("rb") as file:
+        while block := file.read(2**20):
+            count += (held + block).count(_SCAN)
+            held = block[-1:]
     return count

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from zoo_images import CLIP
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
@@ -60,6 +61,8 @@ ANSWERS = [
 SIMILAR = [{"text": f"number {n}", "positive": f"{n} is it"} for n in range(120)]
 VECTORS = [{"array": [[n % 2, 0.1 * row, 1.0] for row in range(1 + n % 4)], "label": n % 2} for n in range(120)]
 DIGITS = {"kind": "images", "paths": ["digits"], "height": 12, "width": 12}
+SHOWN = {"kind": "captions", "paths": ["shapes"], "height": 12, "width": 12}
+ASKED_ABOUT = {"kind": "questions_about_images", "paths": ["shapes-questions"], "height": 4, "width": 4}
 ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} for n in range(120)]
 CHATS = [
     {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
@@ -86,6 +89,9 @@ CASES = {
     "spans": Case(encoder(Head(outputs=2)), {"kind": "spans", "windows": 2, "overlap": 4}, {"kind": "answers"}, ANSWERS, 24),
     "contrastive": Case(tiny("sentence-bert-base"), {"kind": "contrastive"}, {"kind": "similar"}, SIMILAR, 32, 1),
     "images": Case(tiny("vit-base-16"), {"kind": "image_classification", "shift": 0.1, "flip": True}, DIGITS, [], 5),
+    "captions": Case(tiny("blip-caption-base"), {"kind": "captions"}, SHOWN, [], 48),
+    "captions of vectors": Case(tiny("llama-3.2-11b-vision"), {"kind": "captions"}, SHOWN, [], 48),
+    "captions of a tower": Case(tiny("llama-2-7b", images=CLIP), {"kind": "captions"}, ASKED_ABOUT, [], 64),
     "vectors": Case(
         tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
     ),

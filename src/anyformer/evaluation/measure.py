@@ -79,7 +79,7 @@ class EvaluationTask:
     def feed(self) -> Feed:
         """The examples, each once."""
         corpus = self.corpus
-        setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names)
+        setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names, self.run.architecture)
         return self.objective.feed(self.run.data, corpus, setting, self.run.batch, held_out=True)
 
     @property
@@ -138,7 +138,8 @@ def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> Eva
         text = text_figures(model, objective, reading, PLAN, progress)
         return EvaluationResult(_of_text(text, reading.whole), text)
     result = evaluate(
-        model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress
+        model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress,
+        tokenizer=task.corpus.tokenizer if model.share is None else None,
     )  # fmt: skip
     if not result.count:
         raise UserError(f"{', '.join(task.run.data.places)}: there is nothing to predict in it")

@@ -1,6 +1,7 @@
 """Training objectives, one per file; a class enters the registry of `Objective` by being defined."""
 
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
+from anyformer.objectives.captions import CaptionsObjective
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
@@ -44,6 +45,7 @@ from anyformer.objectives.ul2 import Denoiser, UL2Objective
 from anyformer.objectives.vector_classification import VectorClassificationObjective
 
 __all__ = [
+    "CaptionsObjective",
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",

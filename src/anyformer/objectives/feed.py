@@ -23,6 +23,7 @@ from anyformer.data import (
 )
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
+from anyformer.text import Tokenizer
 
 MOST_TOKENS = 20_000_000
 """Most training tokens that the bigram baseline counts."""
@@ -135,13 +136,14 @@ class TextFeed:
 
 @dataclass(frozen=True)
 class RecordFeed:
-    """Rows of records, made into examples by `make`."""
+    """Rows of records, made into examples by `make`; `tokenizer`: of their texts."""
 
     table: RecordTable
     rows: PackedRows
     batch: int
     seed: int
     make: Callable[[RecordBatch], Examples]
+    tokenizer: Tokenizer | None = None
 
     @property
     def whole(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,12 +31,14 @@ Totals = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """All that examples are made with besides the data: T, the run's seed, the tokenizer, and the classes of the data."""
+    """All that examples are made with besides the data: T, the run's seed, the tokenizer, the classes of the data, and what
+    reads the examples, where their sizes follow from it."""
 
     tokenizer: Tokenizer
     length: int
     seed: int = 0
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    architecture: Architecture | None = None
 
 
 Partners = Mapping[str, Transformer]
@@ -87,6 +89,15 @@ class Objective(Value):
     index_loss: Penalty = 1.0
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
+        """The objective with these fields, and with others as they suit an architecture."""
+        return cls.parse(dict(fields))
+
+    def usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
+        """The data at `paths` as it suits the objective and an architecture, where nobody says more."""
+        return self.reads.usual(architecture, paths)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
@@ -164,6 +175,13 @@ class Objective(Value):
         """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
         `traits.each_row`."""
         return {"loss": without_penalties(self).signal(model, examples, None, auxiliary, partners)}
+
+    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
+        """Further sums for `metrics`, of the text that the model gives for the examples; by default it is asked for none.
+
+        Not asked in a run of several processes.
+        """
+        return {}
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""

@@ -61,7 +61,8 @@ class RecordObjective(Objective):
                 "fits into "
                 f"length = {setting.length:,}; set a greater length"
             )
-        return RecordFeed(table, rows, batch, setting.seed, partial(self.examples, setting=setting))
+        make = partial(self.examples, setting=setting)
+        return RecordFeed(table, rows, batch, setting.seed, make, setting.tokenizer)
 
 
 def question_of(column: str, corpus: Corpus, number: int) -> str:

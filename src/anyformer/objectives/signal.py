@@ -53,10 +53,10 @@ class ObjectiveSignal:
         return {name: architecture for name, architecture in self.models.items() if name != self.asked}
 
     def shape(self, samples: int, length: int) -> Shape:
-        return self.objective.sizes.shape(self.models[OWN], samples, length)
+        return self.objective.sizes.shape(self.models[OWN], self.data, samples, length)
 
     def facts(self, shape: Shape) -> Any:
-        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source)
+        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source, images=shape.images)
         tensors = self.objective.made_up(self.models[OWN], self.data, sample).tensors()
         return {
             "objective": self.objective.plain(),

@@ -16,6 +16,7 @@ from anyformer.objectives import Examples, Feed, Objective, Partners, added
 from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
+from anyformer.text import Tokenizer
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.precision import autocast
@@ -74,12 +75,14 @@ def evaluate(
     progress: Callable[[int], None] = lambda done: None,
     ranks: Ranks = ALONE,
     within: Within = directly,
+    tokenizer: Tokenizer | None = None,
 ) -> Evaluated:
     """The loss and metrics over a split, or over `most` rows spread evenly over it, without the objective's penalties.
 
     Of a mixture, what n_c rows of part c give counts w_c n / n_c times, w_c being its share and n = sum n_c: so the parts count
     by their shares, however many of their rows there are; the loss of each is told among the metrics. `names`: the classes of
-    the data. `progress` is called after every batch, with the tokens or records read so far.
+    the data. `progress` is called after every batch, with the tokens or records read so far. `tokenizer`: of the text that the
+    objective may ask the model for; None: it asks for none.
     """
     modes = {one: one.training for one in (model, *(partners or {}).values())}
     for one in modes:
@@ -92,7 +95,8 @@ def evaluate(
         with torch.no_grad(), autocast(plan, model.device):
             for name, (part, some, share) in parts_of(feed, most).items():
                 done = told(part, seen, ranks.replicas, progress)
-                own = _summed(model, objective, batches(part, some, ranks), partners or {}, within, done)
+                asked = partial(_asked, objective, model, tokenizer)
+                own = _summed(model, objective, batches(part, some, ranks), partners or {}, within, done, asked)
                 sums[name] = joined(ranks.of_replicas(own), objective)
                 rows[name], shares[name] = part.rows_of(some), share
                 seen += min(rows[name] * part.each, part.whole)
@@ -156,6 +160,7 @@ def _summed(
     partners: Partners,
     within: Within,
     done: Callable[[int], None],
+    asked: Callable[[Examples], dict[str, Tensor]],
 ) -> _Sums:
     totals: dict[str, Tensor] = {}
     loads: dict[str, Load] = {}
@@ -163,13 +168,18 @@ def _summed(
     for part, counts in parts:
         examples = part.to(model.device)
         auxiliary = Auxiliary(objective.counted(examples))
-        found = within(partial(objective.statistics, model, examples, auxiliary, partners))
+        found = within(partial(objective.statistics, model, examples, auxiliary, partners)) | asked(examples)
         if counts:
             totals = added((totals, found), objective.traits.each_row)
             loads = add_loads(loads, auxiliary.loads)
             count, rows = count + examples.count, rows + len(examples.rows)
             done(rows)
     return _Sums(totals, count, loads)
+
+
+def _asked(objective: Objective, model: Transformer, tokenizer: Tokenizer | None, examples: Examples) -> dict[str, Tensor]:
+    """What the objective asks the model for besides its outputs."""
+    return {} if tokenizer is None else objective.answered(model, examples, tokenizer)
 
 
 def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:

@@ -58,13 +58,13 @@ def planned(run: Run, corpus: Corpus) -> list[str]:
     """What a run of known steps will read of each part of a mixture, a line each; of other data none."""
     if run.steps is None:
         return []
-    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
     return epochs(training_feed(run.objective, run.data, corpus, setting, run.batch), run.steps * run.batch)
 
 
 def inspected(run: Run, corpus: Corpus, step: int, rows: int) -> Iterator[Seen]:
     """The first rows of training batch number `step` (from 0)."""
-    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
     examples = training_feed(run.objective, run.data, corpus, setting, run.batch).at(step)
     words = _Words(corpus)
     for row in range(min(rows * (len(examples.tokens) // len(examples.rows)), len(examples.tokens))):

@@ -163,7 +163,8 @@ class Run(Value):
                     f"the tokenizer's vocab {tokenizer.vocab} is larger than the {name}'s {vocab}: make them equal"
                 )
         for name, stack in self.architecture.stacks.items():
-            longest = self.length + (adapted(self.architecture, self.tuning.adapter).virtual_tokens or 0)
+            read = self.piece.source if name == "encoder" and self.architecture.two_inputs else self.length
+            longest = read + (adapted(self.architecture, self.tuning.adapter).virtual_tokens or 0)
             if stack.max_length is not None and longest > stack.max_length:
                 raise ValueError(f"length {self.length} is longer than the position table of the {name} ({stack.max_length})")
         if self.optimiser.averages and self.schedule.falls:
@@ -196,7 +197,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        return self.objective.sizes.shape(self.architecture, self.batch // self.accumulation, self.length)
+        return self.objective.sizes.shape(self.architecture, self.data, self.batch // self.accumulation, self.length)
 
     @property
     def tokens(self) -> int:
@@ -263,7 +264,7 @@ def default_run(
 ) -> Run:
     """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
     objective = objective or default_objective(model)
-    data = data or objective.reads.usual(model, paths)
+    data = data or objective.usual_data(model, paths)
     return Run(
         minutes=5.0, length=objective.sizes.usual_length(model, data), data=data, objective=objective, architecture=model
     )

@@ -90,7 +90,7 @@ class Trainer:
             keep_freed_memory()
         else:
             return_freed_memory()
-        setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+        setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
@@ -170,7 +170,7 @@ class Trainer:
             return evaluate(
                 self.model, self.run.objective, self.held_out, self.run.plan,
                 most=rows, partners=self.partners, names=self.corpus.names, progress=progress, ranks=self.ranks,
-                within=self.within,
+                within=self.within, tokenizer=self.corpus.tokenizer if self.ranks.size == 1 else None,
             )  # fmt: skip
 
     def finished(self) -> Transformer | None:

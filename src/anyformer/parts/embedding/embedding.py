@@ -26,6 +26,8 @@ class Input(Drawn):
     kind: str
     rank: ClassVar[int]
     """Dimensions of what it reads: 2 of tokens (B, T), 3 of vectors, 4 of images."""
+    sound: ClassVar[Literal["frames", "samples"] | None] = None
+    """What it reads of a sound: frames of a spectrum, or the samples themselves; None of anything else."""
 
     @property
     def symbols(self) -> int | None:

@@ -59,6 +59,7 @@ class Frames(Input):
     """Audio frames (B, n T, I) -> (B, T, D). A rest of fewer than n gets its own position; padding must follow the frames."""
 
     rank: ClassVar[int] = 3
+    sound: ClassVar[Literal["frames", "samples"] | None] = "frames"
     features: Count = 80
     """I, mel bands of a frame."""
 
@@ -68,11 +69,7 @@ class Frames(Input):
         raise NotImplementedError
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        # Values cannot be read on the meta device, nor while a compiler traces.
-        import torch
-
-        checked = None if padding is None or padding.is_meta or torch.compiler.is_compiling() else padding
-        if checked is not None and bool((checked[:, :-1] & ~checked[:, 1:]).any()):
+        if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
             raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
         return -(-_vectors(name, given, self.features) // self.frames)
 
@@ -169,6 +166,15 @@ class GatedFrames(Frames):
             rows = batch * length * (self.frames >> i + 1)
             work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
         return Tally(weights, work)
+
+
+def _readable(x: Tensor) -> bool:
+    """Whether the numbers of a tensor are there, and are read without making a GPU wait in training."""
+    import torch
+
+    if type(x) is not torch.Tensor or x.is_meta or torch.compiler.is_compiling():
+        return False
+    return x.device.type == "cpu" or not torch.is_grad_enabled()
 
 
 def _vectors(name: str, given: Tensor, features: int) -> int:
