@@ -156,7 +156,7 @@ def classified(run: Run, subject: Subject) -> list[int]:
         logs = np.array([each.log_likelihood for each in found]).reshape(len(records), len(names))
         return [int(names[best] == record["label"]) for best, record in zip(logs.argmax(1), records, strict=True)]
     right: list[int] = []
-    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
     with torch.inference_mode():
         for part in run.objective.feed(run.data, corpus, setting, run.batch, held_out=True).once():
             logits = run.objective.logits(subject.model, part, None, Auxiliary())  # type: ignore[attr-defined]

@@ -133,7 +133,7 @@ def test_a_question_stands_before_its_answer(tmp_path, png):
         ({"image": "a.png", "text": " "}, r"field 'text' is empty"),
         ({"image": "a.png"}, r"no field 'text'"),
         ({"image": "none.png", "text": "a"}, r"none.png: no such image"),
-        ({"image": {"bytes": "no"}, "text": "a"}, r"should be the path of an image"),
+        ({"image": 7, "text": "a"}, r"should be the path of an image"),
         ({"image": "../../a.png", "text": "a"}, r"leads out of the data set"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from zoo_images import CLIP
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
@@ -78,6 +79,8 @@ SPOKEN = [
 ]  # fmt: skip
 HEARD = {"features": {"rate": 1000, "window": 32, "hop": 8, "bins": 6, "high": 500.0}}
 SHORT = {"rate": 1000, "seconds": 0.2}
+SHOWN = {"kind": "captions", "paths": ["shapes"], "height": 12, "width": 12}
+ASKED_ABOUT = {"kind": "questions_about_images", "paths": ["shapes-questions"], "height": 4, "width": 4}
 ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} for n in range(120)]
 CHATS = [
     {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
@@ -113,6 +116,9 @@ CASES = {
         SPOKEN,
         13,
     ),
+    "captions": Case(tiny("blip-caption-base"), {"kind": "captions"}, SHOWN, [], 48),
+    "captions of vectors": Case(tiny("llama-3.2-11b-vision"), {"kind": "captions"}, SHOWN, [], 48),
+    "captions of a tower": Case(tiny("llama-2-7b", images=CLIP), {"kind": "captions"}, ASKED_ABOUT, [], 64),
     "vectors": Case(
         tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
     ),

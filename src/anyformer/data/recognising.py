@@ -73,6 +73,8 @@ SPOKEN: Mapping[str, str] = {
     "chats": "instruction", "prompts": "instruction", "completions": "instruction", "preferences": "dpo"
 }  # fmt: skip
 """The objective that each kind of chats is usually read for."""
+SHOWN: Mapping[str, str] = {"captions": "captions", "questions_about_images": "captions"}
+"""The objective that each kind of texts beside images is usually read for."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from anyformer.generation.memory import check_memory
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.images.encoder_module import Images
+from anyformer.requirements.needs import UNSAID
 
 
 def check_model(model: Transformer) -> None:
@@ -24,7 +25,7 @@ def check_model(model: Transformer) -> None:
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
             f"call it for its logits, or give it a tokenizer with a mask token to fill masks"
         )
-    if architecture.head.pool is not None or architecture.outputs + 1 < (architecture.output_embedding.symbols or 0):
+    if architecture.head.pool is not None or architecture.outputs + UNSAID < (architecture.output_embedding.symbols or 0):
         each = "each text" if architecture.head.pool else "each token"
         raise InputError(
             f"the head of this model gives {architecture.outputs} numbers for {each}, and none for tokens to come: it "

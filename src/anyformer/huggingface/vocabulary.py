@@ -243,7 +243,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
         rope_parameters rope_scaling sliding_attention""",
     ),
-    (LAYER, """vision_feature_layer"""),
+    (LAYER | _list_of(LAYER, "numbers of layers"), """vision_feature_layer"""),
     (TABLES, """block_configs"""),
     (
         MAPPING,

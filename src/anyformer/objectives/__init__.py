@@ -1,6 +1,7 @@
 """Training objectives, one per file; a class enters the registry of `Objective` by being defined."""
 
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
+from anyformer.objectives.captions import CaptionsObjective
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
@@ -48,6 +49,7 @@ from anyformer.objectives.vector_classification import VectorClassificationObjec
 
 __all__ = [
     "CTCObjective",
+    "CaptionsObjective",
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",

@@ -65,6 +65,8 @@ class SampleSizes:
     """S and T of rows of so many positions, where they differ from those of the architecture."""
     source: Callable[[Architecture, Data], int] | None = None
     """S of any length, where the source is no text: positions of the longest sound that the data may hold."""
+    shows_image: bool = False
+    """Whether every row has an image where the architecture has a tower for images."""
     check: Callable[[int, int, int], None] = anything
     """Refuses a length, a batch and an accumulation under which the examples cannot be made."""
 
@@ -73,7 +75,8 @@ class SampleSizes:
         source, target = (architecture.source_of(length), length) if self.source_target is None else self.source_target(length)
         if self.source is not None:
             source = max(self.source(architecture, part) for part in data.components.values())
-        return Shape(batch=samples * self.rows, length=target, source=source)
+        images = int(self.shows_image and architecture.images is not None)
+        return Shape(batch=samples * self.rows, length=target, source=source, images=images)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer.data.recognising import SPOKEN, recognised
+from anyformer.data.recognising import SHOWN, SPOKEN, recognised
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.objective import Objective
@@ -17,7 +17,10 @@ def default_objective(architecture: Architecture) -> Objective:
 
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:
-    """The objective that records are usually read for, where they are chats and the model goes on with text; else None."""
+    """The objective that records are usually read for, where the model goes on with text, and they are chats, or texts beside
+    images that it reads too; else None."""
     found = recognised(paths)
-    asked = None if found is None else SPOKEN.get(found.form.kind)
-    return asked if asked is not None and usual_for(architecture).kind == CausalObjective().kind else None
+    if found is None or usual_for(architecture).kind != CausalObjective().kind:
+        return None
+    shown = None if architecture.images is None else SHOWN.get(found.form.kind)
+    return shown or SPOKEN.get(found.form.kind)

@@ -24,7 +24,8 @@ class Examples:
     `targets`: (B, T) or (B,), `IGNORED` where there is nothing to predict. `rows` (B,): global sample numbers, the key of all
     that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
     `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
-    `types`: arguments of the model's call. `facts` (B, ...): what metrics need to know besides, as its objective says.
+    `types`, `images` (one per row): arguments of the model's call. `facts` (B, ...): what metrics need to know besides, as its
+    objective says.
     `taught` (B, T, k), or (B, k): log-probabilities of the tokens that a teacher finds likeliest, and `taught_tokens` which
     these are, where they are kept.
     """
@@ -43,6 +44,7 @@ class Examples:
     facts: Tensor | None = None
     taught: Tensor | None = None
     taught_tokens: Tensor | None = None
+    images: Tensor | None = None
 
     @property
     def count(self) -> float:

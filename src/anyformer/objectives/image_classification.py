@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import Corpus, Data, Images, RecordBatch, RecordTable
@@ -22,15 +21,14 @@ from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Inputs, Setting
+from anyformer.objectives.pixels import PixelObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.embedding.head_module import at_last
 from anyformer.requirements.usual import BY_KIND
 
-PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
 
-
-class ImageClassificationObjective(ClassObjective):
+class ImageClassificationObjective(PixelObjective, ClassObjective):
     """Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929): -log softmax(logits)[class].
 
     A pixel p in 0 ... 255 enters as (p / 255 - mean) / deviation. In training an image may be moved and mirrored, by draws that
@@ -39,10 +37,6 @@ class ImageClassificationObjective(ClassObjective):
 
     reads: ClassVar[type[Data]] = Images
     kind: Literal["image_classification"] = "image_classification"
-    mean: PerChannel = (0.5,)
-    """Subtracted from each channel, or one number for all; ImageNet's are 0.485, 0.456 and 0.406."""
-    deviation: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = (0.5,)
-    """What each channel is divided by, or one number for all; ImageNet's are 0.229, 0.224 and 0.225."""
     shift: NotNegative = 0.0
     """Share of the side by which a training image is moved at most, per direction; its edge fills the gap."""
     flip: bool = False
@@ -55,12 +49,7 @@ class ImageClassificationObjective(ClassObjective):
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
         assert isinstance(data, Images), "checked before"
-        for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
-            if len(numbers) not in (1, data.channels):
-                raise ValueError(
-                    f"objective.{name} has {len(numbers)} numbers, and the images {data.channels} channels: give one for "
-                    "each, or one for all"
-                )
+        self.check_channels(data.channels)
         positions = image_positions(architecture, data)
         if positions != length:
             raise ValueError(
@@ -85,10 +74,9 @@ class ImageClassificationObjective(ClassObjective):
         rows = torch.from_numpy(batch.rows)
         if training:
             images = self._varied(images, Noise.at(setting.seed, 0, rows))
-        mean, deviation = (torch.tensor(numbers).view(-1, 1, 1) for numbers in (self.mean, self.deviation))
         targets = torch.tensor([int(record["label"]) for (record,) in batch.records])
         counts = torch.ones(len(targets), dtype=torch.float64)
-        return Examples((images / 255 - mean) / deviation, targets, None, rows, counts=counts)
+        return Examples(self.standardised(images), targets, None, rows, counts=counts)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         assert isinstance(data, Images), "checked before"

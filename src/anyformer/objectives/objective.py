@@ -31,8 +31,8 @@ Totals = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """All that examples are made with besides the data: T, the run's seed, the tokenizer, the classes of the data, and the
-    architecture, where sizes of examples follow from it."""
+    """All that examples are made with besides the data: T, the run's seed, the tokenizer, the classes of the data, and what
+    reads the examples, where their sizes follow from it."""
 
     tokenizer: Tokenizer
     length: int

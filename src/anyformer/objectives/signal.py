@@ -56,7 +56,7 @@ class ObjectiveSignal:
         return self.objective.sizes.shape(self.models[OWN], self.data, samples, length)
 
     def facts(self, shape: Shape) -> Any:
-        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source)
+        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source, images=shape.images)
         tensors = self.objective.made_up(self.models[OWN], self.data, sample).tensors()
         return {
             "objective": self.objective.plain(),

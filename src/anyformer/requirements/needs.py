@@ -6,6 +6,8 @@ from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape
 
+UNSAID = 8
+"""Last tokens of a table for which a head may have no logits, since a model only reads them: Llama 3.2 Vision's, of images."""
 _FEW, _TWICE = Shape(length=4), Shape(length=8)
 
 
@@ -47,6 +49,13 @@ def needs_token_logits(objective: str, architecture: Architecture) -> None:
             f"the {objective} objective predicts tokens, of which there are {architecture.output_embedding.symbols}, and "
             f"head.outputs = {architecture.outputs}: leave head.outputs out"
         )
+
+
+def needs_written_tokens(objective: str, architecture: Architecture) -> None:
+    """As `needs_token_logits`, but that the last tokens of the table, which only stand in prompts, may have no logits."""
+    symbols, head = architecture.output_embedding.symbols, architecture.head
+    if head is None or head.pool is not None or symbols is None or not 0 < symbols - architecture.outputs <= UNSAID:
+        needs_token_logits(objective, architecture)
 
 
 def needs_hidden_targets(objective: str, architecture: Architecture) -> None:
@@ -177,6 +186,16 @@ def needs_images(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one image."""
     if architecture.two_inputs or architecture.embedding.rank != 4:
         raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
+
+
+def needs_image_beside_text(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads no image beside its text: neither by a tower, nor as a source."""
+    if architecture.images is not None:
+        return
+    if not architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.sound is not None:
+        raise ValueError(
+            f"the {objective} objective gives the model an image and a text, and this model reads {_reads(architecture)}"
+        )
 
 
 def needs_vectors(objective: str, architecture: Architecture) -> None:

@@ -13,6 +13,7 @@ from anyformer.requirements.needs import (
     needs_classes,
     needs_features,
     needs_hidden_targets,
+    needs_image_beside_text,
     needs_images,
     needs_later,
     needs_next_token,
@@ -29,6 +30,7 @@ from anyformer.requirements.needs import (
     needs_symbols,
     needs_token_logits,
     needs_vectors,
+    needs_written_tokens,
 )
 
 SPOKEN = "spoken-digits"
@@ -112,6 +114,12 @@ USUAL = (
         "vector_classification",
         "Cross-entropy of the class of a set or sequence of vectors (T, I)",
         (needs_vectors, needs_classes),
+    ),
+    UsualObjective(
+        "captions",
+        "Cross-entropy of a text given an image",
+        (needs_image_beside_text, needs_written_tokens, needs_hidden_targets),
+        two_inputs=True,
     ),
     UsualObjective("regression", "Squared error of a standardised number", (needs_one_sequence, needs_one_number)),
 )

@@ -163,7 +163,8 @@ class Run(Value):
                     f"the tokenizer's vocab {tokenizer.vocab} is larger than the {name}'s {vocab}: make them equal"
                 )
         for name, stack in self.architecture.stacks.items():
-            longest = self.length + (adapted(self.architecture, self.tuning.adapter).virtual_tokens or 0)
+            read = self.piece.source if name == "encoder" and self.architecture.two_inputs else self.length
+            longest = read + (adapted(self.architecture, self.tuning.adapter).virtual_tokens or 0)
             if stack.max_length is not None and longest > stack.max_length:
                 raise ValueError(f"length {self.length} is longer than the position table of the {name} ({stack.max_length})")
         if self.optimiser.averages and self.schedule.falls:

@@ -1,0 +1,245 @@
+"""Texts given images: captions, and answers to questions about images."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, Corpus, Data, ImageTexts, RecordBatch, RecordTable
+from anyformer.data.columns import padded
+from anyformer.data.packing import Ints
+from anyformer.generation.decode import continuations
+from anyformer.generation.sampling import GREEDY
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
+from anyformer.objectives.aspects import LossTraits, SampleSizes
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed
+from anyformer.objectives.objective import Inputs, Setting, Totals
+from anyformer.objectives.pixels import PixelObjective, blank
+from anyformer.objectives.source_target import NOTHING
+from anyformer.objectives.text_scores import commonest_text, text_scores, text_sums
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
+from anyformer.requirements.usual import BY_KIND
+from anyformer.text import DataError, Tokenizer
+from anyformer.text.marked import encode_marked
+from anyformer.text.sides import Sides
+
+LONGEST = 64
+"""Tokens of a text where nobody says it."""
+
+
+@dataclass(frozen=True)
+class TextBesideImage:
+    """What stands before the text that is read, a question and its answer, and what ends it.
+
+    `opening`: the first tokens of the text; of a model with a tower, those of the image among them.
+    """
+
+    opening: tuple[int, ...]
+    closing: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Positions that are read beside a question and its answer: the last token is predicted alone."""
+        return len(self.opening) + len(self.closing) - 1
+
+    def row(self, prompt: Sequence[int], text: Sequence[int]) -> list[int]:
+        """All of it, in order."""
+        return [*self.opening, *prompt, *text, *self.closing]
+
+
+class CaptionsObjective(PixelObjective, TokenObjective):
+    """Cross-entropy of a text given an image: -sum_i log p(y_i | image, question, y_1 ... y_{i-1}).
+
+    Only the text and its end are predicted: a caption, or of a question about an image its answer. Where the image is a
+    source, a decoder attends to it or has it in front (Vinyals et al. 2015, arXiv 1411.4555; BLIP, arXiv 2201.12086); of an
+    architecture with a tower, the image's tokens stand before the text (LLaVA, arXiv 2304.08485). A model that reads vectors
+    gets the image's pixels with their places. Evaluations write texts greedily, as long as the longest that is wanted in their
+    batch at most, and compare them with those wanted (`text_scores`).
+    """
+
+    reads: ClassVar[type[Data]] = ImageTexts
+    kind: Literal["captions"] = "captions"
+    before_image: str = ""
+    """Text before the tokens of an image, special tokens by their names among it: Gemma 3's `<start_of_image>`."""
+    behind_image: str = ""
+    """Text behind them: Qwen-VL's `<|vision_end|>`."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that does not read an image beside a text."""
+        BY_KIND["captions"].check(architecture)
+        if architecture.images is None and (self.before_image or self.behind_image):
+            raise ValueError(
+                "objective.before_image and objective.behind_image stand around an image's tokens in a text, and this model "
+                "reads its image apart: leave them out"
+            )
+
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        super().check_data(data, architecture, length)
+        assert isinstance(data, ImageTexts), "checked before"
+        self.check_channels(data.channels)
+        positions, tower = image_positions(architecture, data), architecture.images
+        needed = {next(iter(architecture.stacks)): positions} if tower is None and architecture.encoder is not None else {}
+        if architecture.source == "prefix":
+            needed["decoder"] = positions + length
+        for name, count in needed.items():
+            longest = architecture.stacks[name].max_length
+            if longest is not None and count > longest:
+                raise ValueError(
+                    f"with an image of {data.height} x {data.width} pixels the {name} reads {count} positions, and its table "
+                    f"ends at {longest}: set data.height and data.width, or a smaller length"
+                )
+        if tower is not None and positions >= length:
+            raise ValueError(f"length = {length}, and an image alone takes {positions} tokens: set a greater length")
+
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, two_inputs=True)
+
+    @property
+    def sizes(self) -> SampleSizes:
+        return replace(super().sizes, usual_length=text_length, source=source_positions, shows_image=True)
+
+    def around(self, tokenizer: Tokenizer, architecture: Architecture) -> TextBesideImage:
+        """What stands around a text."""
+        if (tower := architecture.images) is None:
+            sides = Sides.of(tokenizer)
+            return TextBesideImage(sides.opening, sides.target.behind)
+        before, behind = (encode_marked(tokenizer, text) if text else () for text in (self.before_image, self.behind_image))
+        frame = tokenizer.frame.single
+        frame = frame if frame.behind else frame.ending(tokenizer.end)
+        return TextBesideImage((*frame.before, *before, *([tower.token] * tower.tokens), *behind), frame.behind)
+
+    def check_corpus(self, corpus: Corpus, setting: Setting) -> None:
+        """Refuse a tokenizer with tokens that the model cannot write."""
+        outputs, found = reader_of(setting).outputs, corpus.tokenizer.vocab_size
+        if found > outputs:
+            raise DataError(f"the tokenizer has {found:,} tokens, and the head {outputs:,} logits: set head.outputs = {found}")
+
+    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
+        return table.lengths("prompt") + table.lengths("text") + self.around(setting.tokenizer, reader_of(setting)).count
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        """`targets` (B, T): of the text and its end; `tokens` (B, I, height, width), or of a model with a tower (B, T)."""
+        architecture = reader_of(setting)
+        around = self.around(setting.tokenizer, architecture)
+        records = [record for (record,) in batch.records]
+        rows = [around.row(record["prompt"].tolist(), record["text"].tolist()) for record in records]
+        asked = torch.tensor([len(around.opening) + len(record["prompt"]) for record in records])
+        whole = torch.from_numpy(padded(rows, setting.length + 1, NOTHING))
+        told = (whole[:, 1:] >= 0) & (torch.arange(1, setting.length + 1) >= asked[:, None])
+        targets = torch.where(told, whole[:, 1:], IGNORED)
+        read = torch.where(whole[:, 1:] < 0, NOTHING, whole[:, :-1])  # the last token is predicted alone
+        images = self.entered(torch.from_numpy(np.stack([record["image"] for record in records])), architecture)
+        numbers, tokens, padding = torch.from_numpy(batch.rows), read.clamp(min=0), read < 0
+        if architecture.images is None:
+            return Examples(images, targets, None, numbers, decoder_tokens=tokens, decoder_padding=padding)
+        return Examples(tokens, targets, None, numbers, padding=padding, prefix=asked, images=images)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        assert isinstance(data, ImageTexts), "checked before"
+        images = blank(architecture, shape.batch, data.channels, data.height, data.width)
+        made = super().made_up(architecture, data, shape)
+        padding = torch.zeros(shape.batch, shape.length, dtype=torch.bool)
+        if (tower := architecture.images) is None:
+            return replace(made, tokens=images, padding=None, decoder_padding=padding, counts=None)
+        tokens = made.tokens.clone()
+        tokens[:, : tower.tokens] = tower.token
+        prefix = torch.full((shape.batch,), tower.tokens)
+        return replace(made, tokens=tokens, padding=padding, prefix=prefix, images=images, counts=None)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        padding = examples.padding if examples.decoder_padding is None else examples.decoder_padding
+        return None if padding is None else ~padding
+
+    def inputs(self, model: Transformer, examples: Examples) -> Inputs:
+        if examples.images is None:
+            return {"decoder_tokens": examples.decoder_tokens, "decoder_padding": examples.decoder_padding}
+        return {"padding": examples.padding, "prefix": examples.prefix, "images": examples.images}
+
+    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
+        """Sums of comparisons of the texts that the model writes with those that are wanted."""
+        said, wanted = written(model, examples)
+        return text_sums(*([tokenizer.decode(text) for text in texts] for texts in (said, wanted)))
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """Accuracy of the next token, and how the texts that the model writes compare with those that are wanted."""
+        return {**super().metrics(totals, names), **text_scores(totals)}
+
+    def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        found = super().baseline(training, steps, held_out, windows, outputs)
+        return None if found is None else (f"{found[0]} ({commonest_text(training, held_out)})", found[1])
+
+
+def written(model: Transformer, examples: Examples) -> tuple[list[list[int]], list[list[int]]]:
+    """The likeliest next tokens behind what is read of every row with a target, and those that are wanted, without their ends;
+    as many as the longest of them has at most."""
+    valid = examples.targets != IGNORED
+    there = valid.any(1)
+    if not bool(there.any()):
+        return [], []
+    tokens = (examples.tokens if examples.decoder_tokens is None else examples.decoder_tokens)[there]
+    wanted = [row[told].tolist() for row, told in zip(examples.targets[there], valid[there], strict=True)]
+    first = valid[there].byte().argmax(1).tolist()
+    prompts = [row[: place + 1] for row, place in zip(tokens.tolist(), first, strict=True)]
+    ends = {row[-1] for row in wanted}
+    most = min(max(map(len, wanted)), room(model.architecture, max(map(len, prompts)), examples))
+    given = {"source": examples.tokens[there]} if examples.images is None else {"images": examples.images[there]}
+    steps = continuations(model, prompts, sampling=GREEDY, max_tokens=most, ends=sorted(ends), **given)
+    said = torch.stack(list(steps), 1).tolist()
+    return [_before(row, ends) for row in said], [row[:-1] for row in wanted]
+
+
+def room(architecture: Architecture, prompt: int, examples: Examples) -> int:
+    """Tokens that may follow a prompt: the position table, if there is one, ends behind them."""
+    longest = architecture.output_stack.max_length
+    if longest is None:
+        return examples.targets.shape[1]
+    before = architecture.embedding.check("source", examples.tokens, None) if architecture.source == "prefix" else 0
+    return longest - before - prompt + 1
+
+
+def _before(tokens: list[int], ends: Collection[int]) -> list[int]:
+    """The tokens before the first end."""
+    return tokens[: next((place for place, token in enumerate(tokens) if token in ends), len(tokens))]
+
+
+def reader_of(setting: Setting) -> Architecture:
+    """The architecture that examples are made for."""
+    assert setting.architecture is not None, "examples with images differ by what reads them"
+    return setting.architecture
+
+
+def image_positions(architecture: Architecture, data: ImageTexts) -> int:
+    """The positions of an image's source, or its tokens in the text; refuses images that the architecture does not read."""
+    image = blank(architecture, 1, data.channels, data.height, data.width, device="meta")
+    if (tower := architecture.images) is not None:
+        tower.check_images(image)
+        (count,) = tower.sizes(image)
+        return count
+    return architecture.embedding.check("images", image, None)
+
+
+def source_positions(architecture: Architecture, data: Data) -> int:
+    """S: the positions of an image that is a source; 0 where it stands among the tokens of the text."""
+    assert isinstance(data, ImageTexts), "checked before"
+    return 0 if architecture.images is not None else image_positions(architecture, data)
+
+
+def text_length(architecture: Architecture, data: Data) -> int:
+    """T where nobody says it: `LONGEST` tokens of text, and those of the image if they stand among them; as the position table
+    has room."""
+    assert isinstance(data, ImageTexts), "checked before"
+    positions, longest = image_positions(architecture, data), architecture.output_stack.max_length
+    wanted = LONGEST + (0 if architecture.images is None else positions)
+    if longest is None:
+        return wanted
+    before = positions if architecture.images is None and architecture.source == "prefix" else 0
+    return max(1, min(wanted, longest - before))
