@@ -2,6 +2,7 @@
 
 from anyformer.huggingface.card import Facts
 from anyformer.huggingface.composites import COMPOSITES
+from anyformer.huggingface.composite_export import Towers, towers_asked
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
@@ -39,6 +40,7 @@ __all__ = [
     "Family",
     "HuggingFaceError",
     "StoredForm",
+    "Towers",
     "Verdict",
     "architecture_of",
     "aside",
@@ -58,6 +60,7 @@ __all__ = [
     "register",
     "text_keys",
     "told_of",
+    "towers_asked",
     "verify",
     "write_adapter",
 ]

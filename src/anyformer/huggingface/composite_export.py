@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -74,7 +74,14 @@ def export_composite(
     return family
 
 
-def towers_asked(architecture: Architecture) -> dict[str, bool]:
+class Towers(TypedDict):
+    """The towers of a composite that are asked for."""
+
+    images: bool
+    audio: bool
+
+
+def towers_asked(architecture: Architecture) -> Towers:
     """The towers with which the files of an architecture are read, as arguments."""
     return {"images": architecture.sees, "audio": architecture.audio is not None}
 

@@ -235,8 +235,8 @@ def family_of(config: Config, *, images: bool = False, audio: bool = False) -> F
     if composite is None and (found := family(config.model_type)).sees:
         return found
     if composite is None:
-        named = "images" if images else "sound"
-        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {named}: read it without {named}")
+        tower = "images" if images else "sound"
+        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {tower}: read it without {tower}")
     if images and config.model_type in SOURCES:
         return with_source(config, SOURCES[config.model_type], text_family(composite, config, family))
     vision, hearing = vision_of(config) if images else None, hearing_of(config) if audio else None

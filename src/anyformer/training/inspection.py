@@ -101,7 +101,7 @@ def _seen(run: Run, examples: Examples, words: _Words, row: int) -> Seen:
     label = None if positional else _label(examples.targets[row], words)
     two = examples.decoder_tokens is not None
     sequences = []
-    if run.architecture.symbols is not None:
+    if run.architecture.embedding.symbols is not None:
         ends = None if two or not positional else examples.targets[row]
         sequences.append(_sequence(run, examples, words, row, "source" if two else "input", ends))
     if examples.decoder_tokens is not None:
