@@ -1,8 +1,8 @@
 """Hugging Face checkpoints both ways: a directory of transformers' layout to a model of ours, and back."""
 
 from anyformer.huggingface.card import Facts
-from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.composite_export import Towers, towers_asked
+from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
