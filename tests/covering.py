@@ -24,19 +24,33 @@ Of = Callable[[Any], frozenset[Any]]
 
 def moved(value: Any) -> Iterator[tuple[type[Value], str, Any]]:
     """(class, "", None) of every value in a description, and (class, field, held) of its fields that are not at defaults."""
-    if isinstance(value, Value):
-        yield type(value), "", None
-        for name, field in type(value).model_fields.items():
-            inner = getattr(value, name)
-            if inner != field.get_default(call_default_factory=True):
-                yield type(value), name, inner
-            yield from moved(inner)
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from moved(inner)
-    elif isinstance(value, tuple):
-        for inner in value:
-            yield from moved(inner)
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        kind = type(value)
+        if isinstance(value, Value):
+            yield kind, "", None
+            for name, default in _defaults(kind):
+                inner = getattr(value, name)
+                if inner is not default and inner != default:
+                    yield kind, name, inner
+                if type(inner) not in ATOMS:
+                    waiting.append(inner)
+        elif kind is tuple:
+            waiting += value
+        elif isinstance(value, Mapping):
+            waiting += value.values()
+
+
+ATOMS = frozenset({str, bool, int, float, type(None)})
+"""Types of what no description stands in."""
+
+
+@cache
+def _defaults(kind: type[Value]) -> tuple[tuple[str, Any], ...]:
+    """Every field of a class and its default."""
+    fields = kind.model_fields.items()
+    return tuple((name, field.get_default(call_default_factory=True)) for name, field in fields)
 
 
 @cache
@@ -72,9 +86,11 @@ def _cover(architectures: tuple[tuple[str, Any], ...], of: Of) -> frozenset[str]
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:
-        best = max(having, key=lambda name: len(having[name] & missing))
+        best = max(having, key=lambda name: len(having[name]))
         chosen.add(best)
-        missing -= having[best]
+        found = having[best]
+        missing -= found
+        having = {name: rest for name, each in having.items() if (rest := each - found)}
     return frozenset(chosen)
 
 

@@ -14,7 +14,7 @@ from anyformer.describe.printable import printable
 from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.spelling import leads_to, spelled
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
-from anyformer.describe.value import PLUGINS, Value, nested, numbers, without_plugins
+from anyformer.describe.value import PLUGINS, Value, goes_beyond, nested, numbers, without_plugins
 from anyformer.describe.versions import VERSION, upgrade
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "goes_beyond",
     "json_data",
     "leads_to",
     "load_plugin",

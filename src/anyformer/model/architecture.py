@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
-from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
+from anyformer.describe import Count, DescriptionError, Problem, change_all, goes_beyond, numbers, with_kind
 from anyformer.dims import LARGEST
 from anyformer.model.fitting import (
     check_mtp,
@@ -69,8 +69,8 @@ class Architecture(Shown):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Architecture:
-        too_large = [(path, number) for path, number in numbers(self) if number > LARGEST]
-        if too_large:
+        if goes_beyond(self, LARGEST):
+            too_large = [(path, number) for path, number in numbers(self) if number > LARGEST]
             raise DescriptionError([Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in too_large])
         check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None

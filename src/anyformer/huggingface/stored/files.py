@@ -54,7 +54,7 @@ class TensorFiles:
         self.of = _files(directory)
         self._headers: dict[str, Mapping[str, tuple[torch.dtype, tuple[int, ...]]]] = {}
         self._last: tuple[Path, Any] | None = None
-        """The file of the last weight: the next is mostly of the same, and opening it maps it anew."""
+        """The file of the last tensor: the next is mostly of the same, and opening it maps it anew."""
 
     @property
     def names(self) -> Mapping[str, str]:
@@ -90,9 +90,7 @@ class TensorFiles:
     def raw(self, name: str) -> Tensor:
         """One tensor of any type, read from its file."""
         self.header(name)
-        with opened(self.path(name)) as file:
-            tensor: Tensor = file.get_tensor(name)
-        return tensor
+        return self._read(name)
 
     def tensor(self, name: str) -> Tensor:
         """One weight that is stored as plain floating-point numbers."""
@@ -103,6 +101,9 @@ class TensorFiles:
             raise HuggingFaceError(
                 f"{self.path(name)}: {name} is stored as {number}, and a weight is a floating-point number{eight_bits}"
             )
+        return self._read(name)
+
+    def _read(self, name: str) -> Tensor:
         path = self.path(name)
         if self._last is None or self._last[0] != path:
             self._last = path, opened(path)
