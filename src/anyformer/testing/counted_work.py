@@ -12,8 +12,8 @@ from torch.overrides import TorchFunctionMode
 from anyformer.operations.elementwise import ACTIVATED
 
 SINGLE = {
-    "add", "sub", "rsub", "mul", "div", "sqrt", "rsqrt", "exp", "log", "relu", "abs", "neg", "clamp", "clamp_min", "square", "maximum",
-    "minimum", "truediv", "rtruediv", "radd", "rmul", "rdiv", "reciprocal",
+    "add", "sub", "rsub", "mul", "div", "sqrt", "rsqrt", "exp", "log", "relu", "abs", "neg", "clamp", "clamp_min", "square",
+    "maximum", "minimum", "truediv", "rtruediv", "radd", "rmul", "rdiv", "reciprocal",
 }  # fmt: skip
 """Functions with one operation on every number."""
 SUMMED = {"sum", "mean", "amax", "max", "prod"}

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from anyformer.describe import Value
 from anyformer.operations import Elementwise
@@ -29,10 +29,17 @@ from anyformer.testing.twins import sublayer_equals_its_twin
 Formula = Callable[..., Any]
 """By the kind of part, with what it built under `a[...]`, in float64:
 
-norm(part, a, v (D,)) -> (D,), gain and bias included; mask(part, query, key, prefix) -> bool; selection(part, scores (X,)) -> (X,),
-experts are chosen from the largest down; and in attention weigh(part, a, scores (S,) of the keys that a query sees, head) -> (S,);
-combine(part, a, heads, t) -> heads, a list of (U,); term(part, a, query (E,), head, t, s) -> a number, a.x[t] is the layer's input;
-place(part, a, h (E,), t, side) -> (E,); adjustment(part, a, h (E,), side, head, t) -> (E,).
+    norm(part, a, v (D,)) -> (D,), gain and bias included;
+    mask(part, query, key, prefix) -> bool;
+    selection(part, scores (X,)) -> (X,), experts are chosen from the largest down;
+
+and in attention, where a.x[t] is the layer's input and heads have E or U features:
+
+    adjustment(part, a, h (E,), side, head, t) -> (E,);
+    place(part, a, h (E,), t, side) -> (E,);
+    term(part, a, query (E,), head, t, s) -> a number;
+    weigh(part, a, scores (S,) of the keys that a query sees, head) -> (S,);
+    combine(part, a, heads, t) -> heads, a list of (U,).
 """
 SLOTS: Mapping[type, tuple[Slot, str]] = {
     Map: ("weigh", "weigh"),
@@ -123,15 +130,15 @@ def declared_work_is_that_of_its_formula(part: Value, formula: Formula) -> None:
         counted = operations_of(lambda v: formula(part, weights, v), torch.rand(WIDTH, dtype=torch.float64) + 1)
         works = (node.tally.own_work.values() for node in part.cost(WIDTH, 1).nodes())
         declared = sum(each.dense for work in works for each in work if isinstance(each, Elementwise))
-        assert declared == counted, f"of a vector of {WIDTH} features it declares {declared} operations, its formula has {counted}"
+        assert declared == counted, (
+            f"of a vector of {WIDTH} features it declares {declared} operations, its formula has {counted}"
+        )
     else:
         assert isinstance(part, Map), f"{type(part).__name__} declares no work on numbers"
         keys = 64
         scores = torch.rand(keys, dtype=torch.float64) + 1
         counted = operations_of(lambda s: formula(part, {}, s, 0), scores) / keys
-        assert part.each == round(counted), (
-            f"`each` declares {part.each} operations on a score, its formula has {counted:.1f}"
-        )
+        assert part.each == round(counted), f"`each` declares {part.each} operations on a score, its formula has {counted:.1f}"
 
 
 def has_counted_work(part: Value) -> bool:

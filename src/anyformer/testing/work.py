@@ -17,7 +17,10 @@ from anyformer.plan import Plan
 from anyformer.testing.inputs import inputs, shape
 
 FUNCTIONS = frozenset(
-    {"sigmoid", "silu", "gelu", "tanh", "softplus", "log_sigmoid_forward", "relu", "elu", "mish", "leaky_relu", "hardtanh", "_softmax"}
+    {
+        "sigmoid", "silu", "gelu", "tanh", "softplus", "log_sigmoid_forward", "relu", "elu", "mish", "leaky_relu", "hardtanh",
+        "_softmax",
+    }
 )  # fmt: skip
 """Operators of torch that are an activation, or a softmax."""
 LEAST = 1.4
