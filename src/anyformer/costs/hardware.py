@@ -176,8 +176,8 @@ def _refuse(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str
     for key, peak in row["peaks"].items():
         if peak < slowest:
             raise UserError(
-                f"{where} has peaks.{key} = {peak:g}, less than fp32 with {slowest:g}: all are TFLOP/s, PFLOP/s are a thousandth "
-                "of these"
+                f"{where} has peaks.{key} = {peak:g}, less than fp32 with {slowest:g}: all are TFLOP/s, PFLOP/s are a "
+                "thousandth of these"
             )
     if row["link"] > MOST_OF_LINK * row["bandwidth"]:
         raise UserError(

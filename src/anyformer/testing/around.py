@@ -52,12 +52,11 @@ def _attention(**fields: Any) -> Architecture:
     return decoder_of(*[Attention(heads=4, place=Rotary()).but(**fields)] * 2)
 
 
-def _weighing(weigh: Weigh) -> Architecture:
+def _of_pairs_too(of_scores: Map) -> Architecture:
     """A layer that weighs so, and one of differential attention, whose maps have half of the heads, where it can."""
-    second = weigh
-    if isinstance(weigh, Map) and not weigh.in_the_way("pairs of heads"):
-        second = Differential(maps=weigh)
-    return decoder_of(*(Attention(heads=4, place=Rotary()).but(weigh=each) for each in (weigh, second)))
+    alone = bool(of_scores.in_the_way("pairs of heads"))
+    weighs = (of_scores, of_scores if alone else Differential(maps=of_scores))
+    return decoder_of(*(Attention(heads=4, place=Rotary()).but(weigh=each) for each in weighs))
 
 
 def _experts(choice: Selection) -> Architecture:
@@ -73,7 +72,8 @@ PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     ScoreBias: lambda bias: _attention(terms=bias, place=()),
     Term: lambda term: _attention(terms=term),
     Adjustment: lambda adjustment: _attention(adjust=adjustment),
-    Weigh: _weighing,
+    Map: _of_pairs_too,
+    Weigh: lambda weigh: _attention(weigh=weigh),
     Combine: lambda part: _attention(combine=part),
     Place: lambda place: _attention(place=(Rotary(), place)),
     Rotary: lambda rotary: _attention(place=rotary),

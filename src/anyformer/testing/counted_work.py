@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from anyformer.operations import Elementwise, Tally
 from anyformer.operations.elementwise import ACTIVATED
 
 SINGLE = {
@@ -22,6 +23,12 @@ NAMED = {"sigmoid", "tanh", "silu", "gelu", "softplus"}
 """Activations."""
 SOFTMAX = 3
 """Operations of a softmax on a score."""
+
+
+def elementwise(tally: Tally) -> int:
+    """The element-wise operations that a part declares."""
+    works = (each for node in tally.nodes() for each in node.tally.own_work.values())
+    return sum(each.dense for each in works if isinstance(each, Elementwise))
 
 
 def operations_of(formula: Callable[[Tensor], object], x: Tensor) -> int:
@@ -47,9 +54,9 @@ class _Counted(TorchFunctionMode):
     def _of(self, name: str, args: Any, out: Tensor) -> int:
         if name == "pow":
             power = args[1]
-            return out.numel() * (power - 1 if isinstance(power, int) and power > 0 else 1)
+            return out.numel() * (max(power - 1, 1) if isinstance(power, int) else 1)
         if name in SUMMED:
             return int(args[0].numel())
         if name == "softmax":
             return SOFTMAX * out.numel()
-        return out.numel() * (ACTIVATED if name in NAMED else name in SINGLE)
+        return out.numel() * (ACTIVATED if name in NAMED else int(name in SINGLE))
