@@ -40,13 +40,11 @@ def operations_of(formula: Callable[[Tensor], object], x: Tensor) -> int:
 
 
 class _Counted(TorchFunctionMode):
-    def __init__(self) -> None:
-        super().__init__()
-        self.operations = 0
+    operations: int = 0
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        name = getattr(func, "__name__", "").strip("_")
+        name = func.__name__.strip("_")
         if isinstance(out, Tensor):
             self.operations += self._of(name, args, out)
         return out
