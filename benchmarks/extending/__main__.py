@@ -4,8 +4,8 @@
     python -m benchmarks.extending --of norm      # those of one thing, printed, which writes no result
     python -m benchmarks.extending --new          # those that the result does not have yet
 
-Every thing is written as a plug-in, once as it is, which must keep all its contracts, and once with each mistake, in a process of
-its own. Ends with an error if a right one is refused or a wrong one is not.
+Every thing is written as a plug-in, once as it is, which must keep all its contracts, and once with each mistake, in a process
+of its own. Ends with an error if a right one is refused or a wrong one is not.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def tried(mistake: Mistake) -> Found:
         return Found(mistake, first.promise.what.replace("_", " ") if first else "")
 
 
-def outcomes(mistakes: list[Mistake]) -> Iterator[Found]:
+def outcomes(mistakes: list[Mistake], processes: int = 1) -> Iterator[Found]:
     """What is found of each, in their order."""
     import anyformer.api
     import anyformer.testing.plugin
@@ -75,7 +75,7 @@ def outcomes(mistakes: list[Mistake]) -> Iterator[Found]:
     for each in mistakes:
         if each.says != RIGHT:
             each.code()  # a place that is not there is told before any work
-    with multiprocessing.get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+    with multiprocessing.get_context("fork").Pool(processes, maxtasksperchild=1) as pool:
         yield from pool.imap(tried, mistakes, chunksize=1)
 
 
@@ -100,7 +100,9 @@ def record(results: dict[Mistake, Found]) -> str:
         "caught": sum(counts.values()),
         "of": len(wrong),
         "missed_when_first_made": sum(each.mistake.missed for each in wrong),
-        "by_thing": {thing: [counts[thing], sum(each.mistake.of == thing for each in wrong)] for thing in THINGS if counts[thing]},
+        "by_thing": {
+            thing: [counts[thing], sum(each.mistake.of == thing for each in wrong)] for thing in THINGS if counts[thing]
+        },
     }
     listed = [{**asdict(each.mistake), "by": each.by} for each in rows]
     RESULT.write_text(json.dumps({**summary, "mistakes": listed}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -113,14 +115,17 @@ def main() -> None:
     )
     parser.add_argument("--of", choices=[*THINGS], help="only those of one thing; writes no result")
     parser.add_argument("--new", action="store_true", help="only those that the result does not have yet")
+    parser.add_argument("--processes", type=int, default=1, help="how many are tried at a time")
     given = parser.parse_args()
-    results = committed() if given.new else {}
+    results, said = committed() if given.new else {}, "nothing new"
     asked = [each for each in every() if each not in results and given.of in (None, each.of)]
-    for found in outcomes(asked):
+    for found in outcomes(asked, given.processes):
         results[found.mistake] = found
         print(f"{'' if found.fine else 'NOT '}{found.mistake.of}: {found.mistake.says}: {found.by or 'all holds'}", flush=True)
+        if given.of is None:
+            said = record(results)
     if given.of is None:
-        print(record(results))
+        print(said)
     sys.exit("".join(f"wrong: {each.mistake.of}: {each.mistake.says}\n" for each in results.values() if not each.fine) or None)
 
 

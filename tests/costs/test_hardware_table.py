@@ -44,6 +44,7 @@ def test_names_are_those_of_the_table(right, wrong, said):
         ("h200", "memory = 139.8", "memory = 150109000000", "memory = 1.50109e"),
         ("h200", "memory = 139.8", "memory = 143155", "memory = 143155"),  # MiB
         ("b200", "link = 900", "link = 7200", "link = 7200, which should be"),  # Gb/s
+        ("h200", "bf16 = 989.4", "bf16 = 0.9894", "peaks.bf16 = 0.9894, less than fp32 with 67"),  # PFLOP/s
         ("h200", "link = 450", "link = 3600", "link = 3600"),
         ("a100", "link = 300", "link = 2400", "link = 2400"),
         ("h200", "link = 450", "link = 0.45", "link = 0.45, which should be"),  # TB/s

@@ -40,8 +40,8 @@ def run(
         typer.Option(
             help="Which kind of part: a norm; a mask; in attention what changes queries, keys or values (adjust), what "
             "positions do to queries and keys (place), what is added to scores (term), what turns scores into weights (weigh), "
-            "what is done with the mixed heads (combine); a choice of experts; a sublayer that mixes no positions; an activation "
-            "(with --package).",
+            "what is done with the mixed heads (combine); a choice of experts; a sublayer that mixes no positions; an "
+            "activation (with --package).",
             metavar="|".join(PART_KINDS),
         ),
     ] = None,

@@ -172,6 +172,13 @@ def _refuse(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str
             if not least <= figure <= most:
                 path = f"{field}.{key}" if key else field
                 raise UserError(f"{where} has {path} = {figure:g}, which should be {least:g} to {most:,g} {unit}")
+    slowest = row["peaks"].get("fp32", 0.0)
+    for key, peak in row["peaks"].items():
+        if peak < slowest:
+            raise UserError(
+                f"{where} has peaks.{key} = {peak:g}, less than fp32 with {slowest:g}: all are TFLOP/s, PFLOP/s are a "
+                "thousandth of these"
+            )
     if row["link"] > MOST_OF_LINK * row["bandwidth"]:
         raise UserError(
             f"{where} has link = {row['link']:g}, more than {MOST_OF_LINK:g} of its bandwidth, {row['bandwidth']:g}: both are "

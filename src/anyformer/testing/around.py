@@ -9,6 +9,7 @@ from anyformer.describe import Value
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Differential,
     Embedding,
     Experts,
     FeedForward,
@@ -23,7 +24,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.attention.slots import Adjustment, Combine, Term
-from anyformer.parts.attention.weigh import Weigh
+from anyformer.parts.attention.weigh import Map, Weigh
 from anyformer.parts.experts.selection import Selection
 from anyformer.parts.initialisation import InitialisationRule
 from anyformer.parts.masks.mask import Mask
@@ -51,6 +52,13 @@ def _attention(**fields: Any) -> Architecture:
     return decoder_of(*[Attention(heads=4, place=Rotary()).but(**fields)] * 2)
 
 
+def _of_pairs_too(of_scores: Map) -> Architecture:
+    """A layer that weighs so, and one of differential attention, whose maps have half of the heads, where it can."""
+    alone = bool(of_scores.in_the_way("pairs of heads"))
+    weighs = (of_scores, of_scores if alone else Differential(maps=of_scores))
+    return decoder_of(*(Attention(heads=4, place=Rotary()).but(weigh=each) for each in weighs))
+
+
 def _experts(choice: Selection) -> Architecture:
     experts = Experts(experts=4, chosen=2, width=12, router=Router(choice=choice))
     return decoder_of(Attention(heads=4, place=Rotary()), experts)
@@ -64,6 +72,7 @@ PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     ScoreBias: lambda bias: _attention(terms=bias, place=()),
     Term: lambda term: _attention(terms=term),
     Adjustment: lambda adjustment: _attention(adjust=adjustment),
+    Map: _of_pairs_too,
     Weigh: lambda weigh: _attention(weigh=weigh),
     Combine: lambda part: _attention(combine=part),
     Place: lambda place: _attention(place=(Rotary(), place)),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from anyformer.describe import Value
 from anyformer.parts import Attention
 
-Slot = Literal["adjust", "place", "term", "weigh", "combine"]
+Slot = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -26,33 +25,37 @@ class ByHand:
         return self.weights[name]
 
 
-def attention_by_hand(
-    part: Attention, weights: Mapping[str, Tensor], x_TD: Tensor, *, slot: Slot, in_slot: Value, formula: Callable[..., Any]
-) -> Tensor:
-    """Causal attention of one row (T, D) to (T, D), plain but for the part in the slot."""
+@dataclass(frozen=True)
+class SlotFormulas:
+    """What every slot does to a head, a score, the scores of a query or the heads of a position; by default what is plain."""
+
+    adjusted: Slot = lambda a, h, side, g, t: h
+    turned: Slot = lambda a, h, t, side: h
+    term: Slot = lambda a, q, h, t, s: torch.zeros((), dtype=q.dtype)
+    weighed: Slot = lambda a, scores, h: scores.softmax(0)
+    combined: Slot = lambda a, heads, t: heads
+
+
+def attention_by_hand(part: Attention, weights: Mapping[str, Tensor], x_TD: Tensor, *, slots: SlotFormulas) -> Tensor:
+    """Causal attention of one row (T, D) to (T, D)."""
     a, H, K = ByHand(weights, x_TD), part.heads, part.groups
     scale = part.scale_of(x_TD.shape[1])
 
-    def heads(side: str, count: int, v: Tensor, t: int) -> list[Tensor]:
-        split = list((weights[f"{side}.weight"] @ v).view(count, -1))
-        if slot == "adjust":
-            split = [formula(in_slot, a, h, side, g, t) for g, h in enumerate(split)]
-        if slot == "place" and side != "value":
-            split = [formula(in_slot, a, h, t, side) for h in split]
-        return split
+    def heads(side: str, count: int, t: int) -> list[Tensor]:
+        split = (weights[f"{side}.weight"] @ x_TD[t]).view(count, -1)
+        return [slots.adjusted(a, h, side, g, t) for g, h in enumerate(split)]
 
-    keys, values = ([heads(side, K, v, t) for t, v in enumerate(x_TD)] for side in ("key", "value"))
+    def turned(side: str, count: int, t: int) -> list[Tensor]:
+        return [slots.turned(a, h, t, side) for h in heads(side, count, t)]
+
+    positions = range(len(x_TD))
+    keys, values = [turned("key", K, s) for s in positions], [heads("value", K, s) for s in positions]
     out = []
-    for t, v in enumerate(x_TD):
+    for t in positions:
         mixed = []
-        for h, q in enumerate(heads("query", H, v, t)):
+        for h, q in enumerate(turned("query", H, t)):
             g = h // (H // K)
-            scores = torch.stack([q @ keys[s][g] * scale for s in range(t + 1)])
-            if slot == "term":
-                scores = scores + torch.stack([torch.as_tensor(formula(in_slot, a, q, h, t, s)) for s in range(t + 1)])
-            shares = formula(in_slot, a, scores, h) if slot == "weigh" else scores.softmax(0)
-            mixed.append(shares @ torch.stack([values[s][g] for s in range(t + 1)]))
-        if slot == "combine":
-            mixed = formula(in_slot, a, mixed, t)
-        out.append(weights["output.weight"] @ torch.cat(mixed))
+            scores = [q @ keys[s][g] * scale + slots.term(a, q, h, t, s) for s in range(t + 1)]
+            mixed.append(slots.weighed(a, torch.stack(scores), h) @ torch.stack([values[s][g] for s in range(t + 1)]))
+        out.append(weights["output.weight"] @ torch.cat(slots.combined(a, mixed, t)))
     return torch.stack(out)

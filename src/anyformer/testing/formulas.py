@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from anyformer.describe import Value
-from anyformer.operations import Elementwise
 from anyformer.parts import Attention
 from anyformer.parts.attention.slots import Adjustment, Combine, Term
 from anyformer.parts.attention.weigh import Map
@@ -20,29 +19,30 @@ from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.place import Place
 from anyformer.testing.around import WIDTH, decoder_of
-from anyformer.testing.by_hand import Slot, attention_by_hand
-from anyformer.testing.counted_work import operations_of
+from anyformer.testing.by_hand import SlotFormulas, attention_by_hand
+from anyformer.testing.counted_work import elementwise, operations_of
 from anyformer.testing.masks import CALLS, seen
 from anyformer.testing.models import STEP
 from anyformer.testing.twins import sublayer_equals_its_twin
 
+T = TypeVar("T")
 Formula = Callable[..., Any]
 """By the kind of part, with what it built under `a[...]`, in float64:
 
-norm(part, a, v (D,)) -> (D,), gain and bias included; mask(part, query, key, prefix) -> bool; selection(part, scores (X,)) -> (X,),
-experts are chosen from the largest down; and in attention weigh(part, a, scores (S,) of the keys that a query sees, head) -> (S,);
-combine(part, a, heads, t) -> heads, a list of (U,); term(part, a, query (E,), head, t, s) -> a number, a.x[t] is the layer's input;
-place(part, a, h (E,), t, side) -> (E,); adjustment(part, a, h (E,), side, head, t) -> (E,).
+    norm(part, a, v (D,)) -> (D,), gain and bias included;
+    mask(part, query, key, prefix) -> bool;
+    selection(part, scores (X,)) -> (X,), experts are chosen from the largest down;
+
+and in attention, where a.x[t] is the layer's input and heads have E or U features:
+
+    adjustment(part, a, h (E,), side, head, t) -> (E,);
+    place(part, a, h (E,), t, side) -> (E,);
+    term(part, a, query (E,), head, t, s) -> a number;
+    weigh(part, a, scores (S,) of the keys that a query sees, head) -> (S,);
+    combine(part, a, heads, t) -> heads, a list of (U,).
 """
-SLOTS: Mapping[type, tuple[Slot, str]] = {
-    Map: ("weigh", "weigh"),
-    Combine: ("combine", "combine"),
-    Term: ("term", "terms"),
-    Place: ("place", "place"),
-    Adjustment: ("adjust", "adjust"),
-}
-"""The base of the parts of a slot -> the slot, and the field of an attention that takes one."""
-HEADS, GROUPS = 4, 2
+HEADS, GROUPS, KEYS = 4, 2, 64
+"""Of attentions with a part in a slot; scores of a query whose operations are counted."""
 VECTORS, FEATURES, SIZE = 32, 1920, 1.37
 """Of a comparison of a norm in bf16: so many features, of a size that the norm changes, that their rounding averages out."""
 APART = 8e-4
@@ -51,24 +51,19 @@ APART = 8e-4
 
 def part_equals_its_formula(part: Value, formula: Formula) -> None:
     """What a part computes, and its gradients, are those of its formula."""
-    slot = next((SLOTS[base] for base in type(part).__mro__ if base in SLOTS), None)
-    if slot is not None:
-        of, field = slot
-        attention = Attention(heads=HEADS, kv_heads=GROUPS).but(**{field: part})
-        by_hand = partial(attention_by_hand, slot=of, in_slot=part, formula=formula)
-        sublayer_equals_its_twin(decoder_of(attention), attention.kind, by_hand)
-    elif isinstance(part, Norm):
-        _norm_equals(part, formula)
-    elif isinstance(part, Mask):
-        _mask_equals(part, formula)
-    else:
-        assert isinstance(part, Selection), f"{type(part).__name__} has no formula to be compared with"
-        _selection_equals(part, formula)
+    compared = of_base(COMPARED, part)
+    assert compared is not None, f"{type(part).__name__} has no formula to be compared with"
+    compared(part, formula)
 
 
 def has_formula(part: Value) -> bool:
     """Whether it is of a kind whose parts are compared with a formula."""
-    return isinstance(part, (*SLOTS, Norm, Mask, Selection))
+    return of_base(COMPARED, part) is not None
+
+
+def of_base(table: Mapping[type, T], part: Value) -> T | None:
+    """What a table has of the nearest base of a part."""
+    return next((table[base] for base in type(part).__mro__ if base in table), None)
 
 
 def moved(module: nn.Module) -> nn.Module:
@@ -118,25 +113,29 @@ def _selection_equals(selection: Selection, formula: Formula) -> None:
 
 def declared_work_is_that_of_its_formula(part: Value, formula: Formula) -> None:
     """A norm declares every sum, product, quotient and root of its formula; a weighing those on one score, exponentials too."""
-    if isinstance(part, Norm):
-        weights = dict(moved(part.build(WIDTH).double()).named_parameters())
-        counted = operations_of(lambda v: formula(part, weights, v), torch.rand(WIDTH, dtype=torch.float64) + 1)
-        works = (node.tally.own_work.values() for node in part.cost(WIDTH, 1).nodes())
-        declared = sum(each.dense for work in works for each in work if isinstance(each, Elementwise))
-        assert declared == counted, f"of a vector of {WIDTH} features it declares {declared} operations, its formula has {counted}"
-    else:
-        assert isinstance(part, Map), f"{type(part).__name__} declares no work on numbers"
-        keys = 64
-        scores = torch.rand(keys, dtype=torch.float64) + 1
-        counted = operations_of(lambda s: formula(part, {}, s, 0), scores) / keys
-        assert part.each == round(counted), (
-            f"`each` declares {part.each} operations on a score, its formula has {counted:.1f}"
-        )
+    work = of_base(WORKS, part)
+    assert work is not None, f"{type(part).__name__} declares no work on numbers"
+    work(part, formula)
 
 
 def has_counted_work(part: Value) -> bool:
-    """Whether its operations can be counted in its formula: a norm, or a weighing without weights of its own."""
-    return isinstance(part, Norm) or (isinstance(part, Map) and type(part).build is Map.build)
+    """Whether it is of a kind whose operations are counted in its formula."""
+    return of_base(WORKS, part) is not None
+
+
+def _norm_work(norm: Norm, formula: Formula) -> None:
+    weights = dict(moved(norm.build(WIDTH).double()).named_parameters())
+    counted = operations_of(lambda v: formula(norm, weights, v), torch.rand(WIDTH, dtype=torch.float64) + 1)
+    declared = elementwise(norm.cost(WIDTH, 1))
+    assert declared == counted, f"of a vector of {WIDTH} features it declares {declared} operations, its formula has {counted}"
+
+
+def _work_on_a_score(weigh: Map, formula: Formula) -> None:
+    scores = torch.rand(KEYS, dtype=torch.float64) + 1
+    own = nn.ParameterDict(weigh.build(Attention(heads=HEADS, kv_heads=GROUPS).sizes(WIDTH)))
+    weights = dict(moved(own.double()).named_parameters())
+    counted = operations_of(lambda s: formula(weigh, weights, s, 0), scores) / KEYS
+    assert weigh.each == round(counted), f"`each` declares {weigh.each} operations on a score, its formula has {counted:.1f}"
 
 
 def statistics_are_in_fp32(norm: Norm) -> None:
@@ -152,3 +151,29 @@ def statistics_are_in_fp32(norm: Norm) -> None:
     size = (rough * exact).sum(-1) / exact.square().sum(-1)
     apart = float((size - 1).abs().max())
     assert apart < APART, f"in bf16 vectors are {apart:.2g} longer or shorter: compute the statistics in fp32"
+
+
+def _in_slot(field: str, slots: Callable[[Formula], SlotFormulas]) -> Callable[[Any, Formula], None]:
+    """How parts of a slot are compared: the field of an attention that takes one, and the slots with its formula."""
+
+    def compared(part: Value, formula: Formula) -> None:
+        attention = Attention(heads=HEADS, kv_heads=GROUPS).but(**{field: part})
+        by_hand = partial(attention_by_hand, slots=slots(partial(formula, part)))
+        sublayer_equals_its_twin(decoder_of(attention), attention.kind, by_hand)
+
+    return compared
+
+
+COMPARED: Mapping[type, Callable[[Any, Formula], None]] = {
+    Norm: _norm_equals,
+    Mask: _mask_equals,
+    Selection: _selection_equals,
+    Map: _in_slot("weigh", lambda formula: SlotFormulas(weighed=formula)),
+    Combine: _in_slot("combine", lambda formula: SlotFormulas(combined=formula)),
+    Term: _in_slot("terms", lambda formula: SlotFormulas(term=formula)),
+    Place: _in_slot("place", lambda formula: SlotFormulas(turned=formula)),
+    Adjustment: _in_slot("adjust", lambda formula: SlotFormulas(adjusted=formula)),
+}
+"""Base class of parts -> how one is compared with its formula."""
+WORKS: Mapping[type, Callable[[Any, Formula], None]] = {Norm: _norm_work, Map: _work_on_a_score}
+"""Base class of parts -> how its work is compared with that of its formula."""

@@ -1,4 +1,4 @@
-"""What a plug-in says of a part a second time, to be held against the part: its formula, its work, what its weights start as."""
+"""What a plug-in says of a part a second time, to be held against it: its formula, its work, what its weights start as."""
 
 from __future__ import annotations
 

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.model import Architecture
-from anyformer.operations import Elementwise, Shape
+from anyformer.operations import Shape
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.testing.around import WIDTH
-from anyformer.testing.counted_work import operations_of
+from anyformer.testing.counted_work import elementwise, operations_of
 from anyformer.testing.inputs import inputs
 from anyformer.testing.models import evaluated
 
@@ -45,8 +45,7 @@ def declared_work_is_near_that_of_its_twin(part: Sublayer, twin: SublayerTwin) -
     weights = {name: torch.rand(weight.shape, dtype=torch.float64) for name, weight in module.named_parameters()}
     rows = torch.rand(LENGTH, WIDTH, dtype=torch.float64)
     counted = operations_of(lambda x: twin(part, weights, x), rows)
-    works = (node.tally.own_work.values() for node in part.cost(WIDTH, Shape(length=LENGTH), Plan()).nodes())
-    declared = sum(each.dense for work in works for each in work if isinstance(each, Elementwise))
+    declared = elementwise(part.cost(WIDTH, Shape(length=LENGTH), Plan()))
     assert 2 * declared >= counted, (
         f"of {LENGTH} positions it declares {declared:,} element-wise operations, and its twin computes {counted:,}"
     )

@@ -65,7 +65,7 @@ def what_adds_up_writes_to_the_stream(architecture: Architecture) -> None:
         for path, weight in branch.sublayer.cost(architecture.width, Shape(source=1), Plan()).weights.items():
             if weight.role == "row" and weight.is_matrix and weight.linear:
                 assert weight.writes or weight.fill == "embedding", (
-                    f"{name}: {path} has the role 'row', and starts as {weight.fill!r}: what it gives is added to the stream, so "
+                    f"{name}: {path} has the role 'row', and starts as {weight.fill!r}: what it gives is added to the stream: "
                     "give it fill='residual'"
                 )
 
