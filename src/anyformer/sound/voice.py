@@ -108,7 +108,7 @@ class _Tracks:
 
 def _per_sample(values: Numbers) -> Numbers:
     places = np.arange(len(values)) * STEP
-    return np.interp(np.arange(places[-1]), places, values)
+    return np.asarray(np.interp(np.arange(places[-1]), places, values), dtype=np.float64)
 
 
 def _pulses(pitch: Numbers) -> Numbers:
