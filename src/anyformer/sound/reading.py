@@ -33,7 +33,7 @@ LOUDEST = 2.0**16
 """The greatest sample: files of floating-point numbers may hold what 16-bit ones do."""
 _KNOWN = (b"RIFF", b"fLaC", b"OggS")
 _GUESSED = (b"ID3", b"\xff\xe2", b"\xff\xe3", b"\xff\xf2", b"\xff\xf3", b"\xff\xfa", b"\xff\xfb")
-"""First bytes of the formats; the second are those of MP3, which libsndfile knows last: before, it looks for another file beside
+"""First bytes of the formats; the second are of MP3, which libsndfile knows last: before, it looks for another file beside
 it, `._NAME`, and where it has no name for `._` in the working directory."""
 _BLOCK = 2**20
 """Numbers that are decoded at a time."""
