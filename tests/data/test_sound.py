@@ -62,6 +62,7 @@ def test_every_way_to_give_a_sound_gives_the_same(folder):
         ({"array": [0.5]}, "and as sampling_rate None"),
         ({"array": [0.5], "sampling_rate": "8000"}, "and as sampling_rate '8000'"),
         ({"array": [0.5], "sampling_rate": 0}, "has 0 samples per second"),
+        ({"array": [0, 900, -7], "sampling_rate": 8000}, "has whole numbers as samples, from -7 to 900, of unknown width"),
         ({"array": ["a"], "sampling_rate": 8000}, "should hold numbers as samples"),
         ({"array": [[0.5], [0.5, 0.1]], "sampling_rate": 8000}, "should hold numbers as samples"),
         ({"array": [float("nan")], "sampling_rate": 8000}, "holds samples from nan"),

@@ -10,6 +10,7 @@ import random
 import struct
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import soundfile
@@ -147,13 +148,14 @@ def sound_saved(form: str, kind: str) -> bytes:
     draws = np.random.default_rng(0)
     whole = 0.3 * np.sin(np.arange(4000) / 9) + 0.01 * draws.standard_normal(4000)
     for samples, rate in ((np.stack([whole, whole / 2], 1), 16_000), (whole, 16_000), (whole, 8000), (whole, 48_000)):
-        file = io.BytesIO()
-        try:
-            soundfile.write(file, samples, rate, format=form, subtype=kind)
-        except (soundfile.LibsndfileError, ValueError, TypeError):
-            continue
-        if file.getvalue():
-            return file.getvalue()
+        with TemporaryDirectory() as folder:  # beside a file of Sound Designer II a second one is written
+            file = Path(folder, "sound")
+            try:
+                soundfile.write(str(file), samples, rate, format=form, subtype=kind)
+            except (soundfile.LibsndfileError, ValueError, TypeError):
+                continue
+            if file.stat().st_size:
+                return file.read_bytes()
     return sound_saved("WAV", "PCM_16")
 
 

@@ -105,6 +105,18 @@ def test_only_regular_files_are_opened(tmp_path):
             read_sound(tmp_path / name, 16_000)
 
 
+@pytest.mark.parametrize("form", ["WAV", "FLAC", "OGG", "MP3"])
+def test_nothing_beside_a_sound_is_opened(form, tmp_path, monkeypatch):
+    """libsndfile looks for the second file of a Sound Designer II file, which systems of Apple leave beside any."""
+    content = made(TONE, format=form)
+    (tmp_path / "sound").write_bytes(content)
+    for name in ("._", "._sound", ".AppleDouble"):
+        (tmp_path / name).write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    for source in (content, tmp_path / "sound", "sound"):
+        assert len(read_sound(source, 16_000)) == len(TONE)
+
+
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

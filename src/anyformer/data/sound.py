@@ -48,13 +48,18 @@ def _samples(row: RecordRow, name: str, value: Any) -> tuple[np.ndarray[Any, Any
     if not isinstance(own, int) or isinstance(own, bool):
         reason = f"field {name!r} has samples, and as sampling_rate {shown(own)}"
         raise BadRecord(row.where, reason, "say how many samples a second has, as 16000")
+    if isinstance(value["array"], np.ndarray):
+        return value["array"], own
     try:
         array = np.asarray(value["array"])
-        array = array if array.dtype.kind in "iuf" and isinstance(value["array"], np.ndarray) else array.astype(np.float32)
+        numbers = array.astype(np.float32)
     except (ValueError, TypeError):
         reason = f"field {name!r} should hold numbers as samples, got {shown(value['array'])}"
         raise BadRecord(row.where, reason, "write them as [0.0, 0.25, ...]") from None
-    return array, own
+    if array.dtype.kind in "iu" and array.size and (array.max() > 1 or array.min() < -1):
+        reason = f"field {name!r} has whole numbers as samples, from {array.min()} to {array.max()}, of unknown width"
+        raise BadRecord(row.where, reason, "divide them, by 32768 if they have 16 bits")
+    return numbers, own
 
 
 def within(row: RecordRow, name: str, sound: Sound, rate: int, seconds: float) -> Sound:

@@ -105,9 +105,8 @@ class _PartReader:
 
 def _parted(name: str) -> tuple[str, str]:
     """`a/b.c.jpg` -> `a/b` and `c.jpg`, in small letters."""
-    folder, _, last = name.rpartition("/")
-    stem, _, ending = last.partition(".")
-    return f"{folder}/{stem}".removeprefix("/"), ending.lower()
+    ending = "".join(PurePosixPath(name).suffixes)
+    return name.removesuffix(ending), ending.removeprefix(".").lower()
 
 
 def _add(stem: _Stem, ending: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import importlib
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from os.path import exists, getsize, isfile  # which no name is too long for, and no NUL
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +31,10 @@ CHANNELS, SLOWEST, FASTEST = 32, 1000, 384_000
 """Channels, and samples per second."""
 LOUDEST = 2.0**16
 """The greatest sample: files of floating-point numbers may hold what 16-bit ones do."""
-_BEGINNINGS = (b"RIFF", b"fLaC", b"OggS", b"ID3", b"\xff\xe2", b"\xff\xe3", b"\xff\xf2", b"\xff\xf3", b"\xff\xfa", b"\xff\xfb")
-"""First bytes of the formats; the last six are frames of MP3."""
+_KNOWN = (b"RIFF", b"fLaC", b"OggS")
+_GUESSED = (b"ID3", b"\xff\xe2", b"\xff\xe3", b"\xff\xf2", b"\xff\xf3", b"\xff\xfa", b"\xff\xfb")
+"""First bytes of the formats; the second are of MP3, which libsndfile knows last: before, it looks for another file beside
+it, `._NAME`, and where it has no name for `._` in the working directory."""
 _BLOCK = 2**20
 """Numbers that are decoded at a time."""
 _AGAIN = "save it again as WAV or FLAC"
@@ -46,14 +51,14 @@ class SoundError(UserError):
 def read_sound(source: Path | str | bytes, rate: int) -> Sound:
     """The sound of a file, or of a file's bytes: the mean of its channels at `rate` samples per second, (samples,) float32."""
     path = None if isinstance(source, bytes) else Path(source)
-    _check_file(path, source if isinstance(source, bytes) else b"")
+    first = _check_file(path, source if isinstance(source, bytes) else b"")
     try:
         files = importlib.import_module("soundfile")
     except (ImportError, OSError):  # the second where libsndfile is missing
         remedy = "pip install 'anyformer[audio]'"
         raise SoundError(path, "sounds are read by soundfile, which is not installed", remedy) from None
     try:
-        with files.SoundFile(io.BytesIO(source) if isinstance(source, bytes) else str(source)) as file:
+        with _apart(source, first) as place, files.SoundFile(place) as file:
             _check(path, file, rate)
             sound, own = _decoded(path, file), int(file.samplerate)
     except UserError:
@@ -79,8 +84,20 @@ def fitted_sound(samples: NDArray[Any], own: int, rate: int) -> Sound:
     return _resampled(None, _sane(None, mono), own, rate)
 
 
-def _check_file(path: Path | None, content: bytes) -> None:
-    """Refuse what is no regular file, too large, or begins like none of the formats."""
+@contextmanager
+def _apart(source: Path | str | bytes, first: bytes) -> Iterator[str | IO[bytes]]:
+    """What libsndfile opens: the file, its bytes, or where it would look beside it a copy that stands alone."""
+    if first.startswith(_GUESSED):
+        with TemporaryDirectory(prefix="anyformer-") as folder:
+            copy = Path(folder, "sound.mp3")
+            copy.write_bytes(source if isinstance(source, bytes) else Path(source).read_bytes())
+            yield str(copy)
+    else:
+        yield io.BytesIO(source) if isinstance(source, bytes) else str(source)
+
+
+def _check_file(path: Path | None, content: bytes) -> bytes:
+    """The first bytes; refuses what is no regular file, too large, or begins like none of the formats."""
     if path is not None:
         if not isfile(path):
             raise SoundError(path, "is no regular file" if exists(path) else "no such sound", "give the path of a file")
@@ -93,8 +110,9 @@ def _check_file(path: Path | None, content: bytes) -> None:
         size, first = len(content), content[:12]
     if size > BYTES:
         raise SoundError(path, f"has {size:,} bytes, and {BYTES:,} is the most", "cut it into several")
-    if not first.startswith(_BEGINNINGS) or (first[:4] == b"RIFF" and first[8:12] != b"WAVE"):
+    if not first.startswith((*_KNOWN, *_GUESSED)) or (first[:4] == b"RIFF" and first[8:12] != b"WAVE"):
         raise SoundError(path, "no file of a format that is read (WAV, FLAC, MP3, OGG)", _AGAIN)
+    return first
 
 
 def _check(path: Path | None, file: Any, rate: int) -> None:

@@ -97,7 +97,7 @@ class _Tracks:
         near = [edge for begin, end in zip(begins, ends, strict=True) for edge in (begin + 0.005, max(begin, end - 0.005))]
 
         def loud(values: Sequence[float]) -> Numbers:
-            return np.interp(times, near, np.repeat(values, 2))
+            return np.asarray(np.interp(times, near, np.repeat(values, 2)), dtype=np.float64)
 
         which = np.minimum(np.searchsorted(ends, times), len(phones) - 1)
         centres, widths = (np.array([[phone.centre, phone.width][number] for phone in phones])[which] for number in (0, 1))
@@ -108,7 +108,7 @@ class _Tracks:
 
 def _per_sample(values: Numbers) -> Numbers:
     places = np.arange(len(values)) * STEP
-    return np.interp(np.arange(places[-1]), places, values)
+    return np.asarray(np.interp(np.arange(places[-1]), places, values), dtype=np.float64)
 
 
 def _pulses(pitch: Numbers) -> Numbers:
