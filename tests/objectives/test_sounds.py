@@ -207,7 +207,7 @@ def test_a_spectrum_is_seen_as_a_picture(tmp_path):
     assert objective.logits(build(model, seed=0), examples, None, Auxiliary()).shape == (4, 3)
     with pytest.raises(ValueError, match="a picture of a sound has no padding"):
         objective.but(padding="masked").check_data(ready.data, model, 15)
-    with pytest.raises(ValueError, match="pictures of 3: set architecture.embedding.channels = 1"):
+    with pytest.raises(ValueError, match=r"pictures of 3: set architecture.embedding.channels = 1"):
         objective.check_data(ready.data, change_all(model, {"embedding.channels": 3}), 15)
 
 
