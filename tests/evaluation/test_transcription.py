@@ -152,5 +152,5 @@ def test_a_run_hears_files_as_it_heard_records(trained, files, call):
 
 def test_a_prompt_has_no_transcript(trained, files, call):
     result = call("generate", str(trained[1]), "so", f"--audio={files / '0.wav'}")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "leave a prompt out" in result.stderr

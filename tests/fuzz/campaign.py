@@ -10,11 +10,11 @@ from typing import Any
 from zoo import ZOO
 
 from anyformer.model.transformer import build
-from fuzz import commands, data_files, directories, foreign, foreign_numbers, images, values
+from fuzz import archives, commands, data_files, directories, foreign, foreign_numbers, images, sounds, values
 from fuzz.kind import Kind
 from fuzz.outcome import BAD, Outcome, judged, little_memory
 
-GROUPS = (values, commands, directories, foreign, foreign_numbers, images, data_files)
+GROUPS = (values, commands, directories, foreign, foreign_numbers, images, sounds, archives, data_files)
 """The files of this folder that have `KINDS`."""
 KINDS: dict[str, Kind] = {name: kind for group in GROUPS for name, kind in group.KINDS.items()}
 

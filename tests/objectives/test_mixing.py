@@ -261,6 +261,8 @@ def test_inspection_shows_the_rows_of_the_training(parts, tmp_path):
     feed = training_feed(run.objective, run.data, corpus, Setting(corpus.tokenizer, LENGTH, run.seed, corpus.names), run.batch)
     shown = list(inspected(run, corpus, 2, 4))
     assert [[place.number for place in each.sequences[0].places] for each in shown] == feed.at(2).tokens.tolist()
+    assert feed.records(np.arange(3)) == [()] * 3
+    assert not any(each.sounds for each in shown)
 
 
 @pytest.mark.parametrize(
@@ -323,6 +325,9 @@ def test_parts_with_other_classes_are_refused(tmp_path):
     feed = fed(data, corpus, objective)
     assert feed.at(0).targets.shape == (BATCH,)
     assert feed.unit == "records"
+    # The records of a sample are those that its row is made of, in whichever part; running text has none.
+    records = feed.records(np.arange(BATCH) + 3 * BATCH)
+    assert [int(record["label"]) for (record,) in records] == feed.at(3).targets.tolist()
 
 
 def test_the_bytes_of_a_tokenizer_are_those_of_each_part(parts, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from anyformer.data.builtin.spoken import PHONES, WORDS, recording
+from anyformer.data.builtin.spoken_digits import PHONES, WORDS, recording
 from anyformer.data.builtin.tones import SHAPES, tone
 from anyformer.sound import LogMel
 from anyformer.sound.voice import RATE, STEP, Phone, Speaker, Utterance, _pulses, _resonated, spoken

@@ -116,7 +116,8 @@ def run(
     """Look at the data of a run before training: inputs, targets and attention masks.
 
     `inspect` prints samples of a training batch token by token: special tokens, padding, documents and prefixes in colour, the
-    targets and their weights, and the attention of every mask as a small picture. `train` uses the same rows.
+    targets and their weights, and the attention of every mask as a small picture; and of a sound how long and how loud it is,
+    and its spectrum. `train` uses the same rows.
 
     `prepare` tokenises the data and keeps it, so that `train` starts at once; it prints what was kept and what was left out.
     Killed, it goes on where it was. `torchrun --nproc-per-node N -m anyformer data prepare ...` makes equal parts in N
@@ -218,6 +219,9 @@ def found(run: Run, corpus: Corpus, samples: Iterable[Seen]) -> dict[str, Any]:
             {
                 "sample": seen.sample,
                 "label": seen.label,
+                "sounds": [
+                    {"seconds": each.seconds, "rate": each.rate, "level": each.level, "peak": each.peak} for each in seen.sounds
+                ],
                 "sequences": [{"role": each.role, "places": list(map(asdict, each.places))} for each in seen.sequences],
             }
             for seen in samples

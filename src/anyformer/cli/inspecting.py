@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from anyformer.cli.spectrogram import print_heard
 from anyformer.cli.text_on_screen import safe
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ LEGEND = (
 def print_seen(console: Console, seen: Seen) -> None:
     """Print one row of a batch."""
     console.rule(f"sample {seen.sample:,}" + ("" if seen.label is None else f": label {seen.label}"), align="left")
+    for heard in seen.sounds:
+        print_heard(console, heard)
     for sequence in seen.sequences:
         places = sequence.places
         facts = [f"{len(places):,} positions", f"{sum(place.target is not None for place in places):,} targets"]

@@ -14,7 +14,9 @@ from anyformer.stores import check_no_secrets
 from anyformer.text.specials import Specials
 
 if TYPE_CHECKING:
+    from anyformer.data.columns import Record
     from anyformer.model import Architecture
+    from anyformer.sound.heard import Heard
 
 STDLIB = "python-stdlib"
 """The word in `paths` that stands for the source of the running interpreter's standard library."""
@@ -65,6 +67,10 @@ class Data(Value):
     def of_any_length(self) -> Self:
         """The data as it is asked at another length than in training: without bounds of its own on its examples."""
         return self
+
+    def heard(self, record: Record) -> Heard | None:
+        """The sound of a prepared record, if it has one."""
+        return None
 
     @property
     def unused(self) -> tuple[str, ...]:

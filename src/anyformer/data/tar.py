@@ -75,7 +75,7 @@ def _members(raw: IO[bytes], archive: tarfile.TarFile) -> Iterator[tarfile.TarIn
     """The members in order; `ValueError` where the archive goes back, or ends at what is no end."""
     reached = -1
     while (member := archive.next()) is not None:
-        archive.members = []  # of which it would keep one per file
+        archive.members = []  # type: ignore[attr-defined]  # of which it would keep one per file
         if archive.offset <= reached or member.size < 0:
             raise ValueError(f"a member of {member.size:,} bytes, behind which it goes back")
         reached = archive.offset
@@ -105,9 +105,8 @@ class _PartReader:
 
 def _parted(name: str) -> tuple[str, str]:
     """`a/b.c.jpg` -> `a/b` and `c.jpg`, in small letters."""
-    folder, _, last = name.rpartition("/")
-    stem, _, ending = last.partition(".")
-    return f"{folder}/{stem}".removeprefix("/"), ending.lower()
+    ending = "".join(PurePosixPath(name).suffixes)
+    return name.removesuffix(ending), ending.removeprefix(".").lower()
 
 
 def _add(stem: _Stem, ending: str, member: tarfile.TarInfo, archive: tarfile.TarFile) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -12,6 +12,7 @@ from anyformer.data import (
     Batch,
     Batches,
     PackedRows,
+    Record,
     RecordBatch,
     RecordBatches,
     RecordTable,
@@ -61,6 +62,9 @@ class Feed(Protocol):
 
     def drawn(self, numbers: Ints, rows: Ints) -> Examples:
         """The training samples with these numbers, as the rows with these global numbers, the key of all that is random."""
+
+    def records(self, numbers: Ints) -> Sequence[tuple[Record, ...]]:
+        """The records of the training samples with these numbers; none of what is no record."""
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         """The whole split once, or `most` rows spread evenly over it; rows without targets may fill the last batch."""
@@ -127,6 +131,9 @@ class TextFeed:
     def drawn(self, numbers: Ints, rows: Ints) -> Examples:
         return self.make(replace(self.batches.samples(numbers), rows=rows))
 
+    def records(self, numbers: Ints) -> Sequence[tuple[Record, ...]]:
+        return [()] * len(numbers)
+
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, windows(self.split, self.length, self.batch, self.isolate, most=most))
 
@@ -179,6 +186,9 @@ class RecordFeed:
 
     def drawn(self, numbers: Ints, rows: Ints) -> Examples:
         return self.make(replace(self.batches.samples(numbers), rows=rows))
+
+    def records(self, numbers: Ints) -> Sequence[tuple[Record, ...]]:
+        return self.batches.samples(numbers).records
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, record_windows(self.table, self.rows, self.batch, most=most))

@@ -11,7 +11,7 @@ from math import floor
 import numpy as np
 import torch
 
-from anyformer.data import Corpus, Data, Mixture, Shares, quotas
+from anyformer.data import Corpus, Data, Mixture, Record, Shares, quotas
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
@@ -80,6 +80,11 @@ class MixtureFeed:
         # Rows stand part after part, in their order within each: a stable sort says where each came from.
         order = np.argsort(np.argsort(which, kind="stable"))
         return Examples.joined(found, torch.from_numpy(order))
+
+    def records(self, numbers: Ints) -> Sequence[tuple[Record, ...]]:
+        which, places = self.shares(numbers)
+        feeds = [part.feed for part in self.parts.values()]
+        return [feeds[int(number)].records(place[None])[0] for number, place in zip(which, places, strict=True)]
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return chain.from_iterable(feed.once(rows) for feed, rows in self.held_out_rows(most).values())

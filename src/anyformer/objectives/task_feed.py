@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from anyformer.data import Record
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
@@ -58,6 +59,9 @@ class TaskFeed:
     def drawn(self, numbers: Ints, rows: Ints) -> Examples:
         sequences = (numbers[:, None] * self.each + np.arange(self.each)).ravel()
         return self.make(self.data.drawn(sequences, self.seed, self.length, test=self.held_out), rows)
+
+    def records(self, numbers: Ints) -> Sequence[tuple[Record, ...]]:
+        return [()] * len(numbers)
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         count = self.rows_of(most)

@@ -74,8 +74,9 @@ def fitted_sound(samples: NDArray[Any], own: int, rate: int) -> Sound:
         bounds = np.iinfo(samples.dtype)
         middle = 0 if samples.dtype.kind == "i" else (int(bounds.max) + 1) // 2
         samples = (samples.astype(np.float64) - middle) / (int(bounds.max) + 1 - middle)
-    mono = samples if samples.ndim == 1 else samples.mean(0)
-    return _resampled(None, _sane(None, np.ascontiguousarray(mono, dtype=np.float32)), own, rate)
+    with np.errstate(all="ignore"):  # of numbers that are refused below
+        mono = np.ascontiguousarray(samples if samples.ndim == 1 else samples.mean(0), dtype=np.float32)
+    return _resampled(None, _sane(None, mono), own, rate)
 
 
 def _check_file(path: Path | None, content: bytes) -> None:
@@ -124,7 +125,8 @@ def _decoded(path: Path | None, file: Any) -> Sound:
     while len(block := file.read(frames, dtype="float32", always_2d=True)):
         read += len(block)
         _check_numbers(path, read, int(file.samplerate), int(file.samplerate))
-        parts.append(block[:, 0].copy() if file.channels == 1 else block.mean(1, dtype=np.float32))
+        with np.errstate(all="ignore"):  # of numbers that are refused below
+            parts.append(block[:, 0].copy() if file.channels == 1 else block.mean(1, dtype=np.float32))
     return _sane(path, np.concatenate([np.zeros(0, np.float32), *parts]))
 
 

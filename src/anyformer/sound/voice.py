@@ -108,13 +108,13 @@ class _Tracks:
 
 def _per_sample(values: Numbers) -> Numbers:
     places = np.arange(len(values)) * STEP
-    return np.interp(np.arange(places[-1]), places, values)
+    return np.asarray(np.interp(np.arange(places[-1]), places, values), dtype=np.float64)
 
 
 def _pulses(pitch: Numbers) -> Numbers:
     """The change of the flow through the glottis: 2 u - 3 u^2 while it is open (KLGLOTT88, Klatt and Klatt 1990)."""
     u = np.cumsum(pitch / RATE) % 1.0 / _OPEN
-    return np.where(u < 1, 2 * u - 3 * u * u, 0.0)
+    return np.asarray(np.where(u < 1, 2 * u - 3 * u * u, 0.0))
 
 
 def _resonated(x: Numbers, centres: Numbers, widths: Numbers) -> Numbers:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus
 from anyformer.model.inputs import count_positions
 from anyformer.objectives import Examples, Setting
+from anyformer.objectives.feed import Feed
 from anyformer.objectives.mixing import epochs, training_feed
 from anyformer.parts.call.state import EMPTY
 from anyformer.pictures.patterns import masks_of
+from anyformer.sound.heard import Heard
 from anyformer.text.pieces import pieces
 from anyformer.training.run import Run
 
@@ -47,11 +50,12 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Seen:
-    """One row of a batch: its global sample number, its sequences, and the label of the whole row if it has one."""
+    """One row of a batch: its global sample number, its sequences, the label of the whole row if it has one, and its sounds."""
 
     sample: int
     sequences: tuple[Sequence, ...]
     label: str | None = None
+    sounds: tuple[Heard, ...] = ()
 
 
 def planned(run: Run, corpus: Corpus) -> list[str]:
@@ -65,10 +69,18 @@ def planned(run: Run, corpus: Corpus) -> list[str]:
 def inspected(run: Run, corpus: Corpus, step: int, rows: int) -> Iterator[Seen]:
     """The first rows of training batch number `step` (from 0)."""
     setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
-    examples = training_feed(run.objective, run.data, corpus, setting, run.batch).at(step)
-    words = _Words(corpus)
+    feed = training_feed(run.objective, run.data, corpus, setting, run.batch)
+    examples, words = feed.at(step), _Words(corpus)
     for row in range(min(rows * (len(examples.tokens) // len(examples.rows)), len(examples.tokens))):
-        yield _seen(run, examples, words, row)
+        seen = _seen(run, examples, words, row)
+        yield replace(seen, sounds=_sounds(run, feed, seen.sample))
+
+
+def _sounds(run: Run, feed: Feed, sample: int) -> tuple[Heard, ...]:
+    """The sounds of a sample's records; the parts of a mixture are of one kind, and hear with one rate."""
+    data = next(iter(run.data.components.values()))
+    (records,) = feed.records(np.array([sample]))
+    return tuple(heard for heard in map(data.heard, records) if heard is not None)
 
 
 class _Words:

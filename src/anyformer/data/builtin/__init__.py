@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans, spoken, tones
+from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans, spoken_digits, tones
 from anyformer.data.builtin.source import Builtin
 
 SOURCES: Mapping[str, Builtin] = {
@@ -24,8 +24,8 @@ SOURCES: Mapping[str, Builtin] = {
         spans.SPANS,
         branches.BRANCHES,
         digits.DIGITS,
-        spoken.DIGITS_SAID,
-        spoken.STRINGS_SAID,
+        spoken_digits.DIGITS_SAID,
+        spoken_digits.STRINGS_SAID,
         tones.TONES,
     )
 }

@@ -75,10 +75,11 @@ def tone(name: str, *seed: int) -> NDArray[np.int16]:
     draws = np.random.default_rng(seed)
     length = int(draws.uniform(0.2, 0.5) * RATE)
     pitch = 150 * 8 ** draws.uniform()
-    turns = draws.uniform() + pitch / RATE * np.arange(length)
-    wave = SHAPES[name](turns, np.arange(length) / length, draws.uniform(-1, 1, length))
+    turns: Numbers = draws.uniform() + pitch / RATE * np.arange(length, dtype=np.float64)
+    wave = SHAPES[name](turns, np.arange(length, dtype=np.float64) / length, draws.uniform(-1, 1, length))
     wave = wave / np.abs(wave).max() + 10 ** (-draws.uniform(20, 40) / 20) * draws.uniform(-1, 1, length)
-    return np.round(draws.uniform(0.1, 0.9) * 2**14 * wave).astype(np.int16)
+    whole: NDArray[np.int16] = np.round(draws.uniform(0.1, 0.9) * 2**14 * wave).astype(np.int16)
+    return whole
 
 
 def _files() -> list[SourceFile]:

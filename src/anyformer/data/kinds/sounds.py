@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from anyformer.data.columns import LABEL, ColumnType
+from anyformer.data.columns import LABEL, ColumnType, Record
 from anyformer.data.fields import choice_field
 from anyformer.data.kinds.speech import SOUND
 from anyformer.data.labels import number_of
@@ -18,6 +18,7 @@ from anyformer.data.sound import sound_field
 from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
 from anyformer.describe import Count
 from anyformer.sound import SUFFIXES
+from anyformer.sound.heard import Heard
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
@@ -48,6 +49,9 @@ class Sounds(Classed):
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
+
+    def heard(self, record: Record) -> Heard:
+        return Heard(record["sound"], self.rate)
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         return []

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from anyformer.data.columns import TOKENS, ColumnType
+from anyformer.data.columns import TOKENS, ColumnType, Record
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import RecordRow
 from anyformer.data.sound import sound_field, within
 from anyformer.describe import Count
+from anyformer.sound.heard import Heard
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 SOUND = ColumnType("<f4")
@@ -42,6 +43,9 @@ class Speech(Records):
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         sound = sound_field(row, self.sound, self.rate)
         return {"sound": within(row, self.sound, sound, self.rate, self.seconds), "text": text_field(row, self.text)}
+
+    def heard(self, record: Record) -> Heard:
+        return Heard(record["sound"], self.rate)
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         return [record["text"]]

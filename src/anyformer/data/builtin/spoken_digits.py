@@ -86,7 +86,8 @@ def _recorded(sound: NDArray[np.float64], draws: np.random.Generator) -> NDArray
         -1, 1, before + len(sound) + behind
     )
     scaled = whole / np.abs(whole).max() * draws.uniform(0.2, 0.9)
-    return np.round(scaled * (2**15 - 1)).astype(np.int16)
+    numbers: NDArray[np.int16] = np.round(scaled * (2**15 - 1)).astype(np.int16)
+    return numbers
 
 
 def _files() -> list[SourceFile]:
