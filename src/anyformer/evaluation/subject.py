@@ -93,9 +93,8 @@ def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, An
     if subject.tokenizer is None and not any(leads_to(path, "data.tokenizer") for path in changes):
         raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
     kind = changes.get("objective.kind") or usual_objective(subject.model.architecture, paths)
-    objective = published_objective(subject.path, subject.model.architecture)
-    if isinstance(kind, str) and kind in Objective.kinds:
-        objective = Objective.parse({"kind": kind})
+    asked = Objective.parse({"kind": kind}) if isinstance(kind, str) and kind in Objective.kinds else None
+    objective = asked or published_objective(subject.path, subject.model.architecture)
     return change_all(default_run(subject.model.architecture, paths, objective), {"length": subject.length} | own | changes)
 
 
