@@ -19,6 +19,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.objectives import CTCObjective, SoundClassificationObjective, SpeechToTextObjective, default_objective, loss_of
 from anyformer.objectives.ctc import needed_positions
+from anyformer.objectives.spec_augment import SpecAugment
 from anyformer.parts import Head
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.sound import LogMel
@@ -79,6 +80,21 @@ def test_silence_is_heard(tmp_path):
         sound = torch.zeros(1, 200)
         sound[0, : len(row["sound"]["array"])] = torch.tensor(row["sound"]["array"])
         torch.testing.assert_close(examples.tokens[number], FEATURES.spectrum(sound)[0].mT)
+
+
+def test_training_hides_what_the_seed_says_and_evaluation_nothing(tmp_path, speech):
+    """Of the frames of a sound alone; the same sample has the same masks in any batch."""
+    objective = SpeechToTextObjective(features=FEATURES, augment=SpecAugment(bins=3, frames=6))
+    ready = heard(objective, SPEECH, tmp_path, 16)
+    plain, feed = speech.held_out[0], objective.feed(ready.data, ready.corpus, ready.setting, 4)
+    assert torch.equal(ready.held_out[0].tokens, plain.tokens)
+    hidden = feed.at(0)
+    whole = SpeechToTextObjective(features=FEATURES).feed(ready.data, ready.corpus, ready.setting, 4).at(0)
+    changed = hidden.tokens != whole.tokens
+    assert changed.any()
+    assert not changed[whole.padding].any()
+    again = objective.feed(ready.data, ready.corpus, ready.setting, 2)
+    assert torch.equal(torch.cat([again.at(0).tokens, again.at(1).tokens]), hidden.tokens)
 
 
 def greedy(model: Any, source: Tensor, padding: Tensor, start: int, end: int, most: int) -> list[int]:
@@ -207,7 +223,7 @@ def test_a_spectrum_is_seen_as_a_picture(tmp_path):
     assert objective.logits(build(model, seed=0), examples, None, Auxiliary()).shape == (4, 3)
     with pytest.raises(ValueError, match="a picture of a sound has no padding"):
         objective.but(padding="masked").check_data(ready.data, model, 15)
-    with pytest.raises(ValueError, match="pictures of 3: set architecture.embedding.channels = 1"):
+    with pytest.raises(ValueError, match=r"pictures of 3: set architecture.embedding.channels = 1"):
         objective.check_data(ready.data, change_all(model, {"embedding.channels": 3}), 15)
 
 

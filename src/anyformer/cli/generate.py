@@ -15,6 +15,7 @@ import typer
 from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
+from anyformer.cli.hearing import check_alone, heard
 from anyformer.cli.options import grouped
 from anyformer.cli.processes import ProcessOptions, first_speaks, refuse_clock
 from anyformer.cli.prompts import PromptOptions
@@ -171,11 +172,9 @@ def run(
             from anyformer.cli.text_on_screen import told
 
         begun = chat.begun()
-        _refuse(given, chat, text, json=json)
+        _refuse(given, chat, text, computing, json=json)
         if given.audio:
-            from anyformer.cli.hearing import heard
-
-            heard(model, given, chat, text, computing, _device(), json=json)
+            heard(model, given.audio, _device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
             return
         prompts, numbers = given.texts(), given.numbers()
         computing.check()
@@ -232,11 +231,19 @@ def _ready(
     return Ready(loaded, tokenizer, settings, line)
 
 
-def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, *, json: bool) -> None:
+def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool) -> None:
     """Refuse options that do not go together."""
     from anyformer.describe import UserError
 
     if given.audio:
+        check_alone(
+            {
+                "a prompt": given.ways > 0, "--image": bool(given.image), "--chat": chat.chat, "--stop": bool(text.stop),
+                "--logprobs": text.logprobs is not None, "--max-time": text.max_time is not None, "--special": text.special,
+                "--draft": computing.draft is not None, "--block": computing.block is not None,
+                "--weights": computing.weights != "stored", "--compile": computing.compile is not None,
+            }
+        )  # fmt: skip
         return
     if given.ways > 1 or not (given.ways or chat.chat):
         raise UserError(

@@ -13,6 +13,7 @@ from anyformer.checkpoint import BY_ONE, Checkers
 from anyformer.data import Data, TokenizerFile
 from anyformer.data.recognising import recognised
 from anyformer.describe import UserError, change_all, leads_to
+from anyformer.evaluation.published_objective import published_objective
 from anyformer.files import default_cache, replacing_directory
 from anyformer.loading import load, trained_length
 from anyformer.model.portions import Divide, keep_whole
@@ -92,7 +93,8 @@ def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, An
     if subject.tokenizer is None and not any(leads_to(path, "data.tokenizer") for path in changes):
         raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
     kind = changes.get("objective.kind") or usual_objective(subject.model.architecture, paths)
-    objective = Objective.parse({"kind": kind}) if isinstance(kind, str) and kind in Objective.kinds else None
+    asked = Objective.parse({"kind": kind}) if isinstance(kind, str) and kind in Objective.kinds else None
+    objective = asked or published_objective(subject.path, subject.model.architecture)
     return change_all(default_run(subject.model.architecture, paths, objective), {"length": subject.length} | own | changes)
 
 

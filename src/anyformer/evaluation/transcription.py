@@ -11,14 +11,12 @@ import torch
 
 from anyformer.data import RecordBatch
 from anyformer.describe import UserError
+from anyformer.evaluation.published_objective import published_objective
 from anyformer.evaluation.subject import Subject
 from anyformer.generation import GREEDY, authors_decoding
 from anyformer.generation.settings import has_authors, within
-from anyformer.huggingface.hearing import published_hearing
-from anyformer.loading import beside
-from anyformer.model import Architecture
 from anyformer.objectives import Objective, Setting, default_objective
-from anyformer.objectives.sounds import SoundObjective, samples_of
+from anyformer.objectives.sounds import samples_of
 from anyformer.objectives.transcripts import TranscriptObjective
 from anyformer.sound import read_sound
 from anyformer.training.run import load_run
@@ -80,17 +78,6 @@ def listener(subject: Subject) -> Listener:
             "model beside its weights"
         )
     return Listener(subject, objective, samples_of(objective.usual_data(architecture, ("sounds",))))
-
-
-def published_objective(path: Path, architecture: Architecture) -> SoundObjective | None:
-    """The usual objective of an architecture that hears sounds, as the files beside its weights say that it hears; None where
-    they say nothing, or it hears none."""
-    found = None if architecture.embedding.sound is None else published_hearing(beside(path))
-    if found is None:
-        return None
-    objective = default_objective(architecture)
-    assert isinstance(objective, SoundObjective), "it hears sounds"
-    return objective.but(features=found.features, padding="silence")
 
 
 def _writing(objective: Objective, path: Path) -> TranscriptObjective:

@@ -17,7 +17,7 @@ def ctc_losses(logits_BTV: Tensor, symbols_BU: Tensor, positions_B: Tensor, blan
     symbols (B, U): y of each row, negative behind it; a row without symbols has a loss of 0. positions (B,): those that are
     heard, the first of T. blank (B, 1): the number of the blank. A row whose y needs more positions than it has: infinity.
     """
-    losses, _ = _ctc(logits_BTV, symbols_BU, positions_B, blank_B1)
+    losses: Tensor = _ctc(logits_BTV, symbols_BU, positions_B, blank_B1)[0]
     return losses
 
 

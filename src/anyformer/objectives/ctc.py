@@ -38,10 +38,10 @@ class CTCObjective(SoundPositions, TranscriptObjective):
 
     Graves et al. 2006, doi 10.1145/1143844.1143891.
 
-    An encoder hears a sound of T positions and gives at each the symbols and a blank. A path has one of them per position, and
-    is one of y if y is left when repetitions are joined and blanks left out. The blank is the tokenizer's token that fills rows,
-    else the number behind all of its tokens. The loss is told per symbol of y. A sound with fewer positions than y needs, which
-    are its symbols and one blank between equal ones, is left out.
+    An encoder hears a sound of T positions and gives the symbols and a blank at each. A path has one of them per position, and
+    is one of y if y is left when repetitions are joined and blanks left out. The blank is the tokenizer's token that fills
+    rows, else the number behind all of its tokens. The loss is told per symbol of y. A sound with fewer positions than y
+    needs, which are its symbols and one blank between equal ones, is left out.
     """
 
     kind: Literal["ctc"] = "ctc"

@@ -22,7 +22,9 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Inputs, Setting
 from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.spec_augment import SpecAugment
 from anyformer.operations import Shape
+from anyformer.parts.call.noise import Noise
 from anyformer.parts.embedding.embedding import Input
 from anyformer.sound import LogMel, SoundFeatures
 
@@ -43,6 +45,8 @@ class SoundObjective(RecordObjective):
     """How a sound becomes frames of as many numbers as the embedding reads."""
     padding: Literal["masked", "silence"] = "masked"
     """What follows a sound that is shorter than `data.seconds`."""
+    augment: SpecAugment | None = None
+    """Bands and stretches of features that are hidden in training."""
 
     @classmethod
     def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
@@ -126,6 +130,10 @@ class SoundObjective(RecordObjective):
             alone = [self.features.spectrum(sound[None])[0].mT for sound in sounds]
             frames_BTI = pad_sequence([*alone, blank[0]], batch_first=True)[:-1]
             padding = torch.arange(blank.shape[1]) >= torch.tensor([[len(frames)] for frames in alone])
+        if training and self.augment is not None:
+            lengths = None if padding is None else (~padding).sum(1)
+            noise = Noise.at(setting.seed, 0, torch.from_numpy(batch.rows))
+            frames_BTI = self.augment.apply(frames_BTI.mT, noise, lengths).mT
         if setting.architecture is None:
             return frames_BTI, padding
         return self._heard_as(frames_BTI, setting.architecture.embedding), padding
