@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, conv_backward_flop, conv_flop_count
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 
 
 class FlopCounter(FlopCounterMode):
@@ -18,11 +19,16 @@ class FlopCounter(FlopCounterMode):
         super().__init__(display=False, custom_mapping={torch.ops.aten.convolution_backward: _backward})
 
 
-def _backward(*shapes: Any, out_shape: Any = None, **others: Any) -> int:
+def _backward(output: list[int], given: list[int], weight: list[int], *others: Any, **_: Any) -> int:
     """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call."""
-    output, given, weight, *_, groups, wanted = shapes
-    counted: int = conv_backward_flop.__wrapped__(*shapes, out_shape=out_shape, **others)
-    if groups == 1 or not wanted[1]:
-        return counted
-    whole = conv_flop_count([given[1], given[0], *given[2:]], [output[1], output[0], *output[2:]], [0, 0, *weight[2:]])
-    return counted - whole + whole // groups
+    *_, transposed, _, groups, wanted = others
+    count: int = conv_flop_count(output, weight, given, not transposed) if wanted[0] else 0
+    if wanted[1]:
+        read, moved = (output, given) if transposed else (given, output)
+        count += conv_flop_count(_turned(read), _turned(moved), _turned(weight)) // groups
+    return count
+
+
+def _turned(shape: Sequence[int]) -> list[int]:
+    """The shape with rows and channels exchanged."""
+    return [shape[1], shape[0], *shape[2:]]
