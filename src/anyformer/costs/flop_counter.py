@@ -19,7 +19,7 @@ class FlopCounter(FlopCounterMode):
         super().__init__(display=False, custom_mapping={torch.ops.aten.convolution_backward: _backward})
 
 
-def _backward(output: list[int], given: list[int], weight: list[int], *others: Any, **_: Any) -> int:
+def _backward(output: list[int], given: list[int], weight: list[int], *others: Any, **more: Any) -> int:
     """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call."""
     *_, transposed, _, groups, wanted = others
     count: int = conv_flop_count(output, weight, given, not transposed) if wanted[0] else 0

@@ -23,7 +23,7 @@ from anyformer.huggingface.registry import (
     text_keys,
 )
 from anyformer.huggingface.stored_form import StoredForm, form_of
-from anyformer.huggingface.towers import CompositeTower, aside, left_aside, told_of
+from anyformer.huggingface.towers import CompositeTower, TowersAsked, aside, left_aside, told_of, towers_asked
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
 
@@ -39,6 +39,7 @@ __all__ = [
     "Family",
     "HuggingFaceError",
     "StoredForm",
+    "TowersAsked",
     "Verdict",
     "architecture_of",
     "aside",
@@ -58,6 +59,7 @@ __all__ = [
     "register",
     "text_keys",
     "told_of",
+    "towers_asked",
     "verify",
     "write_adapter",
 ]

@@ -23,6 +23,7 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import WeightRule, rules
+from anyformer.huggingface.towers import towers_asked
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.quantising.model import dense
@@ -72,11 +73,6 @@ def export_composite(
         files.write(partial)
         write_digests(partial)
     return family
-
-
-def towers_asked(architecture: Architecture) -> dict[str, bool]:
-    """The towers with which the files of an architecture are read, as arguments."""
-    return {"images": architecture.images is not None, "audio": architecture.audio is not None}
 
 
 def _tensors(

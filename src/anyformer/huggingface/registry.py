@@ -90,7 +90,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5", "longt5"),
     "switch_transformers": ("switch_transformers",),
-    "wav2vec2": ("wav2vec2", "hubert", "data2vec-audio"),
+    "wav2vec2": ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio"),
     "whisper": ("whisper",),
     "moonshine": ("moonshine",),
     "speech_to_text": ("speech_to_text",),
@@ -230,8 +230,8 @@ def family_of(config: Config, *, images: bool = False, audio: bool = False) -> F
     if not images and not audio:
         return family(config.model_type) if composite is None else text_family(composite, config, family)
     if composite is None:
-        named = "images" if images else "sound"
-        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {named}: read it without {named}")
+        what = "images" if images else "sound"
+        raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {what}: read it without {what}")
     vision, hearing = vision_of(config) if images else None, hearing_of(config) if audio else None
     made = text_family(composite, config, family, sections=vision.sections if vision else ())
     made = with_images(config, vision, made) if vision else made
