@@ -72,7 +72,7 @@ def _loaded(
     device: torch.device | str,
     dtype: torch.dtype | None,
     adapter: str | Path | None,
-    towers: huggingface.Towers,
+    towers: huggingface.TowersAsked,
     divide: Divide,
     among: checkpoint.Checkers,
 ) -> tuple[Transformer, Tokenizer | None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, encoder_only
@@ -35,7 +37,7 @@ def wave_encoder(
     `large`: norms before sublayers, and in the convolutions a bias and a norm over channels; `normed`: that norm alone.
     """
     norm = LayerNorm()
-    inner = {"bias": large, "norm": norm if large or normed else None}
+    inner: dict[str, Any] = {"bias": large, "norm": norm if large or normed else None}
     layers = [
         WaveLayer(kernel=kernel, stride=stride, channels=512, **inner)
         for kernel, stride in zip(_KERNELS, _STRIDES, strict=True)
@@ -61,7 +63,8 @@ def wave_encoder(
     )
 
 
-_BASE, _LARGE = {"width": 768, "depth": 12, "heads": 12}, {"width": 1024, "depth": 24, "heads": 16, "large": True}
+_BASE: Mapping[str, Any] = {"width": 768, "depth": 12, "heads": 12}
+_LARGE: Mapping[str, Any] = {"width": 1024, "depth": 24, "heads": 16, "large": True}
 _WHAT = "waves through 7 convolutions, characters by CTC"
 
 ENTRIES = (

@@ -1,34 +1,40 @@
 """FLOPs by torch's own formulas, of operations on the meta device whose sizes are worked out once.
 
-`FlopCounterMode` of torch gives the same sum and FLOPs by module beside it; it runs torch's meta operators, which are written in
-Python, and watches every module, which takes two to four times as long.
+`FlopCounterMode` of torch gives the same sum and FLOPs by module beside it; it runs torch's meta operators, which are written
+in Python, and watches every module, which takes two to four times as long.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, conv_backward_flop, conv_flop_count, flop_registry, shape_wrapper
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count, flop_registry, shape_wrapper
 
 from anyformer.costs.saved.layouts import laid_out
 
 
-def _convolution_backward(*shapes: Any, out_shape: Any = None, **others: Any) -> int:
+def _convolution_backward(output: list[int], given: list[int], weight: list[int], *others: Any, **more: Any) -> int:
     """FLOPs of the gradients of a convolution's input and weight, from the shapes and arguments of the call.
 
     Of the weight's gradient torch 2.13 counts a convolution in G groups as if every output read every input channel, which is G
     times what is computed.
     """
-    output, given, weight, *_, groups, wanted = shapes
-    counted: int = conv_backward_flop.__wrapped__(*shapes, out_shape=out_shape, **others)
-    if groups == 1 or not wanted[1]:
-        return counted
-    whole = conv_flop_count([given[1], given[0], *given[2:]], [output[1], output[0], *output[2:]], [0, 0, *weight[2:]])
-    return counted - whole + whole // groups
+    *_, transposed, _, groups, wanted = others
+    count: int = conv_flop_count(output, weight, given, not transposed) if wanted[0] else 0
+    if wanted[1]:
+        read, moved = (output, given) if transposed else (given, output)
+        count += conv_flop_count(_turned(read), _turned(moved), _turned(weight)) // groups
+    return count
+
+
+def _turned(shape: Sequence[int]) -> list[int]:
+    """The shape with rows and channels exchanged."""
+    return [shape[1], shape[0], *shape[2:]]
 
 
 _OWN = {torch.ops.aten.convolution_backward: _convolution_backward}

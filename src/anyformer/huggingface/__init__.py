@@ -1,7 +1,6 @@
 """Hugging Face checkpoints both ways: a directory of transformers' layout to a model of ours, and back."""
 
 from anyformer.huggingface.card import Facts
-from anyformer.huggingface.composite_export import Towers, towers_asked
 from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.convert import architecture_of, load
@@ -24,7 +23,7 @@ from anyformer.huggingface.registry import (
     text_keys,
 )
 from anyformer.huggingface.stored_form import StoredForm, form_of
-from anyformer.huggingface.towers import CompositeTower, aside, left_aside, told_of
+from anyformer.huggingface.towers import CompositeTower, TowersAsked, aside, left_aside, told_of, towers_asked
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
 
@@ -40,7 +39,7 @@ __all__ = [
     "Family",
     "HuggingFaceError",
     "StoredForm",
-    "Towers",
+    "TowersAsked",
     "Verdict",
     "architecture_of",
     "aside",

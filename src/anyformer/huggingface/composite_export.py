@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from anyformer.huggingface.find import find_family
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import WeightRule, rules
+from anyformer.huggingface.towers import towers_asked
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.quantising.model import dense
@@ -72,18 +73,6 @@ def export_composite(
         files.write(partial)
         write_digests(partial)
     return family
-
-
-class Towers(TypedDict):
-    """The towers of a composite that are asked for."""
-
-    images: bool
-    audio: bool
-
-
-def towers_asked(architecture: Architecture) -> Towers:
-    """The towers with which the files of an architecture are read, as arguments."""
-    return {"images": architecture.sees, "audio": architecture.audio is not None}
 
 
 def _tensors(

@@ -47,7 +47,8 @@ def sinusoids(side: str) -> FixedTable:
         position = architecture.stacks[side].position
         if position is not None:
             first = position.plain().get("offset", 0)
-            waves = position.build(architecture.width)(torch.arange(len(table)) - first)
+            waves = position.vectors(torch.arange(len(table)) - first, architecture.width)
+            assert waves is not None, "the positions of a family with such a table follow from a formula"
             yield waves
             yield torch.where((torch.arange(len(table)) == first - 1)[:, None], 0, waves)
 

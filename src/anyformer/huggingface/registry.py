@@ -93,7 +93,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5", "longt5"),
     "switch_transformers": ("switch_transformers",),
-    "wav2vec2": ("wav2vec2", "hubert", "data2vec-audio"),
+    "wav2vec2": ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio"),
     "whisper": ("whisper",),
     "moonshine": ("moonshine",),
     "speech_to_text": ("speech_to_text",),

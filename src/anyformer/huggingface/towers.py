@@ -8,14 +8,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os.path import isfile  # which no name is too long for
 from pathlib import Path
+from typing import TypedDict
 
 from anyformer.huggingface.config import read_config
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.registry import family_of
 from anyformer.huggingface.stored import INDEX, WHOLE
+from anyformer.model import Architecture
 
 _OUTER = re.compile(r"(model|thinker|vlm)\.")
 """What stands before the name of a tower, perhaps twice."""
+
+
+class TowersAsked(TypedDict):
+    """The towers with which a composite is read."""
+
+    images: bool
+    audio: bool
+
+
+def towers_asked(architecture: Architecture) -> TowersAsked:
+    """Those with which the files of an architecture were read."""
+    return {"images": architecture.sees, "audio": architecture.audio is not None}
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,7 @@ LIMITS = {
     "keep": 2,
     "groups": 2,
     "size": 6,
+    "sound": 16,
     "window": 6,
     "after": 2,
     "summary": 2,

@@ -1,4 +1,4 @@
-"""wav2vec 2.0, HuBERT and data2vec for sound: norms over rows and over channels, before and after sublayers."""
+"""wav2vec 2.0, HuBERT, UniSpeech and data2vec for sound: norms over rows and over channels, before and after sublayers."""
 
 from __future__ import annotations
 
@@ -27,6 +27,9 @@ CASES = [
     Case("wav2vec2", SHARED | FLAT, "Model", "features", unpadded=ROWS),
     Case("hubert", SHARED | FLAT | {"feat_proj_layer_norm": False}, "CTC", "bare", unpadded=ROWS),
     Case("hubert", SHARED | STABLE, "CTC", "stable"),
+    Case("unispeech", SHARED | FLAT, "CTC", "over_rows", unpadded=ROWS),
+    Case("unispeech", SHARED | STABLE | CLASSES, "AudioClassification", "classes"),
+    Case("unispeech-sat", SHARED | STABLE, "CTC", "stable"),
     Case("data2vec-audio", SHARED | {"conv_pos_kernel_size": 3, "num_conv_pos_embeddings": 2}, "CTC", "plain", unpadded=AROUND),
     Case("data2vec-audio", SHARED | CLASSES, "AudioClassification", "classes", unpadded=AROUND),
 ]

@@ -1,4 +1,4 @@
-"""wav2vec 2.0, HuBERT and data2vec for sound: encoders of waves, with positions by convolution.
+"""wav2vec 2.0, HuBERT, UniSpeech and data2vec for sound: encoders of waves, with positions by convolution.
 
 What training alone does is not read: layers dropped at random (`layerdrop`), spans of frames that a learned vector replaces
 (`apply_spec_augment`), dropout between the convolutions and the layers (`feat_proj_dropout`, `final_dropout`), and the
@@ -44,7 +44,7 @@ _FIRST = "embedding.layers.0"
 
 
 def read(name: str, config: Config) -> Architecture:
-    """wav2vec 2.0 and HuBERT."""
+    """wav2vec 2.0, HuBERT and UniSpeech."""
     stable = config("do_stable_layer_norm", False, lambda target: target.stack.final_norm is not None)
     mode = config("feat_extract_norm", "group", _norms)
     if mode not in ("group", "layer"):
@@ -218,14 +218,15 @@ _INERT = (
     "mask_channel_length", "mask_channel_min_space", "mask_channel_other", "mask_channel_prob", "mask_channel_selection",
     "mask_feature_length", "mask_feature_min_masks", "mask_feature_prob", "mask_time_length", "mask_time_min_masks",
     "mask_time_min_space", "mask_time_other", "mask_time_prob", "mask_time_selection", "no_mask_channel_overlap",
-    "no_mask_time_overlap", "num_adapter_layers", "num_codevector_groups", "num_codevectors_per_group", "num_negatives",
-    "output_hidden_size", "proj_codevector_dim", "tdnn_dilation", "tdnn_dim", "tdnn_kernel", "tokenizer_class",
+    "no_mask_time_overlap", "num_adapter_layers", "num_clusters", "num_codevector_groups", "num_codevectors_per_group",
+    "num_ctc_classes", "num_negatives",
+    "output_hidden_size", "proj_codevector_dim", "replace_prob", "tdnn_dilation", "tdnn_dim", "tdnn_kernel", "tokenizer_class",
     "xvector_output_dim",
 )  # fmt: skip
 FAMILIES = (
     *(
         Family(
-            base,
+            base.replace("_", "-"),
             partial(read, name),
             partial(names, base),
             f"{name}ForCTC",
@@ -234,7 +235,12 @@ FAMILIES = (
             older_names=_OLDER,
             base=f"{base}.",
         )
-        for base, name in (("wav2vec2", "Wav2Vec2"), ("hubert", "Hubert"))
+        for base, name in (
+            ("wav2vec2", "Wav2Vec2"),
+            ("hubert", "Hubert"),
+            ("unispeech", "UniSpeech"),
+            ("unispeech_sat", "UniSpeechSat"),
+        )
     ),
     Family(
         "data2vec-audio",

@@ -22,5 +22,5 @@ class AveragedModule(nn.Module):
 
     def forward(self, x_nSI: Tensor) -> Tensor:
         whole = x_nSI.shape[1] // self.count * self.count
-        means = x_nSI[:, :whole].unflatten(1, (-1, self.count)).mean(2)
+        means = x_nSI[:, :whole].reshape(len(x_nSI), -1, self.count, x_nSI.shape[2]).mean(2)
         return self.second(self.activation(self.first(self.norm(means))))  # type: ignore[no-any-return]

@@ -11,6 +11,8 @@ from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from anyformer.parts.positions.absolute_module import (
         GappedPositionModule,
         LearnedPositionModule,
@@ -36,6 +38,10 @@ class Position(Drawn):
 
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
+
+    def vectors(self, positions: Tensor, width: int) -> Tensor | None:
+        """The vectors (..., D) of positions that follow from a formula; None where weights or the stream decide them."""
+        return None
 
     def build(self, width: int) -> PositionModule:
         """The module: positions (B, T) and the stream (B, T, D) -> (B, T, D)."""
@@ -130,6 +136,11 @@ class SinusoidalPosition(Position):
             raise ValueError(
                 f"sinusoidal positions pair sines with cosines, so the width must be even (inclusive: at least 4), got {width}"
             )
+
+    def vectors(self, positions: Tensor, width: int) -> Tensor:
+        from anyformer.parts.positions.absolute_module import sinusoids
+
+        return sinusoids(positions, width, self)
 
     def build(self, width: int) -> SinusoidalPositionModule:
         from anyformer.parts.positions.absolute_module import SinusoidalPositionModule

@@ -31,16 +31,17 @@ class PositionLayer(nn.Module):
     def __init__(self, position: ConvolutionalPosition, width: int) -> None:
         super().__init__()
         self.kernel, self.groups = position.kernel, position.groups
-        table = nn.Parameter(torch.empty(width, width // position.groups, position.kernel))
-        normed = position.weights == "normed"
-        self.register_parameter("direction" if normed else "weight", table)
+        shape, normed = (width, width // position.groups, position.kernel), position.weights == "normed"
+        self.weight = None if normed else nn.Parameter(torch.empty(shape))
+        self.direction = nn.Parameter(torch.empty(shape)) if normed else None
         self.scale = nn.Parameter(torch.empty(position.kernel)) if normed else None
         self.bias = nn.Parameter(torch.empty(width))
         self.norm = position.norm.build(width) if position.norm else nn.Identity()
         self.activation = built_activation(position.activation, width)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        weight = self.weight if self.scale is None else taps(self.direction, self.scale)
+        weight = self.weight if self.direction is None or self.scale is None else taps(self.direction, self.scale)
+        assert weight is not None, "plain or normed"
         before = self.kernel // 2
         wide = F.pad(x_BTD.mT, (before, self.kernel - 1 - before))
         y_BDT = F.conv1d(wide, weight.to(x_BTD.dtype), self.bias.to(x_BTD.dtype), groups=self.groups)
@@ -49,4 +50,5 @@ class PositionLayer(nn.Module):
 
 def taps(direction: Tensor, scale: Tensor) -> Tensor:
     """W_j = g_j V_j / |V_j| of n taps, (D, D / groups, n)."""
-    return direction * (scale / direction.norm(dim=(0, 1)))
+    lengths: Tensor = torch.linalg.vector_norm(direction, dim=(0, 1))
+    return direction * (scale / lengths)
