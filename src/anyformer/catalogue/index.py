@@ -25,6 +25,7 @@ LINEAGES = {
     "t5gemma": "Google",
     "switch": "Google",
     "vit": "Google",
+    "image_encoders": "Meta",
     "whisper": "OpenAI",
     "latent": "DeepMind",
     "vision_language": "Salesforce",

@@ -25,7 +25,7 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     if model.architecture.tells_of_images:
         if len(images) != len(prompts):
             raise InputError(
-                f"{len(images)} images are given and {len(prompts)} prompts: this model tells of one image per prompt; a prompt "
+                f"{len(images)} images are given and {len(prompts)} prompts: this model tells of one per prompt, which "
                 f"may be empty"
             )
         return prompts
@@ -45,9 +45,9 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     return [[token for token in prompt for _ in range(next(left) if token == tower.token else 1)] for prompt in prompts]
 
 
-def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[Sequence[int]]:
+def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[list[int]]:
     """The beginnings of what is told of images: the prompts behind the first token of every text, if it is known."""
-    return [prompt if start is None or prompt[:1] == [start] else [start, *prompt] for prompt in prompts]
+    return [list(prompt) if start is None or list(prompt[:1]) == [start] else [start, *prompt] for prompt in prompts]
 
 
 def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> list[Images | None]:
