@@ -67,6 +67,7 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
 
     from anyformer import huggingface
     from anyformer.huggingface.vision.models import VISION
+    from anyformer.huggingface.vision.sources import SOURCES
     from huggingface.every_type import READ, outcome, text_capable
 
     own = [
@@ -82,7 +83,7 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
         [
             INTRODUCTION.format(count=len(rows), **versions),
             table(["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"], own),
-            COMPOSITES.format(count=len(composites), whole=_listed(sorted(VISION))),
+            COMPOSITES.format(count=len(composites), whole=_listed(sorted({*VISION, *SOURCES}))),
             table(["model type", "class", "text model", *GAPS], [row for _, row in sorted(composites.items())]),
             TYPES.format(count=len(types), **counts, **versions),
             table(["model type", "class", "here"], every),
