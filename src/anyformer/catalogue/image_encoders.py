@@ -72,7 +72,7 @@ def dinov3(
     gated: bool = False,
     bias: tuple[Projected, ...] = ("query", "value", "output"),
 ) -> Architecture:
-    """Siméoni et al. 2025 (arXiv 2508.10104), section 3.2 and table 2: patches of 16 that turn by row and column, 4 registers."""
+    """Siméoni et al. 2025 (arXiv 2508.10104), table 2: patches of 16 that turn by row and column, 4 registers."""
     norm = LayerNorm(eps=1e-5)
     attention = Attention(
         heads=heads, mask=Bidirectional(), project=Projection(bias=bias), place=Rotary(theta=100.0, axes=Axial())

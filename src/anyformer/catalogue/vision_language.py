@@ -63,8 +63,8 @@ def blip(*, width: int, depth: int, heads: int, image: int, patch: int, vocab: i
 def trocr(*, width: int, depth: int, heads: int, seen: int, image: int = 384, patch: int = 16) -> Architecture:
     """Li et al. 2021 (arXiv 2109.10282), section 3: a Vision Transformer of `seen` features, and the last layers of RoBERTa.
 
-    Those read the narrower features themselves: keys and values of `width` are projected from `seen`. Projections of the image's
-    layers have no bias but that of the output.
+    Those read the narrower features themselves: keys and values of `width` are projected from `seen`. Of the projections of
+    the image's layers the output alone has a bias.
     """
     sees, norm = LayerNorm(eps=1e-12), LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers, with_kind
 from anyformer.dims import LARGEST
-from anyformer.model.fitting import check_images, check_mtp, check_source_width, check_sources, check_virtual_tokens
+from anyformer.model.fitting import check_axes, check_images, check_mtp, check_source_width, check_sources, check_virtual_tokens
 from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.summaries import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
@@ -98,10 +98,7 @@ class Architecture(Shown):
             raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
         if self.two_inputs and self.output_embedding.symbols is None:
             raise ValueError(f"the target is text, and embedding reads {self.embedding.kind}: set decoder_embedding")
-        if self.embedding.has_axes and self.encoder is None and self.source == "prefix":
-            raise ValueError(
-                "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
-            )
+        check_axes(self.embedding, self.encoder, self.source)
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding
@@ -129,11 +126,6 @@ class Architecture(Shown):
     def sees(self) -> bool:
         """Whether it reads images, among the tokens of a text or before it."""
         return self.images is not None or self.embedding.rank == 4
-
-    @property
-    def tells_of_images(self) -> bool:
-        """Whether its source is an image, which its target tells of."""
-        return self.two_inputs and self.embedding.rank == 4
 
     @property
     def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder", "latent"]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.call.shared import SOURCE
+from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
 
@@ -59,6 +60,14 @@ def check_source_width(decoder: Stack | None, width: int, given: int, embedded: 
                     f"decoder.{name}: cross-attention reads {sublayer.source_features(width)} features of a source that has "
                     f"{source}: set source_width"
                 )
+
+
+def check_axes(embedding: Input, encoder: Stack | None, source: Literal["attended", "prefix"]) -> None:
+    """Refuse coordinates of patches that stand in front of a text."""
+    if embedding.has_axes and encoder is None and source == "prefix":
+        raise ValueError(
+            "embedding.coordinates: in front of a text patches are counted as its tokens: leave them out, or set an encoder"
+        )
 
 
 def check_images(*, mixed: bool, predicts_later: bool) -> None:
