@@ -41,12 +41,8 @@ COMPOSITES = """
 
 {count} types of model hold a text model beside towers for images and sound, which are left aside when it is read, named, and carried
 when it is written again ([images.md](../images.md#composites)). The figures are those of the table above, of tiny
-<<<<<<< docs/make_families.py
-composites with tiny towers, given text alone; {whole} are read with images too ([images.md](../images.md#images)).
-=======
 composites with tiny towers, given text alone; {whole} are read with images too ([images.md](../images.md#images)),
 and {heard} with sound ([images.md](../images.md#sound)).
->>>>>>> /tmp/h/join/mf.py
 
 """
 TYPES = """
@@ -72,6 +68,7 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
 
     from anyformer import huggingface
     from anyformer.huggingface.vision.models import VISION
+    from anyformer.huggingface.vision.sources import SOURCES
     from huggingface.every_type import READ, outcome, text_capable
 
     own = [
@@ -87,11 +84,9 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
         [
             INTRODUCTION.format(count=len(rows), **versions),
             table(["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"], own),
-<<<<<<< docs/make_families.py
-            COMPOSITES.format(count=len(composites), whole=_listed(sorted(VISION))),
-=======
-            COMPOSITES.format(count=len(composites), whole=_listed(sorted(VISION)), heard=_listed(sorted(HEARING))),
->>>>>>> /tmp/h/join/mf.py
+            COMPOSITES.format(
+                count=len(composites), whole=_listed(sorted({*VISION, *SOURCES})), heard=_listed(sorted(HEARING))
+            ),
             table(["model type", "class", "text model", *GAPS], [row for _, row in sorted(composites.items())]),
             TYPES.format(count=len(types), **counts, **versions),
             table(["model type", "class", "here"], every),

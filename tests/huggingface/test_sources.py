@@ -180,6 +180,6 @@ def test_what_is_told_of_files_of_images_by_the_command_line(tmp_path):
     with pytest.raises(InputError, match="2 images are given and 1 prompts"):
         af.generate(both.ours, None, [7, 9], images=shown)
     with pytest.raises(InputError, match="images are read together with all of their texts"):
-        af.generate(both.ours, None, [[7, 9]] * 2, images=shown, batch=1)
+        af.generate(both.ours, None, [[7, 9]] * 2, images=shown, batch=1, max_tokens=4)
     run("export", tmp_path / "kept", tmp_path / "again")
     assert huggingface.load(tmp_path / "again")[0].architecture == both.ours.architecture

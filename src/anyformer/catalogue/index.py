@@ -27,6 +27,7 @@ LINEAGES = {
     "vit": "Google",
     "speech": "Meta",
     "hearing": "",
+    "image_encoders": "Meta",
     "whisper": "OpenAI",
     "latent": "DeepMind",
     "vision_language": "Salesforce",

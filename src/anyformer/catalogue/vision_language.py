@@ -15,6 +15,7 @@ from anyformer.parts import (
     Branch,
     CrossAttention,
     Embedding,
+    EncodedImages,
     Features,
     FeedForward,
     Gain,
@@ -59,6 +60,39 @@ def blip(*, width: int, depth: int, heads: int, image: int, patch: int, vocab: i
     )
 
 
+def trocr(*, width: int, depth: int, heads: int, seen: int, image: int = 384, patch: int = 16) -> Architecture:
+    """Li et al. 2021 (arXiv 2109.10282), section 3: a Vision Transformer of `seen` features, and the last layers of RoBERTa.
+
+    Those read the narrower features themselves: keys and values of `width` are projected from `seen`. Of the projections of
+    the image's layers the output alone has a bias.
+    """
+    sees, norm = LayerNorm(eps=1e-12), LayerNorm(eps=1e-5)
+    feedforward = FeedForward(width=4 * width, activation="gelu", gated=False, bias=("up", "down"))
+    block = pre_norm(
+        sees,
+        Attention(heads=seen // 64, mask=Bidirectional(), project=Projection(bias=("output",))),
+        feedforward.but(width=4 * seen),
+    )
+    own = Attention(heads=heads, project=Projection(bias=PROJECTIONS))
+    read = CrossAttention(heads=heads, project=Projection(bias=PROJECTIONS), source_width=seen)
+    return Architecture(
+        width=width,
+        embedding=EncodedImages(
+            width=seen,
+            patches=Patches(size=patch, class_tokens=1),
+            stack=stack([block] * depth, position=LearnedPosition(length=(image // patch) ** 2 + 1), final_norm=sees),
+        ),
+        decoder_embedding=Embedding(vocab=50_265),
+        decoder=stack(
+            [post_norm(norm, own, read, feedforward, dropout=0.1)] * 12,
+            position=LearnedPosition(length=512, offset=2),
+            input_norm=norm,
+            dropout=0.1,
+        ),
+        head=Head(tied=True),
+    )
+
+
 def llama_vision(*, width: int, depth: int, heads: int, ffn: int, features: int, vocab: int, kv_heads: int = 8) -> Architecture:
     """Llama 3's layers, the fourth of every five one that reads the image instead of the text (arXiv 2407.21783, section 7.2).
 
@@ -90,6 +124,9 @@ ENTRIES = (
     Entry("blip-caption-base", 2022, "an image's caption: ViT-B/16 and a text decoder that reads it",
           "arXiv 2201.12086, section 3.1; released configuration blip-image-captioning-base",
           partial(blip, width=768, depth=12, heads=12, image=384, patch=16, vocab=30_524)),
+    Entry("trocr-base-handwritten", 2021, "text of an image of a line: ViT-B/16 and a wider decoder that reads it",
+          "arXiv 2109.10282, section 4.2; released configuration trocr-base-handwritten",
+          partial(trocr, width=1024, depth=12, heads=16, seen=768), None, "Microsoft"),
     Entry("llama-3.2-11b-vision", 2024, _VISION.format(8, 40), _RELEASED.format("11B"),
           partial(llama_vision, width=4096, depth=40, heads=32, ffn=14_336, features=7680, vocab=128_256), None, "Meta"),
     Entry("llama-3.2-90b-vision", 2024, _VISION.format(20, 100), _RELEASED.format("90B"),

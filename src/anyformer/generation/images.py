@@ -22,10 +22,10 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     if images is None:
         return prompts
     tower = model.architecture.images
-    if model.architecture.tells_of_images:
+    if tells_of_images(model):
         if len(images) != len(prompts):
             raise InputError(
-                f"{len(images)} images are given and {len(prompts)} prompts: this model tells of one image per prompt, which "
+                f"{len(images)} images are given and {len(prompts)} prompts: this model tells of one per prompt, which "
                 f"may be empty"
             )
         return prompts
@@ -45,15 +45,15 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     return [[piece for token in prompt for piece in (next(left) if token == tower.token else [token])] for prompt in prompts]
 
 
-def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[Sequence[int]]:
+def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[list[int]]:
     """The beginnings of what is told of images: the prompts behind the first token of every text, if it is known."""
-    return [prompt if start is None or prompt[:1] == [start] else [start, *prompt] for prompt in prompts]
+    return [list(prompt) if start is None or list(prompt[:1]) == [start] else [start, *prompt] for prompt in prompts]
 
 
 def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> list[Images | None]:
     """The images of each prompt, which has all of their tokens; None for one without any."""
     tower = model.architecture.images
-    if images is not None and model.architecture.tells_of_images:
+    if images is not None and tells_of_images(model):
         return [images[number : number + 1] for number in range(len(prompts))]
     if images is None or tower is None:
         return [None] * len(prompts)
@@ -67,9 +67,14 @@ def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Ima
     return [images[end - count : end] if count else None for end, count in zip(ends, counts, strict=True)]
 
 
+def tells_of_images(model: Transformer) -> bool:
+    """Whether its source is an image, which its target tells of."""
+    return model.architecture.two_inputs and model.architecture.embedding.rank == 4
+
+
 def as_source(model: Transformer, source: Tensor | None, images: Images | None) -> tuple[Tensor | None, Images | None]:
     """The source of a call and the images among its tokens, of a model whose source the images may be."""
-    if images is None or source is not None or not model.architecture.tells_of_images:
+    if images is None or source is not None or not tells_of_images(model):
         return source, images
     assert isinstance(images, Tensor), "they have one size"
     return images, None

@@ -12,7 +12,7 @@ from anyformer.generation.chances import Token, chances
 from anyformer.generation.continuous_batching import served
 from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
-from anyformer.generation.images import joined, of_prompts, on
+from anyformer.generation.images import joined, of_prompts, on, tells_of_images
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
@@ -68,7 +68,7 @@ def running(
     if draft is not None:
         return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
     if job.batch is not None and job.batch < len(job.prompts) * job.answers:
-        if job.images is not None and job.model.architecture.tells_of_images:
+        if job.images is not None and tells_of_images(job.model):
             raise InputError(
                 f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
             )

@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast
 from anyformer.describe import InputError
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats, check_model, fills_masks
-from anyformer.generation.images import begun, with_images
+from anyformer.generation.images import begun, tells_of_images, with_images
 from anyformer.generation.rows import Continuation, TextRow, Told
 from anyformer.generation.running import GenerationJob, Given, running, searching
 from anyformer.generation.sampling import Sampling
@@ -108,7 +108,7 @@ class _Run:
         check_model(model)
         first = [] if tokenizer is None or tokenizer.end_of_text is None else [tokenizer.end_of_text]
         start = start_for(model, tokenizer, settings)
-        if images is not None and model.architecture.tells_of_images:
+        if images is not None and tells_of_images(model):
             given, start = begun(given, start), None
         tokens = with_images(model, [each or first for each in given], images)
         self.most = self.decoding.most(max(map(len, tokens), default=0) if start is None else 1)

@@ -129,11 +129,6 @@ class Architecture(Shown):
         return self.images is not None or self.embedding.rank == 4
 
     @property
-    def tells_of_images(self) -> bool:
-        """Whether its source is an image, which its target tells of."""
-        return self.two_inputs and self.embedding.rank == 4
-
-    @property
     def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder", "latent"]:
         """The usual name of its combination of stacks."""
         if self.latents is not None:

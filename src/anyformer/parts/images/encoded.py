@@ -32,7 +32,7 @@ class EncodedImages(Input):
     kind: Literal["encoded_images"] = "encoded_images"
     rank: ClassVar[int] = 4
     width: Count
-    """I, features of the residual stream of its stack."""
+    """Features of the residual stream of its stack."""
     patches: Patches
     stack: Stack
     projected: bool = False
