@@ -219,7 +219,7 @@ def test_what_does_not_fit_is_refused():
     for changes, message in (
         ({"deep": DeepStack(layers=(2,), projector=MergedProjector())}, "names layer 2, and the stack has 2"),
         ({"deep": DeepStack(layers=(0,), projector=TwoLayerProjector())}, "as many tokens of an image as projector"),
-        ({"window": 4, "order": "rows"}, "order = 'rows'"),
+        ({"window": 4, "sequence": "rows"}, "sequence = 'rows'"),
     ):
         with pytest.raises(DescriptionError, match=message):
             GRID.but(**changes)

@@ -103,7 +103,7 @@ PIXTRAL = GRID.but(
     projector=CondensedProjector(norm=RMSNorm(), inner=TwoLayerProjector(hidden=11, norm=NORM, bias=False)),
     position=ResampledPosition(side=3, by="bicubic", corners="edges"),
     counted="line",
-    order="rows",
+    sequence="rows",
     breaks=(4, 5),
 )  # fmt: skip
 

@@ -152,7 +152,7 @@ def mistral_small() -> Architecture:
         stack=stack([pre_norm(norm, attention, FeedForward(width=4096, activation="silu"))] * 24, input_norm=norm),
         projector=CondensedProjector(norm=norm, inner=TwoLayerProjector(bias=False)),
         counted="line",
-        order="rows",
+        sequence="rows",
         breaks=(12, 13),
     )
     rotary = Rotary(theta=1_000_000_000.0)

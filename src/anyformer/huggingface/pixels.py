@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, Resize, Shorter, NoLonger
+from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, NoLonger, Resize, Shorter
 from anyformer.huggingface.vocabulary import MAPPING, SIZE
 from anyformer.images import read_image
 from anyformer.parts.images.encoder_module import Images
