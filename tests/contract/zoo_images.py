@@ -14,6 +14,7 @@ from anyformer.parts import (
     Chunk,
     CondensedProjector,
     DeepStack,
+    DownsampledProjector,
     Embedding,
     FeedForward,
     GatedProjector,
@@ -108,6 +109,19 @@ PIXTRAL = GRID.but(
 )  # fmt: skip
 
 
+GLM = GRID.but(
+    projector=DownsampledProjector(side=1, hidden=7, norm=NORM, activation="gelu"),
+    patch_norm=RMSNorm(),
+    position=ResampledPosition(side=2, by="bicubic"),
+    joined=(1, 0),
+)
+VIP = CLIP.but(
+    stack=stack([SEES] * 2, position=LearnedPosition(length=5)),
+    projector=GatedProjector(hidden=9, activation="gelu", bias=False),
+    joined=(0, 1),
+)
+
+
 def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
     heads = Attention(heads=4, place=rotary or Rotary())
     blocks = [pre_norm(RMSNorm(), heads.but(mask=mask), FeedForward(width=20)) for mask in masks]
@@ -134,6 +148,20 @@ WITH_IMAGES = {
         ), Causal(), Window(size=3),
     ),
     "deep": _text(DEEP, Causal(), Window(size=5), Causal(), rotary=Rotary(axes=Interleaved(sizes=(1, 1, 1)))),
+    "glm": _text(GLM, Causal(), rotary=Rotary(axes=Sections(sizes=(1, 1, 1)))),
+    "glm_squares": _text(
+        GRID.but(projector=CondensedProjector(side=1, inner=LinearProjector()), sequence="rows"),
+        Causal(),
+        rotary=Rotary(axes=Sections(sizes=(1, 1, 1))),
+    ),
+    "vip": _text(VIP, Causal()),
+    "downsampled": _text(
+        SIGLIP.but(
+            seen="earlier", projector=DownsampledProjector(hidden=7),
+            patches=Patches(size=2, channels=1),
+        ),
+        Causal(),
+    ),
     "pixtral": _text(PIXTRAL, Causal()),
 }  # fmt: skip
 IMAGES = 2
