@@ -110,7 +110,6 @@ PIXTRAL = GRID.but(
 
 
 GLM = GRID.but(
-    projector=DownsampledProjector(side=1, hidden=7, norm=NORM, activation="gelu"),
     patch_norm=RMSNorm(),
     position=ResampledPosition(side=2, by="bicubic"),
     joined=(1, 0),
@@ -157,7 +156,7 @@ WITH_IMAGES = {
     "vip": _text(VIP, Causal()),
     "downsampled": _text(
         SIGLIP.but(
-            seen="earlier", projector=DownsampledProjector(hidden=7),
+            seen="earlier", projector=DownsampledProjector(side=4, hidden=7, norm=NORM, activation="gelu"),
             patches=Patches(size=2, channels=1),
         ),
         Causal(),
