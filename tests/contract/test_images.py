@@ -6,7 +6,7 @@ import pytest
 import torch
 from naive import images as naive
 from torch.utils.flop_counter import FlopCounterMode
-from zoo_images import CLIP, DEEP, GRID, IMAGES, PIXTRAL, SIGLIP, WITH_IMAGES, given
+from zoo_images import CLIP, DEEP, GRID, IMAGES, NORM, PIXTRAL, SIGLIP, WITH_IMAGES, given
 
 from anyformer.describe import DescriptionError, InputError, UserError, change, diff, from_toml, to_toml
 from anyformer.model import Architecture, decoder_only
@@ -219,10 +219,14 @@ def test_what_does_not_fit_is_refused():
     for changes, message in (
         ({"deep": DeepStack(layers=(2,), projector=MergedProjector())}, "names layer 2, and the stack has 2"),
         ({"deep": DeepStack(layers=(0,), projector=TwoLayerProjector())}, "as many tokens of an image as projector"),
-        ({"window": 4, "order": "rows"}, "order = 'rows'"),
+        ({"window": 4, "sequence": "rows"}, "sequence = 'rows'"),
     ):
         with pytest.raises(DescriptionError, match=message):
             GRID.but(**changes)
+    with pytest.raises(DescriptionError, match="names layer 1 as the last that is read, and the stack has 3"):
+        GRID.but(joined=(1, 0), stack=GRID.stack.but(order="layer*3"))
+    with pytest.raises(DescriptionError, match="before any norm"):
+        GRID.but(joined=(1, 0), stack=GRID.stack.but(final_norm=NORM))
     with pytest.raises(DescriptionError, match="more than once"):
         DeepStack(layers=(1, 1), projector=MergedProjector())
     for projector in (SquaresProjector, CondensedProjector):

@@ -14,6 +14,7 @@ from anyformer.parts import (
     Chunk,
     CondensedProjector,
     DeepStack,
+    DownsampledProjector,
     Embedding,
     FeedForward,
     GatedProjector,
@@ -103,9 +104,21 @@ PIXTRAL = GRID.but(
     projector=CondensedProjector(norm=RMSNorm(), inner=TwoLayerProjector(hidden=11, norm=NORM, bias=False)),
     position=ResampledPosition(side=3, by="bicubic", corners="edges"),
     counted="line",
-    order="rows",
+    sequence="rows",
     breaks=(4, 5),
 )  # fmt: skip
+
+
+GLM = GRID.but(
+    patch_norm=RMSNorm(),
+    position=ResampledPosition(side=2, by="bicubic"),
+    joined=(1, 0),
+)
+VIP = CLIP.but(
+    stack=stack([SEES] * 2, position=LearnedPosition(length=5)),
+    projector=GatedProjector(hidden=9, activation="gelu", bias=False),
+    joined=(0, 1),
+)
 
 
 def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
@@ -134,6 +147,20 @@ WITH_IMAGES = {
         ), Causal(), Window(size=3),
     ),
     "deep": _text(DEEP, Causal(), Window(size=5), Causal(), rotary=Rotary(axes=Interleaved(sizes=(1, 1, 1)))),
+    "glm": _text(GLM, Causal(), rotary=Rotary(axes=Sections(sizes=(1, 1, 1)))),
+    "glm_squares": _text(
+        GRID.but(projector=CondensedProjector(side=1, inner=LinearProjector()), sequence="rows"),
+        Causal(),
+        rotary=Rotary(axes=Sections(sizes=(1, 1, 1))),
+    ),
+    "vip": _text(VIP, Causal()),
+    "downsampled": _text(
+        SIGLIP.but(
+            seen="earlier", projector=DownsampledProjector(side=4, hidden=7, norm=NORM, activation="gelu"),
+            patches=Patches(size=2, channels=1),
+        ),
+        Causal(),
+    ),
     "pixtral": _text(PIXTRAL, Causal()),
 }  # fmt: skip
 IMAGES = 2

@@ -13,7 +13,8 @@ from safetensors.torch import load_file, save_file
 
 import anyformer as af
 from anyformer import checkpoint, huggingface
-from anyformer.describe import InputError
+from anyformer.describe import InputError, diff
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.rules import rules
@@ -336,7 +337,80 @@ PUBLISHED = {
             "spatial_patch_size": 14, "temporal_patch_size": 2, "tokens_per_second": 2, "window_size": 112,
         },
     },
+    "qwen3_vl": {  # Qwen/Qwen3-VL-8B-Instruct
+        "image_token_id": 151_655, "tie_word_embeddings": False, "video_token_id": 151_656, "vision_end_token_id": 151_653,
+        "vision_start_token_id": 151_652,
+        "text_config": {
+            "attention_bias": False, "attention_dropout": 0.0, "bos_token_id": 151_643, "dtype": "bfloat16",
+            "eos_token_id": 151_645, "head_dim": 128, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02,
+            "intermediate_size": 12_288, "max_position_embeddings": 262_144, "model_type": "qwen3_vl_text",
+            "num_attention_heads": 32, "num_hidden_layers": 36, "num_key_value_heads": 8, "rms_norm_eps": 1e-6,
+            "rope_scaling": {"mrope_interleaved": True, "mrope_section": [24, 20, 20], "rope_type": "default"},
+            "rope_theta": 5_000_000, "use_cache": True, "vocab_size": 151_936,
+        },
+        "vision_config": {
+            "deepstack_visual_indexes": [8, 16, 24], "depth": 27, "hidden_act": "gelu_pytorch_tanh", "hidden_size": 1152,
+            "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 4304, "model_type": "qwen3_vl", "num_heads": 16,
+            "num_position_embeddings": 2304, "out_hidden_size": 4096, "patch_size": 16, "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+        },
+    },
+    "mistral3": {  # mistralai/Mistral-Small-3.1-24B-Instruct-2503
+        "image_token_index": 10, "multimodal_projector_bias": False, "projector_hidden_act": "gelu", "spatial_merge_size": 2,
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vision_feature_layer": -1,
+        "text_config": {
+            "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120, "initializer_range": 0.02,
+            "intermediate_size": 32_768, "max_position_embeddings": 131_072, "model_type": "mistral", "num_attention_heads": 32,
+            "num_hidden_layers": 40, "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1e9, "sliding_window": None,
+            "use_cache": True, "vocab_size": 131_072,
+        },
+        "vision_config": {
+            "attention_dropout": 0.0, "head_dim": 64, "hidden_act": "silu", "hidden_size": 1024, "image_size": 1540,
+            "initializer_range": 0.02, "intermediate_size": 4096, "model_type": "pixtral", "num_attention_heads": 16,
+            "num_channels": 3, "num_hidden_layers": 24, "patch_size": 14, "rope_theta": 10_000.0,
+        },
+    },
+    "paligemma": {  # google/paligemma-3b-pt-224
+        "bos_token_id": 2, "eos_token_id": 1, "hidden_size": 2048, "ignore_index": -100, "image_token_index": 257_152,
+        "pad_token_id": 0, "projection_dim": 2048, "vocab_size": 257_216,
+        "text_config": {
+            "hidden_size": 2048, "intermediate_size": 16_384, "model_type": "gemma", "num_attention_heads": 8,
+            "num_hidden_layers": 18, "num_image_tokens": 256, "num_key_value_heads": 1, "vocab_size": 257_216,
+        },
+        "vision_config": {
+            "hidden_size": 1152, "intermediate_size": 4304, "model_type": "siglip_vision_model", "num_attention_heads": 16,
+            "num_hidden_layers": 27, "num_image_tokens": 256, "patch_size": 14, "projection_dim": 2048,
+            "projector_hidden_act": "gelu_fast", "vision_use_head": False,
+        },
+    },
+    "internvl": {  # OpenGVLab/InternVL3-8B-hf
+        "downsample_ratio": 0.5, "image_seq_length": 256, "image_token_id": 151_667, "projector_hidden_act": "gelu",
+        "tie_word_embeddings": False, "vision_feature_layer": -1, "vision_feature_select_strategy": "default",
+        "text_config": {
+            "hidden_size": 3584, "intermediate_size": 18_944, "max_position_embeddings": 32_768, "max_window_layers": 70,
+            "model_type": "qwen2", "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4,
+            "rms_norm_eps": 1e-6, "rope_theta": 1e6, "vocab_size": 151_674,
+        },
+        "vision_config": {
+            "attention_bias": True, "hidden_size": 1024, "image_size": [448, 448], "intermediate_size": 4096,
+            "layer_norm_eps": 1e-6, "layer_scale_init_value": 0.1, "model_type": "internvl_vision", "norm_type": "layer_norm",
+            "num_attention_heads": 16, "num_channels": 3, "num_hidden_layers": 24, "patch_size": [14, 14],
+            "use_absolute_position_embeddings": True, "use_mask_token": False, "use_mean_pooling": True, "use_qk_norm": False,
+        },
+    },
 }  # fmt: skip
+IN_THE_CATALOGUE = {
+    "llava": "llava-1.5-7b", "qwen2_vl": "qwen2-vl-7b", "qwen3_vl": "qwen3-vl-8b", "mistral3": "mistral-small-3.1-24b",
+    "paligemma": "paligemma-3b-224", "internvl": "internvl3-8b",
+}  # fmt: skip
+"""Model type -> the entry of the catalogue that its published configuration is."""
+
+
+@pytest.mark.parametrize("name", IN_THE_CATALOGUE)
+def test_entries_of_the_catalogue_are_what_is_read(name):
+    config = huggingface.Config({**PUBLISHED[name], "model_type": name})
+    read, entry = huggingface.read_architecture(config, images=True)[0], af.architecture(IN_THE_CATALOGUE[name])
+    assert diff(canonical(read), canonical(entry)) == []
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -344,7 +418,7 @@ def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}
     architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
-    assert architecture.images.tokens == {"llava": 576}.get(name, 256)
+    assert architecture.images.tokens == {"llava": 576, "qwen3_vl": 196, "mistral3": 3025}.get(name, 256)
     with torch.device("meta"):
         theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
     read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}

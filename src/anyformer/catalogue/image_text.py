@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from anyformer.catalogue.entry import Entry
@@ -53,8 +54,8 @@ def _sees(norm: Norm, heads: int, ffn: int, activation: str, place: Rotary | Non
     """A layer of a tower: attention both ways with biases, and a network with biases."""
     attention = Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=PROJECTIONS))
     attention = attention if place is None else attention.but(place=place)
-    bias = ("gate", "up", "down") if gated else ("up", "down")
-    return pre_norm(norm, attention, FeedForward(width=ffn, activation=activation, gated=gated, bias=bias))
+    network = FeedForward(width=ffn, activation=activation, gated=gated, bias=("up", "down"))
+    return pre_norm(norm, attention, network.but(bias=("gate", "up", "down")) if gated else network)
 
 
 def llava() -> Architecture:
@@ -152,7 +153,7 @@ def mistral_small() -> Architecture:
         stack=stack([pre_norm(norm, attention, FeedForward(width=4096, activation="silu"))] * 24, input_norm=norm),
         projector=CondensedProjector(norm=norm, inner=TwoLayerProjector(bias=False)),
         counted="line",
-        order="rows",
+        sequence="rows",
         breaks=(12, 13),
     )
     rotary = Rotary(theta=1_000_000_000.0)
@@ -180,17 +181,20 @@ def _on_axes(text: Architecture, axes: RotaryAxes) -> Architecture:
     return change(text, _AXES, axes)
 
 
+def _seven_billion(make: Callable[..., Architecture]) -> Architecture:
+    return make(width=3584, depth=28, heads=28, kv_heads=4, ffn=18_944, vocab=152_064, tied=False)
+
+
 _VL = "released configuration Qwen/{}"
-_SEVEN = {"width": 3584, "depth": 28, "heads": 28, "kv_heads": 4, "ffn": 18_944, "vocab": 152_064, "tied": False}
 ENTRIES = (
     Entry("llava-1.5-7b", 2023, "CLIP's patches by two layers among the tokens of a Llama",
           "arXiv 2310.03744; released configuration llava-hf/llava-1.5-7b-hf", llava, organisation="LLaVA"),
     Entry("paligemma-3b-224", 2024, "SigLIP's patches by one matrix, a prompt read both ways",
           "arXiv 2407.07726; released configuration google/paligemma-3b-pt-224", partial(paligemma, image=224)),
     Entry("qwen2-vl-7b", 2024, "images of any size, positions on three axes",
-          f"arXiv 2409.12191; {_VL.format('Qwen2-VL-7B-Instruct')}", partial(qwen2_vl, **_SEVEN), organisation="Alibaba"),
+          f"arXiv 2409.12191; {_VL.format('Qwen2-VL-7B-Instruct')}", partial(_seven_billion, qwen2_vl), organisation="Alibaba"),
     Entry("qwen2.5-vl-7b", 2025, "windows in most layers of the tower",
-          f"arXiv 2502.13923, table 1; {_VL.format('Qwen2.5-VL-7B-Instruct')}", partial(qwen25_vl, **_SEVEN),
+          f"arXiv 2502.13923, table 1; {_VL.format('Qwen2.5-VL-7B-Instruct')}", partial(_seven_billion, qwen25_vl),
           organisation="Alibaba"),
     Entry("qwen3-vl-4b", 2025, "deep-stack, interleaved axes", f"arXiv 2511.21631; {_VL.format('Qwen3-VL-4B-Instruct')}",
           partial(qwen3_vl, width=2560, heads=32, ffn=9728, tower_width=1024, tower_depth=24, tower_ffn=4096,

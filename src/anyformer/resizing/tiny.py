@@ -24,6 +24,7 @@ LIMITS = {
     "kv_heads": 4,
     "embedding_width": 8,
     "head_width": 8,
+    "hidden": 16,
     "key_width": 8,
     "state_width": 8,
     "channels": 24,
@@ -74,6 +75,8 @@ def tiny(architecture: Architecture) -> Architecture:
     width = _limited("width", architecture.width)
     small = _shrunk(architecture.plain(), width)
     _fit_table(small, width)
+    if small.get("images") is not None:
+        _fit_images(small["images"], len(parse_order(small["decoder"]["order"])))
     return Architecture.parse(small, where="the tiny variant")
 
 
@@ -114,6 +117,28 @@ def _fit_table(small: dict[str, Any], width: int) -> None:
         small["head"]["own"] = width - narrow["width"]
 
 
+def _fit_images(tower: dict[str, Any], depth: int) -> None:
+    """A tower of images of 2 x 2 squares of patches, beside a text of `depth` layers."""
+    patch, square = 2, min(tower["projector"].get("side", 1), 2)
+    per_side = 2 * square
+    tower["patches"]["size"], tower["image"] = patch, patch * per_side
+    for projector in (tower["projector"], tower.get("deep", {}).get("projector", {})):
+        projector |= {"side": square} if "side" in projector else {}
+    if tower["stack"].get("position") is not None:
+        tower["stack"]["position"]["length"] = tower["patches"]["class_tokens"] + per_side**2
+    if tower.get("position") is not None:
+        tower["position"]["side"] = 3
+    if tower.get("window") is not None:
+        tower["window"] = square
+        for mask in _of_kind("chunk", tower["stack"]):
+            mask["size"] = square**2
+    layers = len(parse_order(tower["stack"]["order"]))
+    if tower.get("deep") is not None:
+        tower["deep"]["layers"] = list(range(min(len(tower["deep"]["layers"]), layers, depth)))
+    if tower.get("joined"):
+        tower["joined"] = [*range(min(len(tower["joined"]) - 1, layers - 1)), layers - 1]
+
+
 def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:
     """Heads of keys and values stay fewer than query heads if they were, heads of values stay more."""
     if "kv_heads" in node:
@@ -124,11 +149,14 @@ def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:
 
 
 def _fit_rotary(rotary: dict[str, Any], head_width: int) -> None:
-    """A rotated part of each head stays a part, in whole pairs, each with its factor."""
+    """A rotated part of each head stays a part, in whole pairs, each with its factor; axes keep about their shares."""
     rotated = head_width
     if rotary["fraction"] < 1:
         rotated = min(max(2, int(head_width * rotary["fraction"]) // 2 * 2), head_width - 2)
         rotary["fraction"] = rotated / head_width
+    if sections := rotary.get("axes", {}).get("sizes"):
+        share = rotated // 2 // len(sections)
+        rotary["axes"]["sizes"] = [rotated // 2 - share * (len(sections) - 1), *[share] * (len(sections) - 1)]
     for name in ("short", "long"):
         factors = rotary.get("scaling", {}).get(name)
         if factors:

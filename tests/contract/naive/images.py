@@ -33,6 +33,8 @@ def forward(architecture, weights, tokens, images):
 def projected(tower, weights, y, behind, order=None):
     """The embeddings of an image, then what its deep-stack adds to each layer; `order`: of positions, where not as they are."""
     out = []
+    if tower.joined:
+        y = [torch.cat(features) for features in zip(*(behind[layer] for layer in tower.joined), strict=True)]
     for k, h in enumerate((y, *(behind[layer] for layer in (tower.deep.layers if tower.deep else ())))):
         part, name = (tower.deep.projector, f"images.deep.{k - 1}") if k else (tower.projector, "images.projector")
         h = h if order is None else [h[place] for place in order]
@@ -60,13 +62,14 @@ def features_of(tower, weights, image):
 
 def side_of(projector):
     """Patches along the side of the squares that a projector reads."""
-    return projector.side if projector.kind in ("merged", "squares", "condensed") else 1
+    return projector.side if projector.kind in ("merged", "squares", "condensed", "downsampled") else 1
 
 
 def features_of_grid(tower, weights, image, x):
     """The same, of an image of any size: its patches window by window, and in each square by square."""
     p, m = tower.patches.size, side_of(tower.projector)
     rows, columns = len(image[0]) // p, len(image[0][0]) // p
+    x = [norm(tower.patch_norm, "images.patch_norm", weights, v) for v in x]
     if tower.position is not None:
         table = weights["images.position.weight"]
         x = [v + resampled(tower.position, table, n // columns, rows, n % columns, columns) for n, v in enumerate(x)]
@@ -157,6 +160,15 @@ def gated(part, name, weights, x):
     return out
 
 
+def downsampled(part, name, weights, x):
+    act, n, out = ACTIVATIONS[part.activation], part.side**2, []
+    for k in range(0, len(x), n):
+        h = linear(f"{name}.projection", weights, linear(f"{name}.squares", weights, torch.cat(list(x[k : k + n]))))
+        h = ACTIVATIONS["gelu"](norm(part.norm, f"{name}.norm", weights, h))
+        out.append(linear(f"{name}.down", weights, act(linear(f"{name}.gate", weights, h)) * linear(f"{name}.up", weights, h)))
+    return out
+
+
 def squares(part, name, weights, x):
     n = part.side**2
     wide = [torch.cat(list(x[k : k + n])) for k in range(0, len(x), n)]
@@ -196,4 +208,5 @@ def merged(part, name, weights, x):
 PROJECTORS = {
     "two_layer": two_layer, "pooled": pooled, "merged": merged, "linear": plain, "gated": gated, "squares": squares,
     "condensed": condensed,
+    "downsampled": downsampled,
 }  # fmt: skip

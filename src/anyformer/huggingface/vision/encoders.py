@@ -114,7 +114,8 @@ READERS: Mapping[str, Callable[[Config, Layer], Encoder]] = {
 }
 """Model type of a tower -> its reader."""
 _INERT = (
-    "initializer_factor", "projection_dim", "projection_size", "vision_use_head", "vocab_size", "max_position_embeddings",
+    "initializer_factor", "max_position_embeddings", "num_image_tokens", "projection_dim", "projection_size",
+    "projector_hidden_act", "vision_use_head", "vocab_size",
 )  # fmt: skip
 
 

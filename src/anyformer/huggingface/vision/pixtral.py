@@ -56,7 +56,7 @@ def pixtral(inner: Config, layer: Layer, projector: Projector, **more: Any) -> I
     return GridTower(
         image=max(image // unit, 1) * unit, width=width, patches=patches,
         stack=stack([block] * depth, input_norm=norm), projector=projector, counted="line",
-        order="rows", **more,
+        sequence="rows", **more,
     )  # fmt: skip
 
 

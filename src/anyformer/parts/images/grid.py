@@ -36,7 +36,7 @@ class GridTower(ImageEncoder):
     window: Annotated[int, Field(ge=1)] | None = None
     """Patches along the side of windows, whose patches stand one after the other: `Chunk` of its square is a mask of
     windows (Qwen2.5-VL, arXiv 2502.13923)."""
-    order: Literal["squares", "rows"] = "squares"
+    sequence: Literal["squares", "rows"] = "squares"
     """How patches stand in the layers: the squares that the projector reads one after the other, or row by row, from which the
     projector's squares are gathered. Without a mask that reads order (`Chunk`) it changes rounding alone."""
     patch_norm: Norm | None = None
@@ -55,8 +55,8 @@ class GridTower(ImageEncoder):
             raise ValueError(f"images of {self.image} pixels do not divide into squares of {self.unit}")
         if self.window is not None and self.window % self.projector.square:
             raise ValueError(f"windows of {self.window} patches do not divide into squares of {self.projector.square}")
-        if self.window is not None and self.order == "rows":
-            raise ValueError("order = 'rows': windows stand one after the other: leave order or window out")
+        if self.window is not None and self.sequence == "rows":
+            raise ValueError("sequence = 'rows': windows stand one after the other: leave sequence or window out")
         if self.patches.class_tokens:
             raise ValueError(f"patches.class_tokens = {self.patches.class_tokens}: a grid has none")
         if self.patches.coordinates is not None:

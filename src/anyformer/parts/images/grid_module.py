@@ -37,7 +37,7 @@ class GridTowerModule(ImageEncoderModule):
         rows, columns = images.shape[2] // size, images.shape[3] // size
         square = self.tower.projector.square
         squares = grid_order(rows, columns, square, self.tower.window, images.device)
-        order = squares if self.tower.order == "squares" else grid_order(rows, columns, 1, None, images.device)
+        order = squares if self.tower.sequence == "squares" else grid_order(rows, columns, 1, None, images.device)
         x_nSD = self.patch_norm(self.patches(images, None, None))
         if self.position is not None:
             x_nSD = x_nSD + self.position(rows, columns).to(x_nSD.dtype)
