@@ -36,8 +36,9 @@ class PromptOptions:
     image: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of an image, for a model imported with --images; the prompt has the token for images where it stands. "
-            "Repeat it for more images.",
+            help="A file of an image, for a model imported with --images, whose prompt has the token for images where it "
+            "stands; or for a model trained on images here, which writes a text for every image, behind its prompt if there "
+            "is one. Repeat it for more images.",
             metavar="FILE",
         ),
     ] = None

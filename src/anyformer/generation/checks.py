@@ -85,7 +85,8 @@ def check(
     lowest, highest = (bound((t for prompt in prompts for t in prompt if t != shown), default=0) for bound in (min, max))
     if embedding.symbols is None:
         raise InputError(
-            f"the source is {embedding.kind}, not text: give it as source, and the beginning of the target as prompt"
+            f"the source is {embedding.kind}, not text: give it as source, an image as images (--image), and the beginning of "
+            "the target as prompt"
         )
     if lowest < 0:
         raise InputError(f"token {lowest} is below 0: tokens are numbered from 0")

@@ -14,10 +14,25 @@ from anyformer.parts.images.encoder import each
 from anyformer.parts.images.encoder_module import Images
 
 
-def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:
+def source_of(model: Transformer, images: Images | None, prompts: int) -> Tensor | None:
+    """The images as the sources of a model that reads them apart from its text, one per prompt; None of any other model."""
+    architecture = model.architecture
+    if images is None or architecture.images is not None or not architecture.two_inputs:
+        return None
+    if architecture.embedding.symbols is not None or architecture.embedding.sound is not None:
+        return None
+    if not isinstance(images, Tensor) or len(images) != prompts:
+        raise InputError(f"{len(images)} images are given, and {prompts} prompts: this model reads one image beside each text")
+    return images
+
+
+def with_images(
+    model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None, first: int = 0
+) -> Sequence[Sequence[int]]:
     """The prompts with as many tokens per image as it takes, where a prompt has one token for each.
 
-    Prompts that already have them all are left as they are.
+    Prompts that already have them all are left as they are; where none has a token for images, and there is one image for
+    each, it stands in front, behind the `first` tokens.
     """
     if images is None:
         return prompts
@@ -29,6 +44,9 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     found = sum(list(prompt).count(tower.token) for prompt in prompts)
     if found == sum(sizes):
         return prompts
+    if found == 0 and len(sizes) == len(prompts):
+        shown = zip(prompts, sizes, strict=True)
+        return [[*prompt[:first], *[tower.token] * size, *prompt[first:]] for prompt, size in shown]
     if found != len(sizes):
         raise InputError(
             f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
