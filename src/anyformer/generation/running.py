@@ -105,8 +105,10 @@ def searching(
 
 
 def _together(job: GenerationJob) -> Given:
-    shown = {"images": job.shown(), "source": job.read()}
-    for next_B, logits in continued(job.model, job.prompts, answers=job.answers, **shown, **job.how()):
+    steps = continued(
+        job.model, job.prompts, answers=job.answers, images=job.shown(), source=job.read(), **job.how()
+    )  # fmt: skip
+    for next_B, logits in steps:
         told = chances(logits, next_B, job.likeliest)
         yield [Token(row, *each) for row, each in enumerate(zip(next_B.tolist(), told, strict=True))]
 
