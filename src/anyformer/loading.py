@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.checkpoint import at_hand
+from anyformer.data import ImageTexts
 from anyformer.describe import Notice, UserError, read_data
 from anyformer.huggingface import gguf
 from anyformer.model import Architecture
@@ -19,6 +20,9 @@ from anyformer.model.adapted import adapted
 from anyformer.model.adapters import made_of
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
+from anyformer.objectives import files_of_images
+from anyformer.objectives.captions import CaptionsObjective
+from anyformer.objectives.files_of_images import images_in, trained_on
 from anyformer.parts.images.encoder_module import Images
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
@@ -223,15 +227,34 @@ def _seen_by(path: Path) -> Path | None:
 
 
 def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
-    """Files of images for the model at `path`, a composite or a checkpoint imported from one.
+    """Files of images for the model at `path`: a composite, a checkpoint imported from one, or one trained on images here.
 
     (n, 3, height, width), or each of its own size. They are resized, cropped and centred as its `preprocessor_config.json`
-    says, beside its weights or where they came from.
+    says, beside its weights or where they came from; or as in its training, for a model that reads vectors as these.
     """
+    if (trained := _trained_on_images(path)) is not None:
+        return images_in(files, *trained, architecture_of(path))
     source = imported_towers(path) or _seen_by(at_hand(path))
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
     return huggingface.pixels(files, source)
+
+
+def image_prompt(path: str | Path, tokenizer: Tokenizer | None) -> str:
+    """The beginning of a text that shows an image to the model at `path`; empty where the image stands in front by itself."""
+    trained = _trained_on_images(path)
+    if trained is None or tokenizer is None:
+        return ""
+    return files_of_images.image_prompt(trained[0], architecture_of(path), tokenizer)
+
+
+def _trained_on_images(path: str | Path) -> tuple[CaptionsObjective, ImageTexts] | None:
+    """The objective and the data of a checkpoint that was trained on texts beside images here."""
+    place = checkpoint.newest(at_hand(path))
+    if not (place / checkpoint.MANIFEST).is_file():
+        return None
+    run = checkpoint.read_manifest(place).facts.get("run")
+    return trained_on(run) if isinstance(run, dict) else None
 
 
 def _whole(length: object) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from PIL import Image
 
 
 @pytest.mark.parametrize("name", ["t5-small"])
@@ -20,3 +21,18 @@ def test_a_target_is_generated_by_the_command_that_a_run_prints(name, call, tmp_
     generated = call("generate", "r", "say 3 4", "-n", "5", cwd=tmp_path)
     assert generated.returncode == 0, generated.stderr
     assert generated.stdout.startswith("say 3 4")
+
+
+def test_a_model_trained_on_images_captions_files(call, tmp_path):
+    settings = [word for each in ("steps=2", "batch=4", "plan.compile=off") for word in ("--set", each)]
+    trained = call("train", "blip-caption-base", "--tiny", "--data", "shapes", *settings, "--out", "r", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (24, 24), "red" if name == "a.png" else "blue").save(tmp_path / name)
+    shown = [word for name in ("a.png", "b.png") for word in ("--image", name)]
+    generated = call("generate", "r", *shown, "--json", "--temperature", "0", "-n", "4", cwd=tmp_path)
+    assert generated.returncode == 0, generated.stderr
+    assert [json.loads(line)["prompt"] for line in generated.stdout.splitlines()] == ["", ""]
+    refused = call("generate", "r", "--image", "none.png", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "none.png: no such image" in refused.stderr

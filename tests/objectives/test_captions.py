@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ import pytest
 import sacrebleu
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from zoo_images import CLIP, SIGLIP
 
 from anyformer.catalogue import architecture
@@ -25,6 +27,9 @@ from anyformer.parts import Causal, Prefix
 from anyformer.plan import Plan
 from anyformer.text import DataError, Specials
 from anyformer.training import default_run
+from anyformer.training.held_out import corpus_of
+from anyformer.training.precision import Host
+from anyformer.training.trainer import Trainer
 from objectives.windows import tokenizer
 
 PLAN = Plan(precision="fp32", compile="off")
@@ -249,3 +254,40 @@ def test_a_tokenizer_beyond_the_head_is_refused():
     fewer = small.but(head=small.head.but(outputs=OURS.vocab_size - 1))
     with pytest.raises(DataError, match=r"set head.outputs = "):
         objective.check_corpus(corpus, Setting(OURS, 8, architecture=fewer))
+
+
+@pytest.mark.parametrize(
+    ("tuning", "learns"),
+    [
+        ({"frozen": ["images.stack.*", "images.patches.*"]}, ("images.projector.", "decoder.", "embedding.", "head.")),
+        ({"train_only": ["images.projector.*"]}, ("images.projector.",)),
+        ({"adapter": {"kind": "lora", "rank": 2}}, ("decoder.",)),
+    ],
+)
+def test_a_tower_or_the_text_learns_alone(tuning, learns, tmp_path, monkeypatch):
+    """Two updates: what does not learn keeps every bit, what learns changes; an adapter stands beside the text's matrices."""
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
+    rows = [{"image": f"{n}.png", "text": f"is {n % 3}"} for n in range(12)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for n in range(12):
+        Image.fromarray(DRAWN.integers(0, 256, (4, 4, 3), dtype=np.uint8)).save(tmp_path / f"{n}.png")
+    run = default_run(MODELS["tower"][0], (str(tmp_path / "rows.jsonl"),), CaptionsObjective())
+    changes = {
+        "minutes": None,
+        "steps": 2,
+        "batch": 4,
+        "data.validation": 0.3,
+        "tuning": tuning,
+        "schedule": {"kind": "constant"},
+    }
+    run = change_all(run, {**changes, "plan": PLAN, "length": 16})
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
+    before = {path: weight.detach().clone() for path, weight in trainer.model.named_parameters()}
+    for step in range(2):
+        trainer.passes.add_gradients(trainer.micro_batches(step))
+        trainer.trainee.optimiser.step()
+    changed = {path for path, weight in trainer.model.named_parameters() if not torch.equal(weight, before[path])}
+    assert {path for path in before if trainer.model.get_parameter(path).requires_grad} >= changed
+    assert changed
+    assert all(path.startswith(learns) for path in changed), changed
+    assert {next(name for name in learns if path.startswith(name)) for path in changed} >= set(learns[:2])

@@ -37,6 +37,7 @@ anyformer generate checkpoint "Once upon" --temperature 1 --answers 3 --seed 1 -
 anyformer generate checkpoint "Once upon" --weights int8
 anyformer generate checkpoint "Once upon" --draft smaller
 anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
+anyformer generate runs/2026-01-01-120000 --image cat.jpg --image dog.jpg --temperature 0
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 anyformer generate runs/2026-01-01-120000 --audio one.wav --audio two.flac
 anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
@@ -170,6 +171,7 @@ def run(
     with first_speaks():
         with _kept():
             from anyformer.cli.text_on_screen import told
+            from anyformer.loading import image_prompt
 
         begun = chat.begun()
         _refuse(given, chat, text, computing, json=json)
@@ -188,6 +190,8 @@ def run(
                 talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
                 return
             chats = asked(begun, prompts) if prompts and chat.chat else None
+            if given.image and not given.ways:
+                prompts = [image_prompt(model, ready.tokenizer)] * len(given.image)
             told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
         if ready.settings["draft"] is not None:
             tell(f"draft: {ready.settings['acceptance']}")
@@ -245,7 +249,7 @@ def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computin
             }
         )  # fmt: skip
         return
-    if given.ways > 1 or not (given.ways or chat.chat):
+    if given.ways > 1 or not (given.ways or chat.chat or given.image):
         raise UserError(
             "give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts, or none with --chat"
         )

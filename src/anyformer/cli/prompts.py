@@ -36,8 +36,9 @@ class PromptOptions:
     image: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of an image, for a model imported with --images; the prompt has the token for images where it stands. "
-            "A model that tells of an image (TrOCR, BLIP) takes one per prompt, which begins what it says. Repeat it for more.",
+            help="A file of an image, for a model imported with --images, whose prompt has the token for images where it "
+            "stands; or for a model that tells of images (TrOCR, BLIP, one trained on images here), which writes a text for "
+            "every image, behind its prompt if there is one. Repeat it for more images.",
             metavar="FILE",
         ),
     ] = None

@@ -62,6 +62,7 @@ def searched(
     max_tokens: int,
     ends: Sequence[int] = (),
     start: int | None = None,
+    source: Tensor | None = None,
     images: Images | None = None,
     step: Step = decode,
     multiple: int = 1,
@@ -75,13 +76,13 @@ def searched(
     `first`: the number of the first prompt, by which draws are keyed. Other arguments as in `continued`.
     """
     count = beams.count
-    check(model, prompts, max_tokens, start, images=images, rows=beams.rows(len(prompts)))
+    check(model, prompts, max_tokens, start, source, images=images, rows=beams.rows(len(prompts)))
     device = model.device
     texts = Prefixes.begun(prompts, start, device, ends=ends, most=max_tokens)
     texts.keep = max(2, 1 + len(ends))
     tokens, padding = pad_left(prompts, device)
     logits, state, grow, again = begin(
-        model, tokens, padding, max_tokens=max_tokens, start=start, images=images, step=step, multiple=multiple
+        model, tokens, padding, max_tokens=max_tokens, start=start, source=source, images=images, step=step, multiple=multiple
     )  # fmt: skip
     each = torch.arange(len(prompts), device=device).repeat_interleave(count)
     logits, state, texts = logits[each], state.fork(each), texts.fork(each.tolist())

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from anyformer.describe import InputError
-from anyformer.generation.images import as_source
 from anyformer.generation.memory import check_memory
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
@@ -66,7 +65,6 @@ def check(
     check_model(model)
     architecture = model.architecture
     two = architecture.two_inputs
-    source, images = as_source(model, source, images)
     if batch is not None and batch < 1:
         raise InputError(f"batch = {batch} should be at least 1 prompt at a time")
     if not prompts or any(len(prompt) == 0 for prompt in prompts):
@@ -87,7 +85,8 @@ def check(
     lowest, highest = (bound((t for prompt in prompts for t in prompt if t != shown), default=0) for bound in (min, max))
     if embedding.symbols is None:
         raise InputError(
-            f"the source is {embedding.kind}, not text: give it as source, and the beginning of the target as prompt"
+            f"the source is {embedding.kind}, not text: give it as source, an image as images (--image), and the beginning of "
+            "the target as prompt"
         )
     if lowest < 0:
         raise InputError(f"token {lowest} is below 0: tokens are numbered from 0")

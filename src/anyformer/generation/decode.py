@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
-from anyformer.generation.images import as_source
 from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import ReadInputs, Rereading
@@ -113,7 +112,6 @@ def begin(
 
     Arguments as in `continued`.
     """
-    source, images = as_source(model, source, images)
     if start is not None:
         source, source_padding = tokens, padding
         tokens, padding = torch.full((len(tokens), 1), start, device=tokens.device), None

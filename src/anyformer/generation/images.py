@@ -14,21 +14,29 @@ from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.placeholder import each
 
 
-def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> Sequence[Sequence[int]]:
+def source_of(model: Transformer, images: Images | None, prompts: int) -> Tensor | None:
+    """The images as the sources of a model that reads them apart from its text, one per prompt; None of any other model."""
+    architecture = model.architecture
+    if images is None or architecture.images is not None or not architecture.two_inputs:
+        return None
+    if architecture.embedding.symbols is not None or architecture.embedding.sound is not None:
+        return None
+    if not isinstance(images, Tensor) or len(images) != prompts:
+        raise InputError(f"{len(images)} images are given, and {prompts} prompts: this model reads one image beside each text")
+    return images
+
+
+def with_images(
+    model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None, first: int = 0
+) -> Sequence[Sequence[int]]:
     """The prompts with as many tokens per image as it takes, where a prompt has one token for each.
 
-    Prompts that already have them all are left as they are.
+    Prompts that already have them all are left as they are; where none has a token for images, and there is one image for
+    each, it stands in front, behind the `first` tokens.
     """
     if images is None:
         return prompts
     tower = model.architecture.images
-    if tells_of_images(model):
-        if len(images) != len(prompts):
-            raise InputError(
-                f"{len(images)} images are given and {len(prompts)} prompts: this model tells of one per prompt, which "
-                f"may be empty"
-            )
-        return prompts
     if tower is None:
         raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
     tower.check_images(images)
@@ -36,6 +44,9 @@ def with_images(model: Transformer, prompts: Sequence[Sequence[int]], images: Im
     found = sum(list(prompt).count(tower.token) for prompt in prompts)
     if found == sum(sizes):
         return prompts
+    if found == 0 and len(sizes) == len(prompts):
+        shown = zip(prompts, sizes, strict=True)
+        return [[*prompt[:first], *[tower.token] * size, *prompt[first:]] for prompt, size in shown]
     if found != len(sizes):
         raise InputError(
             f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
@@ -53,8 +64,6 @@ def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[list[int]
 def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Images | None) -> list[Images | None]:
     """The images of each prompt, which has all of their tokens; None for one without any."""
     tower = model.architecture.images
-    if images is not None and tells_of_images(model):
-        return [images[number : number + 1] for number in range(len(prompts))]
     if images is None or tower is None:
         return [None] * len(prompts)
     sizes, counts, number = tower.sizes(images), list[int](), 0
@@ -65,19 +74,6 @@ def of_prompts(model: Transformer, prompts: Sequence[Sequence[int]], images: Ima
         counts.append(number - first)
     ends = list(accumulate(counts))
     return [images[end - count : end] if count else None for end, count in zip(ends, counts, strict=True)]
-
-
-def tells_of_images(model: Transformer) -> bool:
-    """Whether its source is an image, which its target tells of."""
-    return model.architecture.two_inputs and model.architecture.embedding.rank == 4
-
-
-def as_source(model: Transformer, source: Tensor | None, images: Images | None) -> tuple[Tensor | None, Images | None]:
-    """The source of a call and the images among its tokens, of a model whose source the images may be."""
-    if images is None or source is not None or not tells_of_images(model):
-        return source, images
-    assert isinstance(images, Tensor), "they have one size"
-    return images, None
 
 
 def joined(images: Sequence[Images]) -> Images | None:

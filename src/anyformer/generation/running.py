@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from anyformer.describe import InputError
 from anyformer.generation.beams import Beams, Hypothesis, searched
 from anyformer.generation.chances import Token, chances
 from anyformer.generation.continuous_batching import served
 from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
-from anyformer.generation.images import joined, of_prompts, on, tells_of_images
+from anyformer.generation.images import joined, of_prompts, on
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
@@ -38,6 +40,8 @@ class GenerationJob:
     batch: int | None = None
     compile: bool | None = None
     likeliest: int | None = None
+    source: Tensor | None = None
+    """Of a model that reads no text as source: that of every prompt, which begins the target."""
 
     def __post_init__(self) -> None:
         rows, seed = len(self.prompts) * self.answers, self.sampling.seed
@@ -51,6 +55,10 @@ class GenerationJob:
             "sampling": self.sampling, "max_tokens": self.max_tokens, "ends": self.ends, "start": self.start, "step": step,
             "multiple": multiple,
         }  # fmt: skip
+
+    def read(self) -> Tensor | None:
+        """The sources where the model is."""
+        return None if self.source is None else self.source.to(self.model.device)
 
     def shown(self) -> Images | None:
         """The images where the model is."""
@@ -67,11 +75,7 @@ def running(
     """
     if draft is not None:
         return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
-    if job.batch is not None and job.batch < len(job.prompts) * job.answers:
-        if job.images is not None and tells_of_images(job.model):
-            raise InputError(
-                f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
-            )
+    if job.batch is not None and job.batch < len(job.prompts) * job.answers and job.source is None:
         images = job.shown()
         if images is not None and job.answers > 1:
             images = joined([each for each in of_prompts(job.model, job.prompts, images) for _ in range(job.answers) if each])
@@ -89,24 +93,28 @@ def searching(
     over: Callable[[], bool] | None,
 ) -> Iterator[list[Hypothesis]]:
     """The best texts of each prompt, one prompt's after the other; `batch` prompts are searched together."""
-    images = of_prompts(job.model, job.prompts, job.shown())
+    images, source = of_prompts(job.model, job.prompts, job.shown()), job.read()
     size = job.batch or len(job.prompts)
     for first in range(0, len(job.prompts), size):
         here = slice(first, first + size)
         yield from searched(
             job.model, job.prompts[here], beams, answers=job.answers, stops=stops, over=over, first=first,
-            images=joined([each for each in images[here] if each is not None]), **job.how(),
+            images=joined([each for each in images[here] if each is not None]), source=None if source is None else source[here],
+            **job.how(),
         )  # fmt: skip
 
 
 def _together(job: GenerationJob) -> Given:
-    for next_B, logits in continued(job.model, job.prompts, answers=job.answers, images=job.shown(), **job.how()):
+    steps = continued(
+        job.model, job.prompts, answers=job.answers, images=job.shown(), source=job.read(), **job.how()
+    )  # fmt: skip
+    for next_B, logits in steps:
         told = chances(logits, next_B, job.likeliest)
         yield [Token(row, *each) for row, each in enumerate(zip(next_B.tolist(), told, strict=True))]
 
 
 def _proposed(job: GenerationJob, drafter: Drafter, acceptance: Acceptance | None, ended: Callable[[int], bool]) -> Given:
-    if job.images is not None:
+    if job.images is not None or job.source is not None:
         raise InputError("tokens are proposed for text alone: leave the images or the draft out")
     if job.batch not in (None, 1):
         raise InputError(f"with a draft one prompt is computed at a time: leave batch = {job.batch} out")

@@ -10,7 +10,7 @@ from typing import Any, Unpack, cast
 from anyformer.describe import InputError
 from anyformer.generation.chances import Token
 from anyformer.generation.checks import check, check_chats, check_model, fills_masks
-from anyformer.generation.images import begun, tells_of_images, with_images
+from anyformer.generation.images import begun, source_of, with_images
 from anyformer.generation.rows import Continuation, TextRow, Told
 from anyformer.generation.running import GenerationJob, Given, running, searching
 from anyformer.generation.sampling import Sampling
@@ -20,6 +20,7 @@ from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 from anyformer.text.chat import Chat, Turns, prompt_tokens
 from anyformer.text.marked import encode_marked
+from anyformer.text.sides import Sides
 
 Prompt = str | Chat | Turns | Sequence[int]
 Pieces = Iterator[tuple[int, str]]
@@ -78,7 +79,8 @@ def stream(
 ) -> Pieces:
     """(row, text) as the text comes. A row ends at one of its ends, before the first `stop` string, or at `max_tokens`.
 
-    A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one per image.
+    A prompt is text, or the tokens of one. With `images` special tokens that it spells are these tokens: one per image. Of a
+    model that reads images as sources, a prompt begins the text beside its image, and may be empty.
     Wrong arguments are refused by the call itself, not when the first piece is read. A model that fills masks gives each text
     at once, as a search with beams does; its tokenizer needs a mask token. For `settings` see `GenerationSettings`.
     """
@@ -107,21 +109,22 @@ class _Run:
             return
         check_model(model)
         first = [] if tokenizer is None or tokenizer.end_of_text is None else [tokenizer.end_of_text]
-        start = start_for(model, tokenizer, settings)
-        if images is not None and tells_of_images(model):
-            given, start = begun(given, start), None
-        tokens = with_images(model, [each or first for each in given], images)
+        source, start = source_of(model, images, len(prompts)), start_for(model, tokenizer, settings)
+        if source is not None:
+            given, start, images = begun(given, start), None, None
+        before = 0 if tokenizer is None else len(tokenizer.frame.single.before)
+        tokens = [each or first for each in with_images(model, given, images, before)]
         self.most = self.decoding.most(max(map(len, tokens), default=0) if start is None else 1)
         beams, batch = self.decoding.beams, settings.get("batch")
         texts = len(tokens) * (self.decoding.answers if beams is None else 1)
         together = texts if batch is None else min(batch, texts)
         rows = together if beams is None else beams.rows(together)
-        check(model, tokens, self.most, start, images=images, batch=batch, rows=rows)
+        check(model, tokens, self.most, start, source, images=images, batch=batch, rows=rows)
         self._refuse_together(beams is not None)
         self._make_rows(tokens if start is None else [[start]] * len(tokens))
         job = GenerationJob(
             model, tokens, within(self.decoding.sampling, model, tokenizer), self.most, self.ends, start,
-            self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"),
+            self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"), source,
         )  # fmt: skip
         if beams is not None:
             found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self.decoding.over())
@@ -160,6 +163,8 @@ class _Run:
         if not isinstance(prompt, str):
             raise InputError("a prompt is a list of turns, which the chat template writes: give chat = True")
         text = encode_marked(self.tokenizer, prompt) if marked else self.tokenizer.encode(prompt)
+        if marked and self.model.architecture.two_inputs:
+            return [*Sides.of(self.tokenizer).opening, *text]
         return text if fills_masks(self.model) else self.tokenizer.framed(text).tokens
 
     def _make_rows(self, before: Sequence[Sequence[int]]) -> None:
