@@ -10,14 +10,7 @@ from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, goes_beyond, numbers, with_kind
 from anyformer.dims import LARGEST
-from anyformer.model.fitting import (
-    check_mtp,
-    check_source_width,
-    check_sources,
-    check_tables,
-    check_towers,
-    check_virtual_tokens,
-)
+from anyformer.model import fitting
 from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.summaries import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
@@ -72,20 +65,20 @@ class Architecture(Shown):
         if goes_beyond(self, LARGEST):
             too_large = [(path, number) for path, number in numbers(self) if number > LARGEST]
             raise DescriptionError([Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in too_large])
-        check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
+        fitting.check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None
         given = self.embedding.given(self.table_width)
-        check_source_width(self.decoder, self.width, given, self.table_width, read_only=read_only)
+        fitting.check_source_width(self.decoder, self.width, given, self.table_width, read_only=read_only)
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         reads_tokens = one_text and self.embedding.symbols is not None
         if self.mtp is not None:
             continues = one_text and self.encoder is None and self.head_table is not None
-            check_mtp(self.mtp, self.decoder if continues else None, self.width, self.table_width)
+            fitting.check_mtp(self.mtp, self.decoder if continues else None, self.width, self.table_width)
         if self.virtual_tokens is not None:
-            check_virtual_tokens(self.shape_of_model, self.mtp, one_text=reads_tokens)
+            fitting.check_virtual_tokens(self.shape_of_model, self.mtp, one_text=reads_tokens)
         mixed = not reads_tokens or self.virtual_tokens is not None
-        check_towers(self.images, self.audio, self.output_stack, mixed=mixed, predicts_later=self.mtp is not None)
+        fitting.check_towers(self.images, self.audio, self.output_stack, mixed=mixed, predicts_later=self.mtp is not None)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
@@ -99,7 +92,7 @@ class Architecture(Shown):
     def _check_inputs(self) -> None:
         """Refuse layers that read tokens of an input without tokens, and a second table without a second input."""
         in_front = self.encoder is None and self.source == "prefix"
-        check_tables(self.embedding, self.decoder_embedding, two_inputs=self.two_inputs, in_front=in_front)
+        fitting.check_tables(self.embedding, self.decoder_embedding, two_inputs=self.two_inputs, in_front=in_front)
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding
