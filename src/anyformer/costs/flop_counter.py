@@ -1,7 +1,6 @@
 """FLOPs by torch's own formulas, of operations on the meta device whose sizes are worked out once.
 
-`FlopCounterMode` of torch gives the same sum and FLOPs by module beside it; it runs torch's meta operators, which are written in
-Python, and watches every module, which takes two to four times as long.
+Torch's `FlopCounterMode` gives the same sum, and FLOPs by module beside it. It runs torch's meta operators, written in Python, and watches every module: that takes two to four times as long.
 """
 
 from __future__ import annotations
