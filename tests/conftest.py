@@ -38,6 +38,7 @@ for profile, count in PROFILES.items():
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # until all tests are collected: what imports and collection make stays, and looking through it takes seconds
     settings.load_profile("half" if "not slow" in config.option.markexpr else "all")
 
 
@@ -58,6 +59,7 @@ def pytest_collection_finish() -> None:
     """The tests themselves are half a million objects, which Python would look through hundreds of times: a fifth of some
     files' time."""
     gc.set_threshold(10_000, 10, 10)
+    gc.enable()
     _freeze()
 
 

@@ -1,12 +1,12 @@
 """FLOPs by torch's own formulas, of operations on the meta device whose sizes are worked out once.
 
-`FlopCounterMode` of torch gives the same sum and FLOPs by module beside it; it runs torch's meta operators, which are written
-in Python, and watches every module, which takes two to four times as long.
+Torch's `FlopCounterMode` gives the same sum, and FLOPs by module beside it. It runs torch's meta operators,
+written in Python, and watches every module: that takes two to four times as long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -79,15 +79,16 @@ def _is_composed(operator: Any) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), "CompositeImplicitAutograd"))
 
 
-def _on_meta(args: Any, kwargs: Any) -> bool:
+def _on_meta(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether all tensors are on the meta device, of which there is one, or a tensor is to be made there."""
     tensors = [x for x in _flat((args, list(kwargs.values()))) if isinstance(x, Tensor)]
     if not tensors:
-        return kwargs.get("device") == torch.device("meta")
+        return bool(kwargs.get("device") == torch.device("meta"))
     return all(x.is_meta and type(x) in (Tensor, torch.nn.Parameter) for x in tensors)
 
 
-def _flat(values: Any) -> Any:
+def _flat(values: Iterable[Any]) -> Iterator[Any]:
+    """What stands in lists and tuples, at any depth."""
     for x in values:
         if isinstance(x, list | tuple):
             yield from _flat(x)

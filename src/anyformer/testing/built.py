@@ -38,10 +38,10 @@ def forward_pass_is_computed(architecture: Architecture) -> None:
 
 def no_matrix_of_products_is_looked_up(architecture: Architecture) -> None:
     """No row is looked up in a weight that is declared as a matrix of products alone: it may lie in their kernel's order."""
-    model = build(architecture, device="meta").eval()
+    model = looked_at(architecture)
     paths = {id(parameter): name for name, parameter in model.named_parameters()}
     with torch.no_grad(), _LookedUp() as watching:
-        model(*(x.to("meta") for x in inputs(architecture)))
+        model(*inputs(architecture))
     looked_up = {paths[table] for table in watching.tables if table in paths}
     declared = {name for name, weight in architecture.trained_cost(Shape()).weights.items() if weight.multiplied}
     assert not looked_up & declared, f"looked up, and not declared with linear=False: {sorted(looked_up & declared)}"

@@ -72,7 +72,7 @@ def counted_flops(step: PricedStep, shape: Shape, plan: Plan) -> int:
     model, others = models_of(step, plan, torch.device("meta"))
     with MetaFlops() as counter:
         _output(step, model.eval(), others, shape).backward()  # type: ignore[no-untyped-call]
-    return counter.total
+    return int(counter.total)
 
 
 def models_of(step: PricedStep, plan: Plan, device: torch.device) -> tuple[Transformer, dict[str, Transformer]]:
