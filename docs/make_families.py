@@ -67,6 +67,7 @@ def page(rows: dict[str, list[str]], exported: Exported, composites: dict[str, l
     import transformers
 
     from anyformer import huggingface
+    from anyformer.huggingface.sound.models import HEARING
     from anyformer.huggingface.vision.models import VISION
     from anyformer.huggingface.vision.sources import SOURCES
     from huggingface.every_type import READ, outcome, text_capable

@@ -83,7 +83,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         LAYERS,
         """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
         H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
-        num_decoder_layers num_hidden_layers num_layers num_layers_per_stack""",
+        num_decoder_layers num_feat_extract_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
         SIZE,
@@ -92,7 +92,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca
         attention_window_size attn_layer_period block_ff_dim block_multiple_of classifier_proj_size context_length conv1d_width
         conv_L_cache conv_pos_kernel_size
-        conv_channels conv_kernel cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
+        conv_channels cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
         decoder_ffn_dim decoder_vocab_size dense_intermediate_size dff dim dim_model_base emb_dim embed_dim embedding_size
         encoder_attention_heads decoder_num_attention_heads
         decoder_num_key_value_heads encoder_ffn_dim encoder_num_attention_heads encoder_num_key_value_heads
@@ -139,7 +139,10 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size zero_expert_num
         audio_token_id audio_token_index""",
     ),
-    (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
+    (
+        INTEGER,
+        """adapter_attn_dim clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets""",
+    ),
     (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
@@ -172,7 +175,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         """_remove_final_layer_norm add_bias_linear add_classification_head add_cross_attention add_full_attention_sink_bias
         add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
         attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
-        block_use_swiglu causal classifier_bias conv_bias decoder_bias do_center_crop do_layer_norm_before do_pad
+        block_use_swiglu causal classifier_bias conv_bias conv_pos_batch_norm
+        decoder_bias do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize do_stable_layer_norm
         emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
         gelu_activation group_limited_greedy
@@ -229,7 +233,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         deepstack_visual_indexes""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
-    (SIZE | INTEGERS, """attention_window"""),
+    (SIZE | INTEGERS, """attention_window conv_kernel"""),
     (SIZE | MAPPING, """crop_size size"""),
     (
         NUMBERS,
