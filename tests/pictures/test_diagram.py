@@ -19,6 +19,7 @@ from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pr
 from anyformer.parts.sketch import Cell, Fan, Sketch, number
 from anyformer.pictures import diagram, draw_diagram
 from anyformer.pictures.diagram.kinds import sections
+from anyformer.pictures.diagram.look import look
 from anyformer.pictures.diagram.shapes import Box, Cells, Polyline, TextLine
 from anyformer.pictures.diagram.text import FONT, width_of
 from covering import others_slow
