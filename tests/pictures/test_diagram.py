@@ -19,6 +19,7 @@ from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pr
 from anyformer.parts.sketch import Cell, Fan, Sketch, number
 from anyformer.pictures import diagram, draw_diagram
 from anyformer.pictures.diagram.kinds import sections
+from anyformer.pictures.diagram.look import look
 from anyformer.pictures.diagram.shapes import Box, Cells, Polyline, TextLine
 from anyformer.pictures.diagram.text import FONT, width_of
 from covering import others_slow
@@ -308,3 +309,16 @@ def test_show_and_diff_draw_with_names_and_years(call, tmp_path):
     )
     assert "Multi-head attention" in (tmp_path / "two.svg").read_text()
     assert "Grouped-query attention" in (tmp_path / "two.svg").read_text()
+
+
+def test_a_tower_of_images_is_a_column_that_joins_the_text():
+    tower, text = look(architecture("qwen3-vl-8b"), "").columns
+    assert (tower.name, tower.enters, text.name, text.enters) == ("images", "images", "decoder", "tokens")
+    assert [item.sketch.title for item in tower.outputs] == ["Projector", "Deep-stack"]
+    assert tower.outputs[1].sketch.facts[0] == "behind layers 8, 16, 24"
+    assert [(item.sketch.title, item.place) for item in tower.inputs] == [
+        ("Patches of 16 × 16", "rail"),
+        ("Learned positions", "added"),
+    ]
+    assert [item.place for item in text.inputs] == ["rail", "joined"]
+    assert len(look(architecture("qwen3-8b"), "").columns) == 1

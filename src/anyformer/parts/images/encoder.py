@@ -14,6 +14,7 @@ from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.placeholder import PlaceholderEncoder
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
+from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -73,6 +74,13 @@ class ImageEncoder(PlaceholderEncoder):
     def facts(self) -> str:
         """The images that it reads, and what a token of one sees, in words."""
         raise NotImplementedError
+
+    @property
+    def deep_facts(self) -> str:
+        """What its deep-stack adds, in words; empty without one."""
+        if self.deep is None:
+            return ""
+        return f"; features behind layers {', '.join(map(str, self.deep.layers))} are added behind the first layers of the text"
 
     def sizes(self, images: Images) -> list[int]:
         """The tokens that each of some images takes."""
@@ -159,6 +167,10 @@ class ImageEncoder(PlaceholderEncoder):
     def beside_cost(self, images: int) -> dict[str, Tally]:
         """The weights of parts that a kind of tower has beside these, and their work on `images` images, by name."""
         return {}
+
+    def beside_sketches(self) -> tuple[Sketch, ...]:
+        """The sketches of what a kind of tower adds to its patches."""
+        return ()
 
     def ahead(self, shape: Shape) -> int:
         """Pairs of a query and a later key that the images of one row allow; `UserError` if they are longer than the text."""

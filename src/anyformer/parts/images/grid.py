@@ -11,6 +11,7 @@ from anyformer.operations import Tally
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class GridTower(ImageEncoder):
     def facts(self) -> str:
         return (
             f"sides of any multiple of {self.unit} pixels; one of {self.image:,} x {self.image:,} is {self.tokens:,} tokens, "
-            f"of which one sees its image up to itself"
+            f"of which one sees its image up to itself{self.deep_facts}"
         )
 
     def grid(self, image: Tensor) -> tuple[int, int]:
@@ -113,6 +114,9 @@ class GridTower(ImageEncoder):
         parts = {} if self.position is None else {"position": self.position.cost(self.width)}
         norm = self.patch_norm
         return parts if norm is None else {**parts, "patch_norm": norm.cost(self.width, images * self.positions)}
+
+    def beside_sketches(self) -> tuple[Sketch, ...]:
+        return () if self.position is None else (self.position.sketch(self.width),)
 
     def build(self, width: int, plan: Plan, name: str) -> GridTowerModule:
         from anyformer.parts.images.grid_module import GridTowerModule

@@ -58,7 +58,7 @@ class ImageTower(ImageEncoder):
     @property
     def facts(self) -> str:
         sees = "all of its image" if self.seen == "whole" else "its image up to itself"
-        return f"{self.image:,} x {self.image:,} pixels, each {self.tokens:,} tokens, of which one sees {sees}"
+        return f"{self.image:,} x {self.image:,} pixels, each {self.tokens:,} tokens, of which one sees {sees}{self.deep_facts}"
 
     def sizes(self, images: Images) -> list[int]:
         return [self.tokens] * len(images)

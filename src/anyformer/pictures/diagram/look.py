@@ -13,6 +13,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
 from anyformer.parts.call.shared import SOURCE
+from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.step import Step
 from anyformer.parts.pointwise.gain import Gain
@@ -129,12 +130,26 @@ def _columns(architecture: Architecture) -> list[ColumnLook]:
             first, enters = Item(latents.sketch(width)), ""
         if architecture.source == "prefix":
             first = Item(Sketch("Source before target"), "joined")
+    if architecture.images is not None:
+        columns.append(_tower(architecture.images, architecture))
+        first = Item(Sketch("Images at their tokens"), "joined")
     name, stack = list(architecture.stacks.items())[-1]
     head = architecture.head
     outputs = () if head is None else (Item(head.sketch(width)),)
     shown = f"{number(architecture.outputs)} " + ("logits" if head is not None and head.outputs != "features" else "features")
     inputs = (Item(architecture.output_embedding.sketch(table)), first) if first.place == "joined" else (first,)
     return [*columns, _column(name, stack, enters, inputs, outputs, shown, architecture)]
+
+
+def _tower(tower: ImageEncoder, architecture: Architecture) -> ColumnLook:
+    """The column of images, up to the embeddings of their tokens."""
+    outputs = [Item(tower.projector.sketch(architecture.table_width))]
+    if tower.deep is not None:
+        of_layers = (f"behind layers {', '.join(map(str, tower.deep.layers))}", "added behind the first layers of the text")
+        outputs.append(Item(Sketch("Deep-stack", of_layers), "aside"))
+    width = tower.width
+    inputs = (Item(tower.patches.sketch(width)), *(Item(sketch, "added") for sketch in tower.beside_sketches()))
+    return _column("images", tower.stack, "images", inputs, tuple(outputs), "", architecture, (width, width))
 
 
 def _input(enters: str, inputs: tuple[Item, ...]) -> ColumnLook:
@@ -149,12 +164,13 @@ def _column(
     outputs: tuple[Item, ...],
     leaves: str,
     architecture: Architecture,
+    widths: tuple[int, int] | None = None,
 ) -> ColumnLook:
-    width, projection = architecture.width, []
+    """The column of a stack; `widths`: of its stream and of what enters, where these are not the architecture's."""
+    (width, table), projection = widths or (architecture.width, architecture.table_width), []
     if stack.input_projection is not None:
-        sizes = f"{number(architecture.table_width)} → {number(width)}"
-        projection = [Item(Sketch("Linear", (sizes,)))]
-    before = stack.width_before(width, architecture.table_width)
+        projection = [Item(Sketch("Linear", (f"{number(table)} → {number(width)}",)))]
+    before = stack.width_before(width, table)
     late = stack.input_projection is not None and stack.input_projection.place == "last"
     norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
     position = _added(stack.position, before)
