@@ -39,7 +39,7 @@ def _turned(shape: Sequence[int]) -> list[int]:
 
 _OWN = {torch.ops.aten.convolution_backward: _convolution_backward}
 """Formulas of shapes in the place of torch's."""
-_FORMULAS = {packet: shape_wrapper(formula) for packet, formula in _OWN.items()}
+_FORMULAS = {packet: shape_wrapper(formula) for packet, formula in _OWN.items()}  # type: ignore[no-untyped-call]
 
 
 def flops_by_module() -> FlopCounterMode:
