@@ -34,7 +34,8 @@ def elementwise(tally: Tally) -> int:
 def operations_of(formula: Callable[[Tensor], object], x: Tensor) -> int:
     """The sums, differences, products, quotients, roots and exponentials of `formula(x)`; an activation has four, a power p has
     p - 1. Operations on one number alone, such as a mean plus eps, count one."""
-    with _Counted() as counted, torch.no_grad():
+    counted = _Counted()
+    with counted, torch.no_grad():
         formula(x)
     return counted.operations
 
