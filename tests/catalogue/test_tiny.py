@@ -8,10 +8,10 @@ from itertools import islice
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
+from anyformer.costs.flop_counter import FlopCounter
 from anyformer.describe import InputError
 from anyformer.generation import Sampling, continuations, generating
 from anyformer.generation.steps import stepper
@@ -156,7 +156,7 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     given = [made.embedding.example(rows, length)]
     if made.two_inputs:
         given.append(made.output_embedding.example(rows, length, seed=1))
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounter() as counter:
         auxiliary = Auxiliary()
         output = model(*(x.to("meta") for x in given), auxiliary=auxiliary)
         forward = counter.get_total_flops()
