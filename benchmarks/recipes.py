@@ -37,7 +37,7 @@ OTHERS = {
     **dict.fromkeys(("images", "vectors"), 3000),  # a tenth of a second each, or less
     **dict.fromkeys(("captions", "image-questions"), 204),
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
-    **dict.fromkeys(("ctc", "speech-to-text"), 300),
+    "speech-to-text": 300,
 }
 """Recipes with other numbers of updates."""
 FIRST = {"stdlib": "teacher", "instruction": "answers"}
