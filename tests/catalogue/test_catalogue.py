@@ -12,7 +12,7 @@ from anyformer.catalogue import INDEX, architecture, listing
 from anyformer.catalogue.index import LINEAGES, index
 from anyformer.costs import cost
 from anyformer.costs.examples import examples
-from anyformer.costs.flop_counter import FlopCounter
+from anyformer.costs.flop_counter import flops_by_module
 from anyformer.describe import DescriptionError, from_toml, get, to_toml
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
@@ -140,7 +140,7 @@ def test_flops_of_every_entry_at_its_full_size_are_the_counted_ones(name):
     rows, length = 1, min([128, *(stack.max_length or 128 for stack in made.stacks.values())])
     shape = Shape(batch=rows, length=length, source=length if made.two_inputs else 0)
     model = build(made, device="meta").eval()
-    with FlopCounter() as counter:
+    with flops_by_module() as counter:
         auxiliary = Auxiliary()
         output = model(*(x.to("meta") for x in examples(made, shape)), auxiliary=auxiliary)
         forward = counter.get_total_flops()

@@ -11,7 +11,7 @@ import torch
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
-from anyformer.costs.flop_counter import FlopCounter
+from anyformer.costs.flop_counter import flops_by_module
 from anyformer.describe import InputError
 from anyformer.generation import Sampling, continuations, generating
 from anyformer.generation.steps import stepper
@@ -156,7 +156,7 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     given = [made.embedding.example(rows, length)]
     if made.two_inputs:
         given.append(made.output_embedding.example(rows, length, seed=1))
-    with FlopCounter() as counter:
+    with flops_by_module() as counter:
         auxiliary = Auxiliary()
         output = model(*(x.to("meta") for x in given), auxiliary=auxiliary)
         forward = counter.get_total_flops()

@@ -33,12 +33,17 @@ SPOKEN = [
 ]
 
 
+WITHOUT = ("dinov2-", "dinov3-", "siglip-vision-")
+"""Encoders of images without classes, which no objective trains as they are."""
+
+
 def usual() -> dict[tuple[str, str], list[str]]:
     """(shape, default objective) -> entries."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in listing():
         model = architecture(entry.name, tiny=True)
-        found.setdefault((model.shape_of_model, default_objective(model).kind), []).append(entry.name)
+        if not entry.name.startswith(WITHOUT):
+            found.setdefault((model.shape_of_model, default_objective(model).kind), []).append(entry.name)
     return found
 
 

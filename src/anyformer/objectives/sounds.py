@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.data import Corpus, Data, RecordBatch, Sounds, Speech
+from anyformer.data.builtin import SOURCES
 from anyformer.describe import with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -28,8 +29,8 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.embedding.embedding import Input
 from anyformer.sound import LogMel, SoundFeatures
 
-PICTURE = 4
-"""Dimensions of an input of pictures (B, 1, I, frames)."""
+PICTURE, WAVE = 4, 2
+"""Dimensions of an input of pictures (B, 1, I, frames), and of samples (B, samples)."""
 _PARTS = 100
 """Of a second, by which the longest sound is found that a model hears."""
 
@@ -64,6 +65,9 @@ class SoundObjective(RecordObjective):
         data = super().usual_data(architecture, paths).but(rate=self.features.rate)
         table = _table(architecture)
         assert isinstance(data, Speech | Sounds), "the kinds that are read"
+        known = [SOURCES[path].seconds for path in paths if path in SOURCES]
+        if known and len(known) == len(paths):
+            data = data.but(seconds=min(data.seconds, *(data.seconds if each is None else each for each in known)))
         if table is None or self.longest(architecture, data) <= table:
             return data
         counts = range(1, int(data.seconds * _PARTS))
@@ -158,7 +162,9 @@ class SoundObjective(RecordObjective):
         return torch.zeros(batch, frames, self.features.inputs, device=device)
 
     def _heard_as(self, frames_BTI: Tensor, embedding: Input) -> Tensor:
-        """The frames, or a picture of them where the embedding reads one."""
+        """The frames, or a picture of them, or the samples, as the embedding reads them."""
+        if embedding.rank == WAVE:
+            return frames_BTI[..., 0]
         return _pictures(frames_BTI, embedding.example(1, 1).shape[2]) if embedding.rank == PICTURE else frames_BTI
 
 
@@ -186,7 +192,7 @@ def samples_of(data: Data) -> int:
 
 def numbers_of(embedding: Input) -> int:
     """I, numbers of a frame that an embedding reads."""
-    return embedding.example(1, 1).shape[-1]
+    return 1 if embedding.rank == WAVE else embedding.example(1, 1).shape[-1]
 
 
 def _table(architecture: Architecture) -> int | None:

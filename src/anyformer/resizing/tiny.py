@@ -75,6 +75,8 @@ def tiny(architecture: Architecture) -> Architecture:
     width = _limited("width", architecture.width)
     small = _shrunk(architecture.plain(), width)
     _fit_table(small, width)
+    if architecture.embedding.sound is not None:
+        _fit_symbols(small.get("head") or {})
     if small.get("images") is not None:
         _fit_images(small["images"], len(parse_order(small["decoder"]["order"])))
     return Architecture.parse(small, where="the tiny variant")
@@ -115,6 +117,12 @@ def _fit_table(small: dict[str, Any], width: int) -> None:
     narrow["width"] = min(narrow["width"], max(1, width // 2))
     if "own" in small.get("head", {}):
         small["head"]["own"] = width - narrow["width"]
+
+
+def _fit_symbols(head: dict[str, Any]) -> None:
+    """A head that tells the symbols of speech tells every byte and a blank."""
+    if type(head.get("outputs")) is int and head.get("pool") is None:
+        head["outputs"] = LIMITS["vocab"]
 
 
 def _fit_images(tower: dict[str, Any], depth: int) -> None:

@@ -17,12 +17,14 @@ Values = tuple[int, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Builtin:
-    """`files`: what its records are made from, in order; `records`: those of one file, the same ones each time."""
+    """`files`: what its records are made from, in order; `records`: those of one file, the same ones each time; `seconds`: of
+    sounds, what none of them lasts longer than."""
 
     word: str
     sentence: str
     records: Callable[[SourceFile], Iterator[Values]]
     files: Callable[[], list[SourceFile]]
+    seconds: float | None = None
 
     def sources(self) -> list[SourceFile]:
         """Its files, each knowing whose it is."""

@@ -110,6 +110,8 @@ def _strings(source: SourceFile) -> Iterator[Values]:
 
 
 DIGITS_SAID = Builtin(
-    "spoken-digits", "Sounds: synthesised digits, one each, with the word and one of ten classes.", _singles, _files
+    "spoken-digits", "Sounds: synthesised digits, one each, with the word and one of ten classes.", _singles, _files, 2.0
 )
-STRINGS_SAID = Builtin("spoken-digit-strings", "Speech: two to five synthesised digits, and their words.", _strings, _files)
+STRINGS_SAID = Builtin(
+    "spoken-digit-strings", "Speech: two to five synthesised digits, and their words.", _strings, _files, 6.0
+)

@@ -193,3 +193,12 @@ class Embedding(Input):
 
         generator = torch.Generator().manual_seed(seed)
         return torch.randint(0, self.vocab, (batch, length), generator=generator).to(device)
+
+
+def readable(x: Tensor) -> bool:
+    """Whether the numbers of a tensor are there, and are read without making a GPU wait in training."""
+    import torch
+
+    if type(x) is not torch.Tensor or x.is_meta or torch.compiler.is_compiling():
+        return False
+    return x.device.type == "cpu" or not torch.is_grad_enabled()

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from anyformer.describe import Count, InputError
 from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
-from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding import Input, readable
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch, number
 
@@ -69,7 +69,7 @@ class Frames(Input):
         raise NotImplementedError
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
+        if padding is not None and readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
             raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
         return -(-_vectors(name, given, self.features) // self.frames)
 
@@ -166,15 +166,6 @@ class GatedFrames(Frames):
             rows = batch * length * (self.frames >> i + 1)
             work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
         return Tally(weights, work)
-
-
-def _readable(x: Tensor) -> bool:
-    """Whether the numbers of a tensor are there, and are read without making a GPU wait in training."""
-    import torch
-
-    if type(x) is not torch.Tensor or x.is_meta or torch.compiler.is_compiling():
-        return False
-    return x.device.type == "cpu" or not torch.is_grad_enabled()
 
 
 def _vectors(name: str, given: Tensor, features: int) -> int:

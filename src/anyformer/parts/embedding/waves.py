@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import Choice, Count, InputError, Positive, Value
 from anyformer.operations import Elementwise, Product, Tally, Weight, total
-from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding import Input, readable
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
@@ -83,6 +83,7 @@ class Waves(Input):
 
     kind: Literal["waves"] = "waves"
     rank: ClassVar[int] = 2
+    sound: ClassVar[Literal["frames", "samples"] | None] = "samples"
     layers: Annotated[tuple[WaveLayer, ...], Field(min_length=1)]
     norm: Norm | None = None
 
@@ -135,12 +136,10 @@ class Waves(Input):
         )
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        import torch
-
         if given.dim() != 2 or not given.is_floating_point():
             raise InputError(f"{name} should be samples (B, samples), real numbers, got {tuple(given.shape)} of {given.dtype}")
         samples = given.shape[1]
-        if padding is not None and not padding.is_meta and not torch.compiler.is_compiling():
+        if padding is not None and readable(padding):
             if bool((padding[:, :-1] & ~padding[:, 1:]).any()):
                 raise InputError(f"padding of waves must stand after them; in {name} a sample follows padding")
             samples = int((~padding).sum(1).min()) if len(padding) else samples
