@@ -309,5 +309,5 @@ def test_items_of_a_page_come_back_as_they_were():
     assert max(map(len, shown)) <= 40
     assert shown[-6:] == ["head  number", "a          1", "b         20", "{", "  wide", "}"]
     assert [line.text for line in lines(items[3:4], 8)] == ["head", "a", "b"]
-    with pytest.raises(ValueError, match="no item"):
+    with pytest.raises(AssertionError, match="no item"):
         parsed("Other", 1)

@@ -159,6 +159,7 @@ def test_list_filters(call):
     assert call("list", "--shape", "encoder-only", "--attention", "mha", "vit-large", "--names").stdout.split() == [
         "vit-large-16",
         "vit-large-32",
+        "clip-vision-large-14",
     ]
     assert call("list", "--shape", "encoder-decoder", "--moe", "gshard", "--names").stdout.split()[0] == "gshard-37b"
     assert "671,877,944,064" in call("list", "deepseek-v3.2").stdout

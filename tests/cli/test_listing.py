@@ -81,7 +81,7 @@ def test_json_is_everything(call):
 @pytest.mark.parametrize(
     ("option", "says"),
     [
-        (["--shape", "foo"], "--shape: no architecture has 'foo' (known: encoder-decoder, encoder-only, latent, decoder-only)"),
+        (["--shape", "foo"], "--shape: no architecture has 'foo' (known: encoder-decoder, encoder-only, decoder-only, latent)"),
         (["--position", "roped"], "did you mean 'rope'"),
         (["--norm", "rmsn"], None),
         (["--norm", "foo"], "sandwich"),

@@ -44,7 +44,12 @@ class RotaryAxes(Value):
         """The position of each pair, (B, T, R / 2): of (n, B, T), or of (B, T) or (1, B, T), which are those of every axis."""
         if positions.dim() == 2 or len(positions) == 1:
             return positions.view(*positions.shape[-2:], 1).expand(-1, -1, pairs)
-        return positions[[self.axis(pair, pairs) for pair in range(pairs)]].movedim(0, -1)
+        import torch
+
+        from anyformer.parts.constant import listed
+
+        axes = tuple(self.axis(pair, pairs) for pair in range(pairs))
+        return positions.index_select(0, listed(axes, torch.long, positions.device)).movedim(0, -1)
 
 
 class Sections(RotaryAxes):

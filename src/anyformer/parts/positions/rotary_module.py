@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anyformer.parts.constant import listed
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import RotaryAxes
 
@@ -29,7 +30,7 @@ def angles(rotary: Rotary, positions: Tensor, head_width: int, last: Tensor | No
 def _numbered(axes: RotaryAxes, pairs: int, like: Tensor) -> tuple[Tensor, int]:
     """Twice the number of every pair's frequency, and twice how many there are."""
     numbers = [axes.frequency(pair, pairs) for pair in range(pairs)]
-    return like.new_tensor([2 * number for number, _ in numbers]), 2 * numbers[0][1]
+    return listed(tuple(2.0 * number for number, _ in numbers), like.dtype, like.device), 2 * numbers[0][1]
 
 
 def table(
