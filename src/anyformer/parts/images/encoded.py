@@ -26,7 +26,7 @@ class EncodedImages(Input):
 
     An encoder of I = `width` features before a decoder of D: without a projection only cross-attention with
     `source_width` = I can read it (TrOCR, Li et al. 2021, arXiv 2109.10282). Where I = D, an architecture's `encoder` says the
-    same.
+    same. Checkpointing keeps what its layers save.
     """
 
     kind: Literal["encoded_images"] = "encoded_images"

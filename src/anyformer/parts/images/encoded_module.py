@@ -17,9 +17,9 @@ class EncodedImagesModule(InputModule, TakesNoise):
 
     def __init__(self, part: EncodedImages, width: int, plan: Plan, name: str) -> None:
         super().__init__()
-        self.part, self.plan = part, plan
+        self.part, self.plan = part, plan.but(checkpointing="none")
         self.patches = part.patches.build(part.width)
-        self.stack = part.stack.build(part.width, part.width, plan, f"{name}.stack")
+        self.stack = part.stack.build(part.width, part.width, self.plan, f"{name}.stack")
         self.projection = nn.Linear(part.width, width) if part.projected else nn.Identity()
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
