@@ -27,6 +27,8 @@ REFUSED = {
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",
     "positions is refused before it begins": "and the position table ends at",
     "other tokens for a table that is taken are refused": "was trained with other tokens (",
+    "as the embedding reads, which is refused otherwise": "numbers per frame, and the embedding reads ",
+    "lasts longer than a model hears is refused": " s at most: ",
     "is refused, with the difference shown": "was begun with other values than those given now",
     "such as `output_attentions`, it refuses": "attention weights are never written out by the kernels",
     "and refuses a disk without room": "are free, and the teacher's answers need",

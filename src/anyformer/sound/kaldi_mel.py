@@ -20,6 +20,7 @@ class FixedScale(Value):
     mean: float = -4.2677393
     """AudioSet's, as in AST."""
     deviation: Annotated[float, Field(gt=0)] = 4.5689974
+    """AudioSet's standard deviation."""
 
 
 class KaldiMel(MelFeatures):

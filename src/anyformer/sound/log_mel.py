@@ -61,7 +61,9 @@ class LogMel(MelFeatures):
     decades: Annotated[float, Field(gt=0)] = 8.0
     """How far below its loudest band a sound is heard, in powers of ten."""
     shift: float = 4.0
+    """Added to the logarithms."""
     scale: Annotated[float, Field(gt=0)] = 4.0
+    """What the sums are divided by."""
 
     @property
     def points(self) -> int:
