@@ -36,8 +36,8 @@ def test_flops_of_attention_written_out_are_counted_too(name):
 
 def test_contracts_find_architectures_by_what_they_are():
     """The tables of the zoo say the same by hand."""
-    decoders = DECODERS | LIMITED | PROMPTED_DECODERS
-    by_hand = {decodes_tokens: decoders, encodes_tokens: [*ENCODERS, "convolutional_positions"], two_texts: PAIRS, two_inputs: PAIRS | SOURCES}
+    decoders, encoders = DECODERS | LIMITED | PROMPTED_DECODERS, [*ENCODERS, "convolutional_positions"]
+    by_hand = {decodes_tokens: decoders, encodes_tokens: encoders, two_texts: PAIRS, two_inputs: PAIRS | SOURCES}
     for trait, table in by_hand.items():
         assert {name for name, each in ZOO.items() if trait(each)} == set(table), trait.__name__
     assert {"delta", "lightning", "linear_elu", "gated_convolution", "pair_recurrent"} <= {n for n in ZOO if recurrent(ZOO[n])}

@@ -55,7 +55,8 @@ def test_a_text_beside_each_image(blip):
     wanted = [naive(blip, image, [OURS.end, *text.encode()]) for image, text in zip(IMAGES, prompts, strict=True)]
     assert said(blip, prompts, images=IMAGES) == wanted
     assert len(set(wanted)) == 3
-    assert said(blip, prompts, images=IMAGES, batch=2) == wanted
+    with pytest.raises(InputError, match="images are read together with all of their texts"):
+        said(blip, prompts, images=IMAGES, batch=2)
     assert said(blip, ["a red"], images=IMAGES[2:]) == wanted[2:]
 
 

@@ -177,7 +177,7 @@ def test_what_is_told_of_files_of_images_by_the_command_line(tmp_path):
     search = {"max_tokens": 4, "beams": Beams(count=2)}
     alone = [af.generate(both.ours, None, [7, 9], images=image[None], **search) for image in shown]
     assert af.generate(both.ours, None, [[7, 9]] * 2, images=shown, **search) == alone
-    with pytest.raises(InputError, match="2 images are given and 1 prompts"):
+    with pytest.raises(InputError, match="2 images are given, and 1 prompts"):
         af.generate(both.ours, None, [7, 9], images=shown)
     with pytest.raises(InputError, match="images are read together with all of their texts"):
         af.generate(both.ours, None, [[7, 9]] * 2, images=shown, batch=1, max_tokens=4)

@@ -14,7 +14,6 @@ from anyformer.requirements.needs import needs_token_logits
 from anyformer.requirements.usual import USUAL, usual_for
 from anyformer.training import default_run
 
-
 WITHOUT = ("dinov2-", "dinov3-", "siglip-vision-")
 """Encoders of images without classes, which no objective trains as they are."""
 

@@ -28,8 +28,8 @@ ROWS = [
     for n in range(200)
 ]
 SPOKEN = [
-    {"sound": {"array": [((k * (n % 26 + 3)) % 19) / 20 for k in range(500)], "sampling_rate": 16_000}, "text": row["text"][:8]}
-    for n, row in enumerate(ROWS[:40])
+    {"sound": {"array": [((k * (n % 26 + 3)) % 19) / 20 for k in range(9000)], "sampling_rate": 16_000}, "text": LETTERS[n] * 8}
+    for n in range(26)
 ]
 
 

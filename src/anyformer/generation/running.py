@@ -75,7 +75,11 @@ def running(
     """
     if draft is not None:
         return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
-    if job.batch is not None and job.batch < len(job.prompts) * job.answers and job.source is None:
+    if job.batch is not None and job.batch < len(job.prompts) * job.answers:
+        if job.source is not None:
+            raise InputError(
+                f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
+            )
         images = job.shown()
         if images is not None and job.answers > 1:
             images = joined([each for each in of_prompts(job.model, job.prompts, images) for _ in range(job.answers) if each])

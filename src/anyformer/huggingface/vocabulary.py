@@ -176,7 +176,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         add_swa_attention_sink_bias alibi altup_correct_scale apply_residual_connection_post_layernorm asm attention_bias
         attention_k_eq_v attention_out_bias attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim
         block_use_swiglu causal classifier_bias conv_bias conv_pos_batch_norm
-        decoder_bias do_center_crop do_layer_norm_before do_pad
+        decoder_bias crop_to_patches do_center_crop do_layer_norm_before do_pad
         do_pan_and_scan do_resize do_stable_layer_norm
         emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
         gelu_activation group_limited_greedy
