@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from anyformer.describe import InputError
+
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
@@ -28,11 +30,14 @@ def largest_square(architecture: Architecture) -> tuple[int, int]:
 
     embedding = architecture.embedding
     _, channels, side, _ = embedding.example(1, 1).shape
-    most = next(iter(architecture.stacks.values())).max_length or POSITIONS
+    most = embedding.longest or next(iter(architecture.stacks.values())).max_length or POSITIONS
 
-    def positions(squares: int) -> int:
+    def fits(squares: int) -> bool:
         size = (1, channels, squares * side, squares * side)
-        return embedding.check("images", torch.empty(size, device="meta"), None)
+        try:
+            return embedding.check("images", torch.empty(size, device="meta"), None) <= most
+        except InputError:  # beyond the table of an encoder of its own
+            return False
 
-    squares = max((count for count in range(1, most) if count * count <= most and positions(count) <= most), default=1)
+    squares = max((count for count in range(1, most) if count * count <= most and fits(count)), default=1)
     return channels, squares * side
