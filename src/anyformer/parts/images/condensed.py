@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Tally, matrix, total
-from anyformer.parts.images.projector import Projector
+from anyformer.parts.images.of_squares import ProjectorOfSquares
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
 
@@ -15,40 +13,19 @@ if TYPE_CHECKING:
     from anyformer.parts.images.condensed_module import CondensedModule
 
 
-class CondensedProjector(Projector):
+class CondensedProjector(ProjectorOfSquares):
     """y = inner(W [norm(x_1) ... norm(x_n)]), W (I, n I): the n = side^2 patches of a square become one of I features.
 
     The patch merger of Mistral Small 3.1 (2025); transformers' `Mistral3PatchMerger`.
     """
 
     kind: Literal["condensed"] = "condensed"
-    side: Annotated[int, Field(ge=1)] = 2
-    """Patches along the side of a square (`spatial_merge_size`)."""
     norm: Norm | None = None
-    inner: Projector
-    """What reads the condensed features."""
-
-    @model_validator(mode="after")
-    def _once(self) -> CondensedProjector:
-        if self.inner.square > 1:
-            raise ValueError(f"inner: merges squares of {self.inner.square} patches itself: merge them once, by a larger side")
-        return self
-
-    @property
-    def square(self) -> int:
-        return self.side
 
     def sketch(self, width: int) -> Sketch:
         inner = self.inner.sketch(width)
         norm = [] if self.norm is None else [type(self.norm).__name__]
         return Sketch(inner.title, (*norm, f"{self.side} × {self.side} patches to one", *inner.facts))
-
-    def tokens(self, positions: int) -> int:
-        if positions % self.side**2:
-            raise ValueError(
-                f"an image has {positions} positions, and squares take {self.side} x {self.side}: choose another side"
-            )
-        return self.inner.tokens(positions // self.side**2)
 
     def build(self, inputs: int, width: int) -> CondensedModule:
         from anyformer.parts.images.condensed_module import CondensedModule
