@@ -17,7 +17,8 @@ from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
-from anyformer.parts.images.encoder import ImageEncoder, Price
+from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.placeholder import Price
 from anyformer.parts.images.sound import SoundEncoder
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.multi_token import MultiToken

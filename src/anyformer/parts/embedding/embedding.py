@@ -195,10 +195,15 @@ class Embedding(Input):
         return torch.randint(0, self.vocab, (batch, length), generator=generator).to(device)
 
 
+def has_numbers(x: Tensor) -> bool:
+    """Whether the numbers of a tensor are there: not on the meta device, nor while memory is traced or a graph is compiled."""
+    import torch
+
+    return type(x) is torch.Tensor and not x.is_meta and not torch.compiler.is_compiling()
+
+
 def readable(x: Tensor) -> bool:
     """Whether the numbers of a tensor are there, and are read without making a GPU wait in training."""
     import torch
 
-    if type(x) is not torch.Tensor or x.is_meta or torch.compiler.is_compiling():
-        return False
-    return x.device.type == "cpu" or not torch.is_grad_enabled()
+    return has_numbers(x) and (x.device.type == "cpu" or not torch.is_grad_enabled())

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
 from anyformer.describe import Count, Registry
 from anyformer.operations import Shape, Tally, total
+from anyformer.parts.embedding.embedding import has_numbers
 from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.images.deep_stack import DeepStack
-from anyformer.parts.images.placeholder import PlaceholderEncoder
+from anyformer.parts.images.placeholder import PlaceholderEncoder, Price
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sketch import Sketch
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from anyformer.parts.images.encoder_module import ImageEncoderModule, Images
-
-
-Price = Callable[[Stack, int, int, Shape, Plan], Tally]
-"""`Stack.cost`, or `Stack.folded_cost`."""
 
 
 class ImageEncoder(PlaceholderEncoder):
@@ -133,12 +129,9 @@ class ImageEncoder(PlaceholderEncoder):
 
     def check(self, images: Images, tokens_BT: Tensor) -> None:
         """Refuse images that it does not read, or another number of them than the tokens ask for, with an `InputError`."""
-        import torch
-
         self.check_images(images)
-        if type(tokens_BT) is not torch.Tensor or tokens_BT.is_meta or torch.compiler.is_compiling():
-            return  # their numbers are not there
-        self.check_tokens(self.sizes(images), tokens_BT)
+        if has_numbers(tokens_BT):
+            self.check_tokens(self.sizes(images), tokens_BT)
 
     def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
         """The rows with a random image behind each first token, and the images, for measurements and trials."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
 from anyformer.describe import InputError, UserError
+from anyformer.operations import Shape, Tally
+from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sketch import Drawn
+from anyformer.plan import Plan
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Price = Callable[[Stack, int, int, Shape, Plan], Tally]
+"""`Stack.cost`, or `Stack.folded_cost`."""
 
 
 class PlaceholderEncoder(Drawn):

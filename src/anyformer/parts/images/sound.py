@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, InputError, Registry
 from anyformer.operations import Shape, Tally, total
+from anyformer.parts.embedding.embedding import has_numbers
 from anyformer.parts.embedding.features import AudioFrames
-from anyformer.parts.images.placeholder import PlaceholderEncoder
+from anyformer.parts.images.placeholder import PlaceholderEncoder, Price
 from anyformer.parts.images.projector import Projector
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from anyformer.parts.images.sound_module import SoundTowerModule
-
-Price = Callable[[Stack, int, int, Shape, Plan], Tally]
-"""`Stack.cost`, or `Stack.folded_cost`."""
 
 
 class SoundEncoder(PlaceholderEncoder):
@@ -116,7 +113,7 @@ class SoundTower(SoundEncoder):
                 f"audio_padding should be true or false (torch.bool) of shape {tuple(audio.shape[:2])}, got {padding.dtype} "
                 f"{tuple(padding.shape)}"
             )
-        if tokens_BT.is_meta or torch.compiler.is_compiling():
+        if not has_numbers(tokens_BT):
             return
         if padding is not None:
             self.embedding.check("audio", audio, padding)
