@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -25,7 +26,7 @@ from benchmarks.protocol import Worker, options, run, versions
 from anyformer.costs.allocated import peak_above
 from anyformer.costs.peak import peak_memory
 from anyformer.model.transformer import build as build_model
-from anyformer.objectives import CausalObjective, Examples, MaskedObjective, Objective, Seq2SeqObjective
+from anyformer.objectives import CausalObjective, Examples, MaskedObjective, Objective, Seq2SeqObjective, penalised
 from anyformer.plan import Plan
 from anyformer.training import AdamW
 from anyformer.training.allocator import keep_freed_memory
@@ -53,7 +54,8 @@ class Trainer:
     def __init__(self, plan: Plan, seed: int, sizes: Training = TRAININGS["small"]) -> None:
         self.model = build_model(trained(sizes), plan, seed=seed).train()
         self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
-        self.passes = OneByOne(MicroBatchLoss(self.model, OBJECTIVES[sizes.kind], plan))
+        objective = OBJECTIVES[sizes.kind]
+        self.passes = OneByOne(MicroBatchLoss(self.model, objective, partial(penalised, objective), plan))
         self.updates = Updates(self.passes, (Trainee(self.model, self.optimiser),), clip=1.0)
         given = fixed_batch(sizes, seed)
         self.batch = Examples(given.tokens, given.targets, None, torch.arange(sizes.batch), given.decoder)

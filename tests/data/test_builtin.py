@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from anyformer.data.builtin import SOURCES
+from anyformer.data.builtin import SOURCES, longest_sound
 from anyformer.data.builtin.code import Function, functions
 from anyformer.data.builtin.names import alone
 from anyformer.data.builtin.source import standard_library
@@ -229,3 +229,15 @@ def test_digits_without_scikit_learn_are_refused_in_words(monkeypatch: pytest.Mo
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"digits: .* scikit-learn, which is not here: pip install 'anyformer\[data\]'"):
         list(rows("digits"))
+
+
+def test_sounds_of_several_words_are_as_long_as_the_longest() -> None:
+    """The shorter limit would refuse the sounds of the other word."""
+    one, several = SOURCES["spoken-digits"].seconds, SOURCES["spoken-digit-strings"].seconds
+    assert one is not None and several is not None and one < several  # noqa: PT018
+    for paths, seconds in (
+        (["spoken-digits"], one), (["spoken-digits", "spoken-digit-strings"], several),
+        (["spoken-digits", "tones"], 30.0), (["spoken-digits", "file.wav"], 30.0), ([], 30.0),
+    ):  # fmt: skip
+        assert longest_sound(paths, 30.0) == seconds, paths
+    assert longest_sound(["spoken-digit-strings"], 1.0) == 1.0

@@ -63,7 +63,7 @@ def learns(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         model = change_all(model, {"embedding.vocab": 257})  # of a data set with fewer characters than bytes
     reads_text = model.embedding.symbols is not None
     paths = (str(path) if reads_text or hears else "shapes" if model.two_inputs else "digits",)
-    data = default_objective(model).usual_data(model, paths)
+    data = default_objective(model).usual.data(model, paths)
     run = default_run(model, paths, data=data.but(seconds=min(data.seconds, 0.6)) if hears else data)
     run = change_all(run, {"minutes": None, "steps": 1, "batch": 4, "data.validation": 0.2})
     run = run.but(length=min(run.length, 96) if reads_text else run.length, plan=Plan(precision="fp32", compile="off"))

@@ -18,6 +18,7 @@ from anyformer.huggingface import load as load_published
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.objectives import CTCObjective, SoundClassificationObjective, SpeechToTextObjective, default_objective, loss_of
+from anyformer.objectives.choice import suited
 from anyformer.objectives.ctc import needed_positions
 from anyformer.objectives.spec_augment import SpecAugment
 from anyformer.parts import Head
@@ -121,7 +122,7 @@ def test_error_rates_are_those_of_greedy_transcripts(speech):
     model.eval()
     total = EditCounts()
     with torch.no_grad():
-        sums = objective.answered(model, examples, tokenizer)
+        sums = objective.traits.answers(model, examples, tokenizer)
         for number, row in enumerate(ROWS):
             each = slice(number, number + 1)
             said = greedy(model, examples.tokens[each], examples.padding[each], tokenizer.end, tokenizer.end, 16)
@@ -210,7 +211,7 @@ def test_a_spectrum_is_seen_as_a_picture(tmp_path):
         architecture("vit-base-16", tiny=True),
         {"embedding.channels": 1, "embedding.size": 4, "encoder.position.length": 15, "head.outputs": 3},
     )
-    objective = SoundClassificationObjective.usual(model, {"features": FEATURES.plain()})
+    objective = suited(SoundClassificationObjective, model, {"features": FEATURES.plain()})
     ready = heard(objective, {**SPEECH, "kind": "sounds"}, tmp_path, 15, model)
     examples = ready.held_out[0]
     assert ready.corpus.names["label"] == ("a", "o", "t")
@@ -273,8 +274,8 @@ def test_the_best_path_is_told_in_words(tmp_path):
             return logits
 
     objective: Any = CTCObjective(features=FEATURES)
-    assert objective.metrics(objective.answered(Model(), examples, tokenizer), {})["word_error_rate"] == 0.0
+    assert objective.metrics(objective.traits.answers(Model(), examples, tokenizer), {})["word_error_rate"] == 0.0
     logits[1] = 0.0
     logits[1, :, blank] = 1.0
-    rates = objective.metrics(objective.answered(Model(), examples, tokenizer), {})
+    rates = objective.metrics(objective.traits.answers(Model(), examples, tokenizer), {})
     assert rates == {"word_error_rate": 1 / 4, "character_error_rate": 3 / 13}

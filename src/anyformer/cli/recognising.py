@@ -71,12 +71,13 @@ def objective_of(kind: str, fields: dict[str, object], model: Architecture) -> O
     """The objective of a kind, with these fields, and with others as they suit the model."""
     from anyformer.describe import DescriptionError, UserError, did_you_mean
     from anyformer.objectives import Objective
+    from anyformer.objectives.choice import suited
 
     if kind not in Objective.kinds:
         raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
     entry = Objective.kinds[kind]
     assert issubclass(entry, Objective)
     try:
-        return entry.usual(model, fields)
+        return suited(entry, model, fields)
     except DescriptionError as error:
         raise DescriptionError(error.problems, where="--objective") from None

@@ -77,7 +77,7 @@ def listener(subject: Subject) -> Listener:
             f"{subject.path}: has no preprocessor_config.json, which says how it hears sounds: put the file of the published "
             "model beside its weights"
         )
-    return Listener(subject, objective, samples_of(objective.usual_data(architecture, ("sounds",))))
+    return Listener(subject, objective, samples_of(objective.usual.data(architecture, ("sounds",))))
 
 
 def _writing(objective: Objective, path: Path) -> TranscriptObjective:

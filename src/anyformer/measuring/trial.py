@@ -23,7 +23,7 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training.optimiser import build_optimiser
-from anyformer.training.passes import MicroBatches, MicroBatchLoss, OneByOne
+from anyformer.training.passes import MicroBatches, MicroBatchLoss, OneByOne, unpenalised
 from anyformer.training.step import Updates
 from anyformer.training.trainee import Trainee
 from anyformer.tuning import AdamW, Optimiser
@@ -89,9 +89,6 @@ class LogitsObjective:
         losses = [token_losses(first, examples.targets)[0].sum(), *later_losses(later, examples.targets, None)]
         return torch.stack(losses).sum()
 
-    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
-        return total
-
 
 class TrainingStep:
     """Updates of an architecture as the training loop makes them, on made-up examples."""
@@ -106,7 +103,7 @@ class TrainingStep:
     ) -> None:
         self.model = build(architecture, plan, device).train()
         self.optimiser = build_optimiser(optimiser, self.model)
-        self.passes = OneByOne(MicroBatchLoss(self.model, LogitsObjective(), plan))
+        self.passes = OneByOne(MicroBatchLoss(self.model, LogitsObjective(), unpenalised, plan))
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)
         self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)

@@ -27,6 +27,7 @@ from anyformer.objectives.objective import (
     divides_logits,
     loss_of,
     of_divided_logits,
+    penalised,
     without_penalties,
 )
 from anyformer.objectives.orpo import ORPOObjective
@@ -94,5 +95,6 @@ __all__ = [
     "divides_logits",
     "loss_of",
     "of_divided_logits",
+    "penalised",
     "without_penalties",
 ]

@@ -1,15 +1,22 @@
-"""What an objective says of itself, in values: what its loss is of, what its samples take, and which models it needs beside."""
+"""What an objective says of itself, in values: what its loss is of, what its samples take, what suits an architecture, which
+models it needs beside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
 
 from anyformer.data import Corpus, Data
 from anyformer.model import Architecture
 from anyformer.model.loss_bytes import backward_bytes
+from anyformer.model.transformer import Transformer
+from anyformer.objectives.examples import Examples
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
+from anyformer.text import Tokenizer
 
 
 def anything(*given: object) -> None:
@@ -19,6 +26,16 @@ def anything(*given: object) -> None:
 def nothing(corpus: Corpus, number: int) -> str:
     """No text."""
     return ""
+
+
+def no_answers(model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
+    """No sums: the model is asked for no text."""
+    return {}
+
+
+def no_fields(architecture: Architecture) -> Mapping[str, Any]:
+    """No fields: the defaults suit every architecture."""
+    return {}
 
 
 def usual_length(architecture: Architecture, data: Data) -> int:
@@ -44,6 +61,8 @@ class LossTraits:
     """Names of statistics that hold a number of each row, and no sum."""
     prompt: Callable[[Corpus, int], str] = nothing
     """A text that a model so trained can go on with, from a held-out example by its number; empty where none suits."""
+    answers: Callable[[Transformer, Examples, Tokenizer], dict[str, Tensor]] = no_answers
+    """Further sums for `metrics`, of the text that the model gives for examples. Not asked in a run of several processes."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +78,6 @@ class SampleSizes:
     loss_bytes: Callable[[int, int], int] = backward_bytes
     """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are the first number; each of
     those that the model gives has as many bytes as the second says."""
-    usual_length: Callable[[Architecture, Data], int] = usual_length
-    """T where nobody says it."""
     source_target: Callable[[int], tuple[int, int]] | None = None
     """S and T of rows of so many positions, where they differ from those of the architecture."""
     source: Callable[[Architecture, Data], int] | None = None
@@ -77,6 +94,18 @@ class SampleSizes:
             source = max(self.source(architecture, part) for part in data.components.values())
         images = int(self.shows_image and architecture.images is not None)
         return Shape(batch=samples * self.rows, length=target, source=source, images=images)
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What suits an architecture where nobody says it."""
+
+    data: Callable[[Architecture, tuple[str, ...]], Data]
+    """The data at some paths."""
+    fields: Callable[[Architecture], Mapping[str, Any]] = no_fields
+    """Fields of the objective itself."""
+    length: Callable[[Architecture, Data], int] = usual_length
+    """T."""
 
 
 @dataclass(frozen=True)

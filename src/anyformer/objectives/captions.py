@@ -17,7 +17,7 @@ from anyformer.generation.decode import continuations
 from anyformer.generation.sampling import GREEDY
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import LossTraits, SampleSizes
+from anyformer.objectives.aspects import LossTraits, SampleSizes, Usual
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Inputs, Setting, Totals
@@ -101,11 +101,15 @@ class CaptionsObjective(PixelObjective, TokenObjective):
 
     @property
     def traits(self) -> LossTraits:
-        return replace(super().traits, two_inputs=True)
+        return replace(super().traits, two_inputs=True, answers=compared_texts)
 
     @property
     def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=text_length, source=source_positions, shows_image=True)
+        return replace(super().sizes, source=source_positions, shows_image=True)
+
+    @property
+    def usual(self) -> Usual:
+        return replace(super().usual, length=text_length)
 
     def around(self, tokenizer: Tokenizer, architecture: Architecture) -> TextBesideImage:
         """What stands around a text."""
@@ -164,11 +168,6 @@ class CaptionsObjective(PixelObjective, TokenObjective):
             return {"decoder_tokens": examples.decoder_tokens, "decoder_padding": examples.decoder_padding}
         return {"padding": examples.padding, "prefix": examples.prefix, "images": examples.images}
 
-    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
-        """Sums of comparisons of the texts that the model writes with those that are wanted."""
-        said, wanted = written(model, examples)
-        return text_sums(*([tokenizer.decode(text) for text in texts] for texts in (said, wanted)))
-
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Accuracy of the next token, and how the texts that the model writes compare with those that are wanted."""
         return {**super().metrics(totals, names), **text_scores(totals)}
@@ -176,6 +175,12 @@ class CaptionsObjective(PixelObjective, TokenObjective):
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         found = super().baseline(training, steps, held_out, windows, outputs)
         return None if found is None else (f"{found[0]} ({commonest_text(training, held_out)})", found[1])
+
+
+def compared_texts(model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
+    """Sums of comparisons of the texts that the model writes with those that are wanted."""
+    said, wanted = written(model, examples)
+    return text_sums(*([tokenizer.decode(text) for text in texts] for texts in (said, wanted)))
 
 
 def written(model: Transformer, examples: Examples) -> tuple[list[list[int]], list[list[int]]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from anyformer.data.recognising import SHOWN, SPOKEN, recognised
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
@@ -13,7 +16,12 @@ def default_objective(architecture: Architecture) -> Objective:
     """The first usual objective that the architecture can be trained with; `UserError` with the reasons if there is none."""
     kind = Objective.kinds[usual_for(architecture).kind]
     assert issubclass(kind, Objective)
-    return kind.usual(architecture, {})
+    return suited(kind, architecture, {})
+
+
+def suited(kind: type[Objective], architecture: Architecture, fields: Mapping[str, Any]) -> Objective:
+    """The objective of a kind with these fields, and with others as they suit an architecture."""
+    return kind.parse({**kind.parse(dict(fields)).usual.fields(architecture), **fields})
 
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:

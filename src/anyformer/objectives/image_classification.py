@@ -16,7 +16,7 @@ from anyformer.data.packing import Ints
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes
+from anyformer.objectives.aspects import Usual
 from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
@@ -58,8 +58,8 @@ class ImageClassificationObjective(PixelObjective, ClassObjective):
             )
 
     @property
-    def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=image_positions)
+    def usual(self) -> Usual:
+        return replace(super().usual, length=image_positions)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("image") * 0 + setting.length

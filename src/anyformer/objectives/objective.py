@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from anyformer.data import IGNORED, Corpus, Data
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes, Usual
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.teacher_answers import AskedTeacher
@@ -90,15 +90,6 @@ class Objective(Value):
     """Factor of the loss of index scores, summed over the layers whose attention chooses its keys; no other weights get a
     gradient from it. 0: the choice stays as it is."""
 
-    @classmethod
-    def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
-        """The objective with these fields, and with others as they suit an architecture."""
-        return cls.parse(dict(fields))
-
-    def usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
-        """The data at `paths` as it suits the objective and an architecture, where nobody says more."""
-        return self.reads.usual(architecture, paths)
-
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that cannot be trained so, with the reason; before any work."""
         raise NotImplementedError
@@ -121,6 +112,11 @@ class Objective(Value):
     def sizes(self) -> SampleSizes:
         """What samples take, and which sizes of a run do not suit them."""
         return SampleSizes()
+
+    @property
+    def usual(self) -> Usual:
+        """What suits an architecture where nobody says it."""
+        return Usual(self.reads.usual)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         """Examples with the tensors that training on such data has, of the same sizes and types, and of any numbers: memory is
@@ -157,31 +153,10 @@ class Objective(Value):
         """The summed loss without the experts' penalties: a 0-d tensor in fp32."""
         raise NotImplementedError
 
-    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
-        """A summed loss and the penalties on what the layers reported, those of experts and of index scores: means over the
-        micro-batch's tokens, times the micro-batch's count."""
-        count = (examples.targets != IGNORED).sum() if examples.counts is None else examples.counts.sum().to(total.dtype)
-        if self.balance_loss:
-            total = total + self.balance_loss * auxiliary.balance * count
-        if self.sequence_balance_loss:
-            total = total + self.sequence_balance_loss * auxiliary.sequence_balance * count
-        if self.router_z_loss:
-            total = total + self.router_z_loss * auxiliary.router_z * count
-        if self.index_loss and (index := auxiliary.index) is not None:
-            total = total + self.index_loss * index * count
-        return total
-
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
         `traits.each_row`."""
         return {"loss": without_penalties(self).signal(model, examples, None, auxiliary, partners)}
-
-    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
-        """Further sums for `metrics`, of the text that the model gives for the examples; by default it is asked for none.
-
-        Not asked in a run of several processes.
-        """
-        return {}
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""
@@ -206,7 +181,22 @@ def loss_of(
 ) -> Tensor:
     """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the layers' reports."""
     auxiliary = auxiliary or Auxiliary(objective.counted(examples))
-    return objective.penalised(objective.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
+    return penalised(objective, objective.signal(model, examples, noise, auxiliary, partners or {}), examples, auxiliary)
+
+
+def penalised(objective: Objective, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+    """A summed loss and the penalties on what the layers reported, those of experts and of index scores: means over the
+    micro-batch's tokens, times the micro-batch's count."""
+    count = (examples.targets != IGNORED).sum() if examples.counts is None else examples.counts.sum().to(total.dtype)
+    if objective.balance_loss:
+        total = total + objective.balance_loss * auxiliary.balance * count
+    if objective.sequence_balance_loss:
+        total = total + objective.sequence_balance_loss * auxiliary.sequence_balance * count
+    if objective.router_z_loss:
+        total = total + objective.router_z_loss * auxiliary.router_z * count
+    if objective.index_loss and (index := auxiliary.index) is not None:
+        total = total + objective.index_loss * index * count
+    return total
 
 
 def without_penalties(objective: Own) -> Own:

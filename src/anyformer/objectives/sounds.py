@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 import torch
 from pydantic import BeforeValidator
@@ -14,11 +13,10 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.data import Corpus, Data, RecordBatch, Sounds, Speech
-from anyformer.data.builtin import SOURCES
 from anyformer.describe import with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes
+from anyformer.objectives.aspects import Usual
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Inputs, Setting
@@ -49,25 +47,15 @@ class SoundObjective(RecordObjective):
     augment: SpecAugment | None = None
     """Bands and stretches of features that are hidden in training."""
 
-    @classmethod
-    def usual(cls, architecture: Architecture, fields: Mapping[str, Any]) -> Self:
-        embedding = architecture.embedding
-        own: dict[str, Any] = {"padding": "silence"} if embedding.rank == PICTURE else {}
-        match embedding.sound:
-            case "frames":
-                own["features"] = {"kind": "log_mel", "bins": numbers_of(embedding)}
-            case "samples":
-                own["features"] = {"kind": "waveform"}
-        return cls.parse({**own, **fields})
+    @property
+    def usual(self) -> Usual:
+        return replace(super().usual, data=self._usual_data, fields=heard_by)
 
-    def usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
+    def _usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
         """Sounds as long as the position table of the model takes, if there is one and the kind's own limit is longer."""
-        data = super().usual_data(architecture, paths).but(rate=self.features.rate)
+        data = self.reads.usual(architecture, paths).but(rate=self.features.rate)
         table = _table(architecture)
         assert isinstance(data, Speech | Sounds), "the kinds that are read"
-        known = [SOURCES[path].seconds for path in paths if path in SOURCES]
-        if known and len(known) == len(paths):
-            data = data.but(seconds=min(data.seconds, *(data.seconds if each is None else each for each in known)))
         if table is None or self.longest(architecture, data) <= table:
             return data
         counts = range(1, int(data.seconds * _PARTS))
@@ -172,8 +160,8 @@ class SoundPositions(SoundObjective):
     """An objective whose positions are those of the sound itself: T of the longest."""
 
     @property
-    def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=self.longest)
+    def usual(self) -> Usual:
+        return replace(super().usual, length=self.longest)
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
@@ -182,6 +170,18 @@ class SoundPositions(SoundObjective):
             raise ValueError(
                 f"length = {length}, and the longest sound (data.seconds) has {positions} positions: set length = {positions}"
             )
+
+
+def heard_by(architecture: Architecture) -> dict[str, Any]:
+    """The fields of an objective whose sounds enter as an architecture hears them."""
+    embedding = architecture.embedding
+    fields: dict[str, Any] = {"padding": "silence"} if embedding.rank == PICTURE else {}
+    match embedding.sound:
+        case "frames":
+            fields["features"] = {"kind": "log_mel", "bins": numbers_of(embedding)}
+        case "samples":
+            fields["features"] = {"kind": "waveform"}
+    return fields
 
 
 def samples_of(data: Data) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from torch import Tensor
@@ -11,6 +12,7 @@ from anyformer.data import IGNORED, Data, Speech
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.transcribing import spoken_text
 from anyformer.model.transformer import Transformer
+from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Totals
 from anyformer.objectives.sounds import SoundObjective
@@ -40,7 +42,11 @@ class TranscriptObjective(SoundObjective):
         """The first token of times, which are no part of a text; None without them."""
         return None
 
-    def answered(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
+    @property
+    def traits(self) -> LossTraits:
+        return replace(super().traits, answers=self._answers)
+
+    def _answers(self, model: Transformer, examples: Examples, tokenizer: Tokenizer) -> dict[str, Tensor]:
         """Edits of the transcripts of sounds in which something is said, by the likeliest token at each place, T at most."""
         said_B = (examples.targets != IGNORED).any(1)
         padding = None if examples.padding is None else examples.padding[said_B]

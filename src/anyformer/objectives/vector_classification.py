@@ -13,7 +13,7 @@ from anyformer.data import Data, RecordBatch, RecordTable, Vectors
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes, usual_length
+from anyformer.objectives.aspects import Usual, usual_length
 from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Setting
@@ -47,8 +47,8 @@ class VectorClassificationObjective(ClassObjective):
             raise ValueError(f"length = {length}, and a record has {data.longest} vectors: set length = {data.longest}")
 
     @property
-    def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=vectors_each)
+    def usual(self) -> Usual:
+        return replace(super().usual, length=vectors_each)
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         features = np.asarray(table.columns["features"].numbers)

@@ -179,7 +179,7 @@ def _summed(
 
 def _asked(objective: Objective, model: Transformer, tokenizer: Tokenizer | None, examples: Examples) -> dict[str, Tensor]:
     """What the objective asks the model for besides its outputs."""
-    return {} if tokenizer is None else objective.answered(model, examples, tokenizer)
+    return {} if tokenizer is None else objective.traits.answers(model, examples, tokenizer)
 
 
 def joined(found: Sequence[_Sums], objective: Objective) -> _Sums:

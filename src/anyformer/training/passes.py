@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -36,8 +36,14 @@ class TrainingSignal(Protocol):
     ) -> Tensor:
         """The loss summed over the examples, a 0-d tensor in fp32; `auxiliary` receives the layers' reports."""
 
-    def penalised(self, total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
-        """A summed loss and the penalties on what the layers reported."""
+
+Penalised = Callable[[Tensor, Examples, Auxiliary], Tensor]
+"""A summed loss and the penalties on what the layers reported."""
+
+
+def unpenalised(total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tensor:
+    """The summed loss as it is."""
+    return total
 
 
 @dataclass(frozen=True)
@@ -59,8 +65,16 @@ class MicroBatches:
 class MicroBatchLoss:
     """The loss of a micro-batch, penalties included, from its tensors."""
 
-    def __init__(self, model: Transformer, objective: TrainingSignal, plan: Plan, partners: Partners | None = None) -> None:
-        self.model, self.objective, self.plan, self.device = model, objective, plan, model.device
+    def __init__(
+        self,
+        model: Transformer,
+        objective: TrainingSignal,
+        penalised: Penalised,
+        plan: Plan,
+        partners: Partners | None = None,
+    ) -> None:
+        self.model, self.objective, self.penalised = model, objective, penalised
+        self.plan, self.device = plan, model.device
         self.partners: Partners = partners or {}
 
     def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Loads]:
@@ -70,7 +84,7 @@ class MicroBatchLoss:
         auxiliary = Auxiliary(self.objective.counted(examples))
         with autocast(self.plan, self.device):
             total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
-            total = self.objective.penalised(total, examples, auxiliary)
+            total = self.penalised(total, examples, auxiliary)
         return total, plain(auxiliary.loads)
 
 

@@ -264,10 +264,8 @@ def default_run(
 ) -> Run:
     """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
     objective = objective or default_objective(model)
-    data = data or objective.usual_data(model, paths)
-    return Run(
-        minutes=5.0, length=objective.sizes.usual_length(model, data), data=data, objective=objective, architecture=model
-    )
+    data = data or objective.usual.data(model, paths)
+    return Run(minutes=5.0, length=objective.usual.length(model, data), data=data, objective=objective, architecture=model)
 
 
 def started(run: Run, source: str, *, named: bool = False) -> Run:

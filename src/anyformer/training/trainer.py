@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Feed, Setting
+from anyformer.objectives import Feed, Setting, penalised
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.quantising.planes import planes_of
@@ -95,7 +96,8 @@ class Trainer:
         answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
         models = RunModels.start(run, corpus.tokenizer, machine.device, given, begun, ranks, say)
-        loss = MicroBatchLoss(models.model, run.objective, run.plan, models.partners)
+        penalties = partial(penalised, run.objective)
+        loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}

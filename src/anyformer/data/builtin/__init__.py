@@ -7,7 +7,7 @@ among the paths of data.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, shapes, spans, spoken_digits, tones
 from anyformer.data.builtin.source import Builtin
@@ -34,4 +34,11 @@ SOURCES: Mapping[str, Builtin] = {
 }
 """The built-in records by their words; `sentence` says what each holds."""
 
-__all__ = ["SOURCES", "Builtin"]
+
+def longest_sound(paths: Collection[str], most: float) -> float:
+    """Seconds that no sound at `paths` lasts longer than, `most` at most: fewer where all of them are built-in records."""
+    known = [SOURCES[path].seconds if path in SOURCES else None for path in paths]
+    return min(most, max((most if each is None else each for each in known), default=most))
+
+
+__all__ = ["SOURCES", "Builtin", "longest_sound"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 from pydantic import Field
 
+from anyformer.data.builtin import longest_sound
 from anyformer.data.columns import LABEL, ColumnType, Record
 from anyformer.data.fields import choice_field
 from anyformer.data.kinds.speech import SOUND
@@ -20,6 +21,9 @@ from anyformer.describe import Count
 from anyformer.sound import SUFFIXES
 from anyformer.sound.heard import Heard
 from anyformer.text.tokenizers import TokenArray, Tokenizer
+
+if TYPE_CHECKING:
+    from anyformer.model import Architecture
 
 
 class Sounds(Classed):
@@ -41,6 +45,12 @@ class Sounds(Classed):
     """Samples per second."""
     seconds: Annotated[float, Field(gt=0)] = 10.0
     """How much of a sound is kept at most."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
+        """As the base says; built-in sounds no longer than they are."""
+        made = super().usual(architecture, paths)
+        return made.but(seconds=longest_sound(paths, made.seconds))
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         sound = sound_field(row, self.sound, self.rate)

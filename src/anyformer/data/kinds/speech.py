@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 from pydantic import Field
 
+from anyformer.data.builtin import longest_sound
 from anyformer.data.columns import TOKENS, ColumnType, Record
 from anyformer.data.fields import text_field
 from anyformer.data.records import Names, Records
@@ -16,6 +17,9 @@ from anyformer.data.sound import sound_field, within
 from anyformer.describe import Count
 from anyformer.sound.heard import Heard
 from anyformer.text.tokenizers import TokenArray, Tokenizer
+
+if TYPE_CHECKING:
+    from anyformer.model import Architecture
 
 SOUND = ColumnType("<f4")
 """Samples of a sound."""
@@ -39,6 +43,12 @@ class Speech(Records):
     """Samples per second."""
     seconds: Annotated[float, Field(gt=0)] = 30.0
     """The longest sound that can be used."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
+        """As the base says; built-in sounds no longer than they are."""
+        made = super().usual(architecture, paths)
+        return made.but(seconds=longest_sound(paths, made.seconds))
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         sound = sound_field(row, self.sound, self.rate)
