@@ -36,6 +36,7 @@ UPDATES = 600
 OTHERS = {
     **dict.fromkeys(("images", "vectors"), 3000),  # a tenth of a second each, or less
     **dict.fromkeys(("captions", "image-questions"), 204),
+    "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
     "speech-to-text": 300,
 }

@@ -74,7 +74,7 @@ def test_pooling_of_a_padded_row_is_that_of_the_row_alone(tmp_path, pool):
     objective = ContrastiveObjective(pool=pool, temperature=1.0, symmetric=False)
     examples = made(objective, DATA, ROWS, tmp_path, 24).held_out[0]
     model = build(bert(Head()).but(head=None), seed=1).eval()
-    similar = objective._similarities(model, examples, None, Auxiliary())
+    similar = objective.similarities(model, examples, None, Auxiliary())
     vectors = []
     for row, padding in zip(examples.tokens, examples.padding, strict=True):
         features = model(row[~padding][None])[0]
@@ -98,11 +98,11 @@ def test_a_text_beside_itself_is_told_apart_by_dropout(tmp_path):
     examples = made(objective, {"kind": "similar", "positive": "text"}, ROWS, tmp_path, 16).held_out[0]
     model = build(change_all(architecture("sentence-bert-base", tiny=True), {"encoder.dropout": 0.3})).train()
     noise = Noise.at(0, 0, examples.rows)
-    own = [objective._similarities(model, examples, noise, Auxiliary()).diagonal() for _ in range(2)]
+    own = [objective.similarities(model, examples, noise, Auxiliary()).diagonal() for _ in range(2)]
     assert torch.equal(own[0], own[1])
     assert float(own[0].max()) < 0.999 / 0.05
     torch.testing.assert_close(
-        objective._similarities(model.eval(), examples, None, Auxiliary()).diagonal(), torch.full((4,), 20.0)
+        objective.similarities(model.eval(), examples, None, Auxiliary()).diagonal(), torch.full((4,), 20.0)
     )
 
 

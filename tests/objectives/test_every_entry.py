@@ -1,4 +1,4 @@
-"""Every catalogue entry that has an objective is trained with it, on data of its kind; one of each shape and objective here."""
+"""Every catalogue entry is trained with its usual objective, on data of its kind; one of each shape and objective here."""
 
 from __future__ import annotations
 
@@ -33,17 +33,12 @@ SPOKEN = [
 ]
 
 
-WITHOUT = ("dinov2-", "dinov3-", "siglip-vision-")
-"""Encoders of images without classes, which no objective trains as they are."""
-
-
 def usual() -> dict[tuple[str, str], list[str]]:
     """(shape, default objective) -> entries."""
     found: dict[tuple[str, str], list[str]] = {}
     for entry in listing():
         model = architecture(entry.name, tiny=True)
-        if not entry.name.startswith(WITHOUT):
-            found.setdefault((model.shape_of_model, default_objective(model).kind), []).append(entry.name)
+        found.setdefault((model.shape_of_model, default_objective(model).kind), []).append(entry.name)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
@@ -17,11 +16,10 @@ from anyformer.data import Data, RecordBatch, RecordTable, Similar
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes
+from anyformer.objectives.contrast import ContrastObjective, own_candidates
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Partners, Setting, Totals
-from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.objective import Setting
 from anyformer.objectives.sequences import FRAME, around, outputs, sequences
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -33,12 +31,11 @@ from anyformer.text import Specials
 TEXTS = ("text", "positive", "negative")
 
 
-class ContrastiveObjective(RecordObjective):
+class ContrastiveObjective(ContrastObjective):
     """InfoNCE with the batch's other texts as negatives: -log softmax_j(cos(x_i, y_j) / temperature)[i].
 
     x_i is the embedding of text i, y_j those of all positives of the micro-batch and, where the data has them, of all hard
-    negatives (van den Oord et al. 2018, arXiv 1807.03748; SimCSE, arXiv 2104.08821; Sentence-BERT, arXiv 1908.10084). A
-    smaller last batch of an evaluation has fewer negatives, and a lower loss.
+    negatives (van den Oord et al. 2018, arXiv 1807.03748; SimCSE, arXiv 2104.08821; Sentence-BERT, arXiv 1908.10084).
     """
 
     reads: ClassVar[type[Data]] = Similar
@@ -63,8 +60,8 @@ class ContrastiveObjective(RecordObjective):
         return TEXTS if self.hard_negatives else TEXTS[:2]
 
     @property
-    def sizes(self) -> SampleSizes:
-        return SampleSizes(len(self.texts), least_held_out=2, check=self._check_sizes)
+    def members(self) -> int:
+        return len(self.texts)
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that gives logits."""
@@ -78,15 +75,6 @@ class ContrastiveObjective(RecordObjective):
                 f"objective.hard_negatives = {str(self.hard_negatives).lower()} and data.negative = {data.negative!r}: set "
                 "both or neither"
             )
-
-    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
-        if accumulation > 1:
-            raise ValueError(
-                f"the contrastive objective finds its negatives in the micro-batch, and accumulation = {accumulation} cuts the "
-                "batch: set accumulation = 1, with a smaller batch or plan.checkpointing if memory is short"
-            )
-        if batch < 2:
-            raise ValueError("the contrastive objective finds its negatives in the batch: set batch to 2 or more")
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         longest = np.max([table.lengths(name) for name in self.texts], axis=0)
@@ -106,32 +94,6 @@ class ContrastiveObjective(RecordObjective):
         made = super().made_up(architecture, data, shape)
         return replace(made, targets=torch.zeros(len(made.rows), dtype=torch.int64))
 
-    def signal(
-        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
-    ) -> Tensor:
-        return self._loss(self._similarities(model, examples, noise, auxiliary))
-
-    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
-        similar_BC = self._similarities(model, examples, None, auxiliary)
-        # Candidates that are as near as the positive stand before it.
-        own_B = similar_BC.diagonal()
-        ranks_B = (similar_BC >= own_B[:, None]).sum(1).double()
-        return {
-            "loss": self._loss(similar_BC),
-            "texts": torch.tensor(len(ranks_B)),
-            "first": (ranks_B == 1).sum(),
-            "reciprocal_rank": ranks_B.reciprocal().sum(),
-        }
-
-    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """Of finding each text's positive among the candidates of its batch: the share that come first, and the mean of
-        1 / rank."""
-        texts = totals["texts"].clamp(min=1)
-        return {
-            "recall_at_1": float(totals["first"] / texts),
-            "mean_reciprocal_rank": float(totals["reciprocal_rank"] / texts),
-        }
-
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """log of the number of candidates: the loss where all are alike."""
         loss = rows = 0.0
@@ -142,20 +104,16 @@ class ContrastiveObjective(RecordObjective):
             rows += batch
         return ("all texts of a batch alike", loss / rows) if rows else None
 
-    def _similarities(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-        """(B, C) fp32: of each text with the C candidates, over the temperature; its own positive has its own number."""
+    def similarities(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        """(B, C) fp32: of each text with the C candidates, over the temperature."""
         given = outputs(model, examples, noise and noise.of_each(len(self.texts)), auxiliary)
         features = F.normalize(self._pooled(given, examples.padding).float(), dim=-1)
         texts, *others = features.view(len(examples.rows), len(self.texts), -1).unbind(1)
         return texts @ torch.cat(others).mT / self.temperature
 
-    def _loss(self, similar_BC: Tensor) -> Tensor:
-        """Summed over the texts."""
-        places_B = torch.arange(len(similar_BC), device=similar_BC.device)
-        there = F.cross_entropy(similar_BC, places_B, reduction="sum")
-        if not self.symmetric:
-            return there
-        return (there + F.cross_entropy(similar_BC[:, : len(similar_BC)].mT, places_B, reduction="sum")) / 2
+    def summed(self, similar_QC: Tensor) -> Tensor:
+        there = own_candidates(similar_QC)
+        return (there + own_candidates(similar_QC[:, : len(similar_QC)].mT)) / 2 if self.symmetric else there
 
     def _pooled(self, features: Tensor, padding: Tensor | None) -> Tensor:
         """(N, T, D) -> (N, D); features that the head pooled stay."""

@@ -34,6 +34,7 @@ from anyformer.requirements.needs import (
 )
 
 SPOKEN = "spoken-digits"
+DRAWN = "digits"
 Need = Callable[[str, Architecture], None]
 """Raises `ValueError`, with the name of the objective, for an architecture that lacks something."""
 
@@ -95,6 +96,12 @@ USUAL = (
         "image_classification",
         "Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929)",
         (needs_images, needs_classes),
+    ),
+    UsualObjective(
+        "image_features",
+        "Cross-entropy of the other view of an image, among all views of the batch (NT-Xent of SimCLR, arXiv 2002.05709)",
+        (needs_images, needs_features),
+        data=DRAWN,
     ),
     UsualObjective(
         "speech_to_text",

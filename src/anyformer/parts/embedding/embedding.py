@@ -45,6 +45,11 @@ class Input(Drawn):
         """Its techniques for stable training (`embedding scale`)."""
         return ()
 
+    @property
+    def front(self) -> int:
+        """Learned vectors that stand before the positions of what it reads: class tokens and registers."""
+        return 0
+
     def columns(self, width: int) -> int:
         """Features of its table, which a tied head multiplies by."""
         return width

@@ -51,6 +51,10 @@ class Patches(Input):
         """Numbers of a patch."""
         return self.channels * self.frames * self.size**2
 
+    @property
+    def front(self) -> int:
+        return self.class_tokens
+
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None:
             raise InputError(f"{name} are images, and images have no padding: those of one call share one size")
