@@ -33,8 +33,8 @@ SPOKEN = [
 ]
 
 
-WITHOUT = ("dinov2-", "dinov3-", "siglip-vision-")
-"""Encoders of images without classes, which no objective trains as they are."""
+WITHOUT = ("siglip-vision-",)
+"""Encoders of images that give one vector per image and no classes, which no objective trains as they are."""
 
 
 def usual() -> dict[tuple[str, str], list[str]]:

@@ -16,6 +16,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.masked_patches import MaskedPatchesObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import (
     Objective,
@@ -64,6 +65,7 @@ __all__ = [
     "InstructionObjective",
     "LossTraits",
     "MaskedObjective",
+    "MaskedPatchesObjective",
     "MultiTokenObjective",
     "ORPOObjective",
     "Objective",

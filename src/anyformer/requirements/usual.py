@@ -32,6 +32,7 @@ from anyformer.requirements.needs import (
     needs_vectors,
     needs_written_tokens,
 )
+from anyformer.requirements.pixel_decoder import needs_visible_patches
 
 SPOKEN = "spoken-digits"
 Need = Callable[[str, Architecture], None]
@@ -95,6 +96,12 @@ USUAL = (
         "image_classification",
         "Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929)",
         (needs_images, needs_classes),
+    ),
+    UsualObjective(
+        "masked_patches",
+        "Squared error of the pixels of patches that are hidden from the encoder",
+        (needs_visible_patches,),
+        data="shapes",
     ),
     UsualObjective(
         "speech_to_text",

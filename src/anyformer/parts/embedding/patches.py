@@ -10,7 +10,7 @@ from pydantic import Field
 from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.coordinates import Centred
-from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding import Cells, Input
 from anyformer.parts.sketch import Sketch, number
 
 if TYPE_CHECKING:
@@ -60,6 +60,10 @@ class Patches(Input):
         if height % self.size or width % self.size:
             raise InputError(f"{name} of {height} x {width} pixels do not divide into patches of {self.size}: crop or resize")
         return self.class_tokens + (height // self.size) * (width // self.size)
+
+    @property
+    def cells(self) -> Cells:
+        return Cells(self.size, self.channels, self.class_tokens)
 
     @property
     def has_axes(self) -> bool:
