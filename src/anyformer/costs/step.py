@@ -21,14 +21,18 @@ STILL = 4
 @dataclass(frozen=True)
 class Second:
     """A second model of a step: one with a `signal` learns every weight by it, in a forward pass before the first model's; one
-    without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all."""
+    without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all.
+    `length`: T of its rows, where it is not that of the first model's."""
 
     architecture: Architecture
     signal: TracedLoss | None = None
     predicted: Callable[[int], int] | None = None
+    length: int | None = None
 
     def flops(self, shape: Shape, plan: Plan) -> int:
         """FLOPs of a micro-batch, with every query-key pair: forward, and backward too if it learns."""
+        if self.length is not None:
+            shape = replace(shape, length=self.length)
         forward = _forward(self.architecture, shape, plan)
         if self.predicted is not None:
             fewer, headless = replace(shape, length=self.predicted(shape.length)), self.architecture.but(head=None)
@@ -77,7 +81,8 @@ class PricedStep:
         beside = sum(second.flops(shape, plan) for second in self.seconds)
         if self.method is not None and not self.method.tuning.everything:
             return beside + self._tuned(self.method, shape, plan).flops(shape.batch)
-        return beside + 3 * self.architecture.trained_cost(shape, plan).total_flops.dense
+        own = self.architecture.trained_cost(shape, plan).total_flops
+        return beside + int(own.dense + own.backward)
 
     def _tuned(self, method: Method, shape: Shape, plan: Plan) -> FineTuning:
         return FineTuning(self.architecture, method, shape.length, plan, self.signal, shape.source or None)

@@ -18,7 +18,8 @@ def embedded(
     heard = None if call.audio is None else audio
     plain = given if heard is None else heard.plain(given)
     if images is None or call.images is None:
-        x_BTD, added = text(plain, call.padding, call.types), NONE_ADDED
+        given_with = plain, call.padding, call.types
+        x_BTD, added = text(*given_with) if call.kept is None else text.some(*given_with, call.kept), NONE_ADDED
     else:
         x_BTD, added = images.among(text, plain, call.images, call.padding, call.types)
     if heard is not None and call.audio is not None:

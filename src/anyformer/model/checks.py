@@ -14,7 +14,7 @@ from anyformer.model.inputs import Call
 from anyformer.operations import Tally
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
-from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding import Input, readable
 from anyformer.parts.embedding.embedding_module import WHOLE
 
 _MOST_PARAMETERS = 2**53
@@ -79,13 +79,35 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError(f"every row needs a source and a target: got {len(tokens)} sources and {len(decoder_tokens)} targets")
     _check_types(
         {"padding": padding, "decoder_padding": call.decoder_padding},
-        {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix},
+        {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix, "kept": call.kept},
     )
     if positions is not None and tuple(positions.shape) not in ((len(call.generated), length), (1, length)):
         raise InputError(f"positions should have shape {(len(call.generated), length)}, got {tuple(positions.shape)}")
+    if call.kept is not None:
+        _check_kept(architecture, call, length)
     if prefix is not None and tuple(prefix.shape) != (len(call.generated),):
         raise InputError(f"prefix is a length per row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
     _check_lengths(architecture, read, length, 0 if state is None else state.slots.used)
+
+
+def _check_kept(architecture: Architecture, call: Call, length: int) -> None:
+    """Refuse positions that are kept beside what holds for whole rows, and numbers that no position has."""
+    kept, first = call.kept, architecture.source == "prefix" or architecture.virtual_tokens is not None
+    assert kept is not None, "asked of a call with them"
+    if architecture.two_inputs or first or architecture.latents is not None:
+        raise InputError("kept leaves positions of the one input of a stack out, and this model reads more: leave kept out")
+    given = {"state": call.state, "documents": call.documents, "prefix": call.prefix, "positions": call.positions}
+    given |= {"images": call.images, "audio": call.audio}
+    if others := [name for name, value in given.items() if value is not None]:
+        raise InputError(f"kept leaves positions of whole rows out, and {', '.join(others)} would not fit them: give one alone")
+    if kept.dim() != 2 or len(kept) != len(call.generated) or not kept.shape[1]:
+        raise InputError(f"kept should have shape ({len(call.generated)}, positions), got {tuple(kept.shape)}")
+    cells = architecture.embedding.cells
+    front = 0 if cells is None else cells.front
+    if kept.shape[1] < front or (readable(kept) and bool((kept[:, :front] != torch.arange(front, device=kept.device)).any())):
+        raise InputError(f"kept should begin with the {front} learned vectors in front of the patches, 0 to {front - 1}")
+    if readable(kept) and not 0 <= int(kept.min()) <= int(kept.max()) < length:
+        raise InputError(f"kept should hold numbers from 0 to {length - 1}, got {int(kept.min())} to {int(kept.max())}")
 
 
 def check_ahead(architecture: Architecture, call: Call) -> None:

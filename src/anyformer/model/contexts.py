@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import torch
+
 from anyformer.model.inputs import Call, StackInput, count_positions
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import EMPTY
 from anyformer.parts.images.encoder_module import ImageEncoderModule
 from anyformer.plan import Plan
 
@@ -26,9 +29,11 @@ def context_of(
         prefix, source_padding = state.prefix, state.source_padding
     elif call.positions is not None:
         positions = call.positions
+    elif call.kept is not None:
+        positions = call.kept if padding is None else torch.where(padding, EMPTY, call.kept)
     else:
         positions = count_positions(given.x, padding, documents)
-    counted = call.positions is None
+    counted = call.positions is None and call.kept is None
     # More than one position: a decode step, which is compiled, must not depend on how many slots are in use.
     fresh = state is None or (given.length > 1 and state.slots.used == given.length)
     until, axes = None, given.axes

@@ -25,6 +25,7 @@ class CallOptions(TypedDict, total=False):
     prefix: Tensor | None
     positions: Tensor | None
     types: Tensor | None
+    kept: Tensor | None
     images: Images | None
     audio: Tensor | None
     audio_padding: Tensor | None
@@ -45,6 +46,7 @@ class Call:
     prefix: Tensor | None = None
     positions: Tensor | None = None
     types: Tensor | None = None
+    kept: Tensor | None = None
     images: Images | None = None
     audio: Tensor | None = None
     audio_padding: Tensor | None = None
@@ -102,15 +104,19 @@ class StackInput:
 
     def ordered(self, order_BT: Tensor) -> StackInput:
         """The same positions in another order."""
+        return self.at(order_BT, rearranged(self.x, order_BT))
+
+    def at(self, order_BT: Tensor, x_BTD: Tensor) -> StackInput:
+        """The positions with these numbers, whose stream is `x_BTD`."""
         tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
         padding = None if self.padding is None else self.padding.gather(1, order_BT)
         added = tuple(rearranged(x_BTD, order_BT) for x_BTD in self.added)
         axes = (
             None
             if self.axes is None
-            else self.axes.expand(-1, *order_BT.shape).gather(-1, order_BT.expand(len(self.axes), -1, -1))
+            else self.axes.expand(-1, len(order_BT), -1).gather(-1, order_BT.expand(len(self.axes), -1, -1))
         )
-        return StackInput(rearranged(self.x, order_BT), padding, tokens, axes, added)
+        return StackInput(x_BTD, padding, tokens, axes, added)
 
     @property
     def valid(self) -> Tensor:

@@ -119,6 +119,8 @@ class Transformer(Described):
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
+        kept (B, K) int: the numbers of the positions that the stack reads, all others are left out (MAE, arXiv 2111.06377);
+        learned vectors in front of an image's patches stay there.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
@@ -190,7 +192,8 @@ class Transformer(Described):
             entrance = self.architecture.embedding
             x_BTD, added = embedded(self.embedding, self.images, self.audio, given, call)
         tokens = None if entrance.symbols is None else given
-        return StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
+        entered = StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
+        return entered if call is None or call.kept is None else entered.at(call.kept, x_BTD)
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""

@@ -17,6 +17,7 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.image_features import ImageFeaturesObjective
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.masked_patches import MaskedPatchesObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import (
     Objective,
@@ -67,6 +68,7 @@ __all__ = [
     "InstructionObjective",
     "LossTraits",
     "MaskedObjective",
+    "MaskedPatchesObjective",
     "MultiTokenObjective",
     "ORPOObjective",
     "Objective",

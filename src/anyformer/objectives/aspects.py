@@ -82,6 +82,8 @@ class SampleSizes:
     """S and T of rows of so many positions, where they differ from those of the architecture."""
     source: Callable[[Architecture, Data], int] | None = None
     """S of any length, where the source is no text: positions of the longest sound that the data may hold."""
+    read: Callable[[Architecture, Data], int] | None = None
+    """T that the run's model reads of a row, where it is less than the row's."""
     shows_image: bool = False
     """Whether every row has an image where the architecture has a tower for images."""
     check: Callable[[int, int, int], None] = anything
@@ -92,6 +94,8 @@ class SampleSizes:
         source, target = (architecture.source_of(length), length) if self.source_target is None else self.source_target(length)
         if self.source is not None:
             source = max(self.source(architecture, part) for part in data.components.values())
+        if self.read is not None:
+            target = max(self.read(architecture, part) for part in data.components.values())
         images = int(self.shows_image and architecture.images is not None)
         return Shape(batch=samples * self.rows, length=target, source=source, images=images)
 
@@ -114,7 +118,8 @@ class Partner:
 
     `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
     beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`: how many positions of a row of T
-    its head reads; None: all. `check` refuses an architecture that does not suit the run's own, the second it is given.
+    its head reads; None: all. `length`: the positions that it reads, from the run's architecture and data, where they are not
+    those that the run's model reads. `check` refuses an architecture that does not suit the run's own, the second it is given.
     `asked`: what it is asked about every training example before the first update, after which it is needed no more.
     """
 
@@ -125,6 +130,7 @@ class Partner:
     predicted: Callable[[int], int] | None = None
     check: Callable[[Architecture, Architecture], None] = anything
     asked: AskedTeacher | None = None
+    length: Callable[[Architecture, Data], int] | None = None
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, RecordBatch
+from anyformer.data import Corpus, Data, Images, RecordBatch
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
@@ -21,7 +21,7 @@ from anyformer.objectives.contrast import ContrastObjective, own_candidates
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Partners, Setting, Totals
-from anyformer.objectives.one_image import OneImageObjective, classes_of, images_of
+from anyformer.objectives.on_images import ImageObjective, classes_of, stacked
 from anyformer.objectives.sequences import outputs
 from anyformer.objectives.views import Views
 from anyformer.operations import Shape
@@ -36,7 +36,7 @@ ROWS = 1024
 """Images whose neighbours are looked for at a time."""
 
 
-class ImageFeaturesObjective(OneImageObjective, ContrastObjective):
+class ImageFeaturesObjective(ImageObjective, ContrastObjective):
     """Cross-entropy of the other view of an image, among all views of the batch (NT-Xent of SimCLR, arXiv 2002.05709).
 
     -log(exp(s_ij) / sum_k exp(s_ik)), s = cos / temperature: i and j are the two views of an image, k all views of the
@@ -46,6 +46,7 @@ class ImageFeaturesObjective(OneImageObjective, ContrastObjective):
     transform.
     """
 
+    reads: ClassVar[type[Data]] = Images
     kind: Literal["image_features"] = "image_features"
     temperature: Annotated[float, Field(gt=0)] = 0.2
     """What the cosines are divided by; SimCLR 0.1 to 0.5, the smaller the larger the batch."""
@@ -70,7 +71,7 @@ class ImageFeaturesObjective(OneImageObjective, ContrastObjective):
     def examples(self, batch: RecordBatch, setting: Setting, held_out: bool = False) -> Examples:
         """`tokens` (2 B, I, height, width) float32: the views of an image stand together; `held_out` (3 B, ...), the image as
         it is behind them. `targets` (B,): its class."""
-        images, rows = images_of(batch), torch.from_numpy(batch.rows)
+        images, rows = stacked(batch), torch.from_numpy(batch.rows)
         noise = Noise.at(setting.seed, 0, rows).of_each(TWO)
         shown = self.views.of(images.repeat_interleave(TWO, 0), noise).unflatten(0, (-1, TWO))
         if held_out:
@@ -116,7 +117,7 @@ class ImageFeaturesObjective(OneImageObjective, ContrastObjective):
         each = len(examples.tokens) // len(examples.rows)
         given = outputs(model, examples, noise and noise.of_each(each), auxiliary)
         if given.dim() == 3:
-            front = model.architecture.embedding.front
+            front = front_of(model.architecture)
             first = self.pool == "first" or (self.pool is None and front > 0)
             given = given[:, 0] if first else mean_behind(given, None, front)
         return F.normalize(given.float(), dim=-1).unflatten(0, (-1, each))
@@ -127,6 +128,11 @@ class ImageFeaturesObjective(OneImageObjective, ContrastObjective):
         similar = torch.cat([one, other]) @ torch.cat([other, one]).mT / self.temperature
         itself = torch.eye(len(similar), dtype=torch.bool, device=similar.device).roll(len(one), 1)
         return similar.masked_fill(itself, -torch.inf)
+
+
+def front_of(architecture: Architecture) -> int:
+    """Learned vectors that stand before the patches."""
+    return 0 if (cells := architecture.embedding.cells) is None else cells.front
 
 
 def neighbour_accuracy(features_ND: Tensor, classes_N: Tensor) -> float:

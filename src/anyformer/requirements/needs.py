@@ -188,6 +188,23 @@ def needs_images(objective: str, architecture: Architecture) -> None:
         raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
 
 
+def needs_cells(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture whose positions are not the squares of one image."""
+    if architecture.embedding.cells is None or architecture.latents is not None:
+        found = "a latent array reads its patches" if architecture.latents else f"this model reads {_reads(architecture)}"
+        raise ValueError(f"the {objective} objective needs an output for every patch of an image, and {found}")
+
+
+def needs_features_of_positions(objective: str, architecture: Architecture) -> None:
+    """Refuse a head with weights, which an objective that reads the features before it would never train."""
+    head = architecture.head
+    if head is not None and (head.outputs != "features" or head.transform is not None):
+        raise ValueError(
+            f"the {objective} objective trains the features of positions, and this architecture has a head that it would leave "
+            "untrained: take it out with architecture.head = none"
+        )
+
+
 def needs_image_beside_text(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads no image beside its text: neither by a tower, nor as a source."""
     if architecture.images is not None:

@@ -32,6 +32,7 @@ from anyformer.requirements.needs import (
     needs_vectors,
     needs_written_tokens,
 )
+from anyformer.requirements.pixel_decoder import needs_visible_patches
 
 SPOKEN = "spoken-digits"
 DRAWN = "digits"
@@ -102,6 +103,12 @@ USUAL = (
         "Cross-entropy of the other view of an image, among all views of the batch (NT-Xent of SimCLR, arXiv 2002.05709)",
         (needs_images, needs_features),
         data=DRAWN,
+    ),
+    UsualObjective(
+        "masked_patches",
+        "Squared error of the pixels of patches that are hidden from the encoder",
+        (needs_visible_patches,),
+        data="shapes",
     ),
     UsualObjective(
         "speech_to_text",

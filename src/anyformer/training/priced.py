@@ -48,7 +48,12 @@ def step_of(run: Run, directory: Path | None = None) -> PricedStep:
     data = next(iter(run.data.components.values()))
     signal = ObjectiveSignal(run.objective, data, {OWN: run.architecture, **models})
     seconds = (
-        Second(models[name], replace(signal, asked=name) if partner.learns else None, partner.predicted)
+        Second(
+            models[name],
+            replace(signal, asked=name) if partner.learns else None,
+            partner.predicted,
+            partner.length and partner.length(run.architecture, data),
+        )
         for name, partner in partners.items()
     )
     return PricedStep(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds))

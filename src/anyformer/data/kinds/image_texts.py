@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import ArrayLike
-from pydantic import Field
 
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.description import usual_tokenizer
 from anyformer.data.fields import text_field
-from anyformer.data.images import image_field
+from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_sizes import image_size
 from anyformer.data.recognising import recognised_table
-from anyformer.data.records import Names, Records
+from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, RecordRow
-from anyformer.describe import Count
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 
-class ImageTexts(Records):
+class ImageTexts(ImageRecords):
     """An image (channels, height, width) per record, a text that asks something of it, which may be empty, and one to be
     predicted. The base of kinds of such data.
 
@@ -31,14 +29,6 @@ class ImageTexts(Records):
     another size is cut from its middle and scaled.
     """
 
-    image: Annotated[str, Field(min_length=1)] = "image"
-    """The field that holds the path of an image, or the image itself."""
-    channels: Literal[1, 3, 4] = 3
-    """1 (grey), 3 (red, green, blue) or 4 (and alpha)."""
-    height: Count
-    """Pixels from top to bottom."""
-    width: Count
-    """Pixels from left to right."""
     asks: ClassVar[bool] = False
     """Whether a record has a question."""
 
@@ -64,14 +54,13 @@ class ImageTexts(Records):
         raise NotImplementedError
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
-        image = image_field(row, self.image, self.channels, self.height, self.width)
-        return {"image": image, "prompt": self.asked(row), "text": self.said(row)}
+        return {"image": self.pixels(row), "prompt": self.asked(row), "text": self.said(row)}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         return [record["prompt"], record["text"]]
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        return {"image": ColumnType("|u1", (self.channels, self.height, self.width)), "prompt": TOKENS, "text": TOKENS}
+        return {"image": self.column, "prompt": TOKENS, "text": TOKENS}
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names

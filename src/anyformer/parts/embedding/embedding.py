@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field
 
@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from anyformer.parts.embedding.embedding_module import EmbeddingModule, InputModule
+
+
+class Cells(NamedTuple):
+    """How an image becomes positions: `front` learned vectors, then row by row a position per square of `size` x `size` pixels
+    of `channels` numbers."""
+
+    size: int
+    channels: int
+    front: int
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a square: channels * size^2."""
+        return self.channels * self.size**2
 
 
 class Input(Drawn):
@@ -45,11 +59,6 @@ class Input(Drawn):
         """Its techniques for stable training (`embedding scale`)."""
         return ()
 
-    @property
-    def front(self) -> int:
-        """Learned vectors that stand before the positions of what it reads: class tokens and registers."""
-        return 0
-
     def columns(self, width: int) -> int:
         """Features of its table, which a tied head multiplies by."""
         return width
@@ -61,6 +70,11 @@ class Input(Drawn):
     def padding(self, padding: Tensor | None) -> Tensor | None:
         """Padding of the positions (B, T), from the padding of the tokens, frames or patches."""
         return padding
+
+    @property
+    def cells(self) -> Cells | None:
+        """How it cuts an image into squares; None of an input that cuts none."""
+        return None
 
     @property
     def has_axes(self) -> bool:

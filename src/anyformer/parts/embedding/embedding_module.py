@@ -20,6 +20,11 @@ class InputModule(HoldsVocabulary):
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
         raise NotImplementedError
 
+    def some(self, given: Tensor, padding: Tensor | None, types: Tensor | None, kept_BT: Tensor) -> Tensor:
+        """(B, T, D): of the positions that `forward` gives those with the numbers `kept_BT`."""
+        x_BTD: Tensor = self(given, padding, types)
+        return x_BTD.gather(1, kept_BT[:, :, None].expand(-1, -1, x_BTD.shape[2]))
+
 
 class EmbeddingModule(InputModule):
     """(B, T) int -> (B, T, D)."""

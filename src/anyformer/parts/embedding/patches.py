@@ -10,7 +10,7 @@ from pydantic import Field
 from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.coordinates import Centred
-from anyformer.parts.embedding.embedding import Input
+from anyformer.parts.embedding.embedding import Cells, Input
 from anyformer.parts.sketch import Sketch, number
 
 if TYPE_CHECKING:
@@ -51,10 +51,6 @@ class Patches(Input):
         """Numbers of a patch."""
         return self.channels * self.frames * self.size**2
 
-    @property
-    def front(self) -> int:
-        return self.class_tokens
-
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None:
             raise InputError(f"{name} are images, and images have no padding: those of one call share one size")
@@ -64,6 +60,10 @@ class Patches(Input):
         if height % self.size or width % self.size:
             raise InputError(f"{name} of {height} x {width} pixels do not divide into patches of {self.size}: crop or resize")
         return self.class_tokens + (height // self.size) * (width // self.size)
+
+    @property
+    def cells(self) -> Cells:
+        return Cells(self.size, self.channels, self.class_tokens)
 
     @property
     def has_axes(self) -> bool:

@@ -19,10 +19,22 @@ class PatchesModule(InputModule):
         self.class_tokens = nn.Parameter(torch.empty(patches.class_tokens, width)) if patches.class_tokens else None
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BTD: Tensor = self.projection(cut(given.to(self.projection.weight.dtype), self.size, self.frames))
-        if self.class_tokens is not None:
-            x_BTD = torch.cat([self.class_tokens.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), x_BTD], 1)
-        return x_BTD
+        return self._behind(self.projection(self._cut(given)))
+
+    def some(self, given: Tensor, padding: Tensor | None, types: Tensor | None, kept_BT: Tensor) -> Tensor:
+        # Learned vectors in front are kept, and of the patches those alone are projected that are.
+        patches_BNP, front = self._cut(given), 0 if self.class_tokens is None else len(self.class_tokens)
+        places_BK = kept_BT[:, front:, None] - front
+        return self._behind(self.projection(patches_BNP.gather(1, places_BK.expand(-1, -1, patches_BNP.shape[2]))))
+
+    def _behind(self, x_BND: Tensor) -> Tensor:
+        """The patches behind the learned vectors."""
+        if self.class_tokens is None:
+            return x_BND
+        return torch.cat([self.class_tokens.to(x_BND.dtype).expand(len(x_BND), -1, -1), x_BND], 1)
+
+    def _cut(self, given: Tensor) -> Tensor:
+        return cut(given.to(self.projection.weight.dtype), self.size, self.frames)
 
 
 def cut(image_BIhw: Tensor, size: int, frames: int = 1) -> Tensor:
