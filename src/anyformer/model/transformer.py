@@ -119,6 +119,7 @@ class Transformer(Described):
         source that stands before the target is always a prefix.
         images (n, C, height, width), or each of its own size: those of all rows, in the order of their tokens (`ImageEncoder`).
         audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
+        times (B,) real, classes (B,) int: what a stack's `Condition` reads: by default time 0 and the null class.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
@@ -210,7 +211,7 @@ class Transformer(Described):
 
     def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Asked:
         """The latent array (B, M, D), behind its reading of the input, goes through the decoder."""
-        inner = Call(noise=call.noise, auxiliary=call.auxiliary)
+        inner = Call(noise=call.noise, times=call.times, classes=call.classes, auxiliary=call.auxiliary)
         source = self._encoded(given, inner)
         x, read = latents(source.x, count_positions(source.x, source.padding, None))
         return Asked(StackInput(x), inner, StackInput(read, source.padding))
