@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zoo_conditions import CONDITIONED
 from zoo_inputs import ALONE, NARROW_DECODERS, NARROW_ENCODERS, SOURCES, TEXT_PAIRS
 from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
 
@@ -1231,6 +1232,7 @@ ZOO: dict[str, Architecture] = {
     **ALONE,
     **PROMPTED_DECODERS,
     **PROMPTED_ENCODERS,
+    **CONDITIONED,
 }
 RECURRENT = [name for name, each in ZOO.items() if recurrent(each)]
 """Those with a decode state that is no keys and values."""

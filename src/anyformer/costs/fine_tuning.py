@@ -203,7 +203,7 @@ class FineTuning:
             return ()
         (name, stack), *_ = self.architecture.stacks.items()
         learning = [*self.tuned.learning, *self.tuned.ranks]
-        if not all(path.startswith((f"{name}.layers.", f"{name}.final_norm", "head.")) for path in learning):
+        if not all(path.startswith((f"{name}.layers.", f"{name}.final_", "head.")) for path in learning):
             return ()
         learns = [any(path.startswith(f"{name}.layers.{owner}.") for path in learning) for owner in stack.owners]
         return tuple(f"{name}.layers.{i}." for i in range(learns.index(True) if any(learns) else stack.depth))

@@ -51,6 +51,7 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError("this model reads no sound: leave audio out, or load a composite with its tower (audio=True)")
     if call.audio is None and call.audio_padding is not None:
         raise InputError("audio_padding is padding of audio, which is missing: give both, or neither")
+    _check_condition(architecture, call)
     if documents is not None and (packed := tally.breaks("packed", training=training)):
         raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
     if positions is not None and architecture.source == "prefix":
@@ -79,7 +80,8 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError(f"every row needs a source and a target: got {len(tokens)} sources and {len(decoder_tokens)} targets")
     _check_types(
         {"padding": padding, "decoder_padding": call.decoder_padding},
-        {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix, "kept": call.kept},
+        {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix, "kept": call.kept}
+        | {"classes": call.classes},
     )
     if positions is not None and tuple(positions.shape) not in ((len(call.generated), length), (1, length)):
         raise InputError(f"positions should have shape {(len(call.generated), length)}, got {tuple(positions.shape)}")
@@ -108,6 +110,23 @@ def _check_kept(architecture: Architecture, call: Call, length: int) -> None:
         raise InputError(f"kept should begin with the {front} learned vectors in front of the patches, 0 to {front - 1}")
     if readable(kept) and not 0 <= int(kept.min()) <= int(kept.max()) < length:
         raise InputError(f"kept should hold numbers from 0 to {length - 1}, got {int(kept.min())} to {int(kept.max())}")
+
+
+def _check_condition(architecture: Architecture, call: Call) -> None:
+    """Refuse times and classes that no stack reads, or of which there is not one per row."""
+    conditions = [stack.condition for stack in architecture.stacks.values() if stack.condition is not None]
+    classes = [condition for condition in conditions if condition.classes is not None]
+    for name, given, readers in (("times", call.times, conditions), ("classes", call.classes, classes)):
+        if given is None:
+            continue
+        if not readers:
+            raise InputError(f"no stack of this model has a condition that reads {name}: leave them out")
+        if call.state is not None:
+            raise InputError(f"decode state keeps no condition: leave {name} out, or call the model without a state")
+        if tuple(given.shape) != (len(call.generated),):
+            raise InputError(f"{name} are one per row, of shape ({len(call.generated)},), got {tuple(given.shape)}")
+    if call.times is not None and not call.times.is_floating_point():
+        raise InputError(f"times should be real numbers from 0 to 1, got {call.times.dtype}")
 
 
 def check_ahead(architecture: Architecture, call: Call) -> None:

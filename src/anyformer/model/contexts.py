@@ -51,6 +51,8 @@ def context_of(
         added=given.added,
         noise=call.noise,
         tokens=given.tokens,
+        times=call.times,
+        classes=call.classes,
         auxiliary=call.auxiliary,
         chunk=chunk,
         source=None if source is None else source.x,

@@ -111,6 +111,8 @@ def check_mtp(mtp: MultiToken, decoder: Stack | None, width: int, narrow: int) -
         raise ValueError("mtp: a decoder of one text, with logits, predicts later tokens; this model is none: leave mtp out")
     if narrow != width:
         raise ValueError(f"mtp: reads embeddings of D = {width} features, and embedding_width is {narrow}")
+    if decoder.final_modulation is not None:
+        raise ValueError("mtp: reads the stream behind the final norm, which final_modulation changes: leave one of them out")
     mtp.check(width, decoder)
 
 

@@ -29,6 +29,8 @@ class CallOptions(TypedDict, total=False):
     images: Images | None
     audio: Tensor | None
     audio_padding: Tensor | None
+    times: Tensor | None
+    classes: Tensor | None
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
@@ -50,6 +52,8 @@ class Call:
     images: Images | None = None
     audio: Tensor | None = None
     audio_padding: Tensor | None = None
+    times: Tensor | None = None
+    classes: Tensor | None = None
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None
@@ -73,8 +77,9 @@ class Call:
         return replace(self, positions=positions, prefix=None if prefix is None else prefix + first, auxiliary=auxiliary)
 
     def of_source(self) -> Call:
-        """The call of the encoder: noise, and the collector of its expert layers' reports."""
-        return Call(noise=self.noise, auxiliary=self.auxiliary and self.auxiliary.of_source())
+        """The call of the encoder: noise, the condition, and the collector of its expert layers' reports."""
+        auxiliary = self.auxiliary and self.auxiliary.of_source()
+        return Call(noise=self.noise, times=self.times, classes=self.classes, auxiliary=auxiliary)
 
 
 NONE_ADDED: tuple[Tensor, ...] = ()

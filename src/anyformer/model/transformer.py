@@ -121,6 +121,7 @@ class Transformer(Described):
         audio (n, frames, I), audio_padding (n, frames) bool: sounds of all rows, likewise (`SoundEncoder`), and padding.
         kept (B, K) int: the numbers of the positions that the stack reads, all others are left out (MAE, arXiv 2111.06377);
         learned vectors in front of an image's patches stay there.
+        times (B,) real, classes (B,) int: what a stack's `Condition` reads: by default time 0 and the null class.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
@@ -213,7 +214,7 @@ class Transformer(Described):
 
     def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Asked:
         """The latent array (B, M, D), behind its reading of the input, goes through the decoder."""
-        inner = Call(noise=call.noise, auxiliary=call.auxiliary)
+        inner = Call(noise=call.noise, times=call.times, classes=call.classes, auxiliary=call.auxiliary)
         source = self._encoded(given, inner)
         x, read = latents(source.x, count_positions(source.x, source.padding, None))
         return Asked(StackInput(x), inner, StackInput(read, source.padding))

@@ -10,6 +10,8 @@ A norm that reads a vector once and writes it once moves as many bytes as any ot
 A threshold by mean and deviation of n features: mean n, differences n, squares n, mean n, root 1, its multiple and a sum 2,
 differences n, and the greater of each and 0, n: 6 n + 3.
 
+A modulation of n features: products n, sums n: 2 n; a gate: 1 n.
+
 The rest as in that table. A rotated feature: 3. A softmax: 3 per score; in its place a sigmoid 5, softpick
 6: exponential, 1, absolute value and its sum, rectifier, quotient. An activation: 4 per feature, the count of SiLU, and 1
 for the product with a gated network's other half. An addition: 1. Constant factors, of embeddings, branches, scores and logits,
@@ -35,6 +37,16 @@ def normalised(features: int, vectors: int, each: int) -> Elementwise:
 def rotated(features: int) -> Elementwise:
     """A rotation of `features` features."""
     return _even("rotary", ROTATED * features, 2 * features)
+
+
+def modulated(features: int) -> Elementwise:
+    """A factor and a shift of `features` features: it reads and writes them."""
+    return _even("norms", 2 * features, 2 * features)
+
+
+def gated(features: int) -> Elementwise:
+    """A factor of `features` features: it reads and writes them."""
+    return _even("residual", features, 2 * features)
 
 
 def softmax(scores: int, exact: int, each: int = SCORE) -> Elementwise:

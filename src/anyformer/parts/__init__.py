@@ -35,6 +35,7 @@ from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
+from anyformer.parts.embedding.condition import Condition
 from anyformer.parts.embedding.coordinates import Centred
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
@@ -82,6 +83,7 @@ from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
+from anyformer.parts.layers.modulation import Modulation
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
 from anyformer.parts.layers.skip import Skip
@@ -103,7 +105,7 @@ from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
 from anyformer.parts.pointwise.sparse import StatisticalTopK
-from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalGrid, SinusoidalPosition
 from anyformer.parts.positions.convolutional import ConvolutionalPosition
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
@@ -144,10 +146,10 @@ __all__ = [
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
     "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
     "Centred", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
-    "CondensedProjector", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeepStack", "DeltaAttention",
-    "Differential", "Disentangled", "DownsampledProjector", "DynamicScaling", "DynamicTanh", "EluPlusOne", "Embedding",
-    "EncodedImages", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential", "ExponentialNormalised", "FanIn",
-    "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain", "GappedPosition", "Gate",
+    "CondensedProjector", "Condition", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeepStack",
+    "DeltaAttention", "Differential", "Disentangled", "DownsampledProjector", "DynamicScaling", "DynamicTanh", "EluPlusOne",
+    "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential", "ExponentialNormalised",
+    "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain", "GappedPosition", "Gate",
     "GatedConvolution", "GatedFrames", "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower", "GroupedLayerNorm",
     "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
     "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",
@@ -155,17 +157,18 @@ __all__ = [
     "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
     "LinearAttention", "LinearProjector", "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention",
     "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map",
-    "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "MultiTokenWeights", "Multipliers", "NarrowTable",
-    "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches", "Place",
-    "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA", "Proportional",
-    "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets",
-    "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity",
-    "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias",
-    "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector", "SigmoidWeights", "SinusoidalPosition",
-    "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer", "SpatialCrossAttention",
-    "SquaresProjector", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term",
-    "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal", "TwoLayerProjector", "UnitLength",
-    "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual", "ValueScale",
-    "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width",
-    "output_norm", "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
+    "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "Modulation", "MultiTokenWeights", "Multipliers",
+    "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches",
+    "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA",
+    "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified",
+    "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary",
+    "Router", "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections",
+    "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector",
+    "SigmoidWeights", "SinusoidalGrid", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower",
+    "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step",
+    "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL",
+    "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding",
+    "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves",
+    "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual",
+    "sandwich", "stack",
 ]  # fmt: skip

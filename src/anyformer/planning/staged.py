@@ -12,6 +12,7 @@ from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.call.shared import SOURCE, STREAM, Read
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS
+from anyformer.parts.layers.modulation import READS_CONDITION
 from anyformer.planning.partition import partition
 
 
@@ -49,7 +50,8 @@ class Staged:
         """The chunks in which a weight that all have gets a gradient: where it feeds the stream, the layers, or the head."""
         last, whole = frozenset({self.count * self.chunks - 1}), self.architecture
         output = list(whole.stacks)[-1]
-        if name.startswith((f"{output}.streams.leave.", f"{output}.final_norm.", "head.", "mtp.")):
+        behind = ("streams.leave.", "final_norm.", "final_modulation.")
+        if name.startswith((*(f"{output}.{part}" for part in behind), "head.", "mtp.")):
             return last
         if name.startswith(f"{output}.streams.enter."):
             return frozenset({0})
@@ -57,6 +59,9 @@ class Staged:
             return self._reading(lambda read: read.name == SCORE_BIAS)
         if name.startswith(f"{output}.relative."):
             return self._reading(lambda read: read.name == RELATIVE)
+        if name.startswith(f"{output}.condition."):
+            leaving = last if whole.output_stack.final_modulation is not None else frozenset[int]()
+            return self._reading(lambda read: read == READS_CONDITION) | leaving
         if name.startswith(f"{output}.layer_inputs."):
             return self._reading(lambda read: read.name == LAYER_INPUTS)
         # Every chunk makes the inputs of its layers, and what entered the layers, of the embedding.

@@ -58,5 +58,5 @@ def lens(model: Transformer, objective: AnswersObjective, examples: Examples) ->
 def _said(model: Transformer, stream: Tensor) -> Tensor:
     stack = model.get_submodule(model.output)
     assert isinstance(stack, StackModule)
-    one = stream if stack.streams is None else stack.streams.leaving(stream)
-    return model.logits(stack.final_norm(one))
+    condition = None if stack.condition is None else stack.condition(len(stream), None, None)
+    return model.logits(stack.exit(stream, condition))

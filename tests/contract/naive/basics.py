@@ -89,6 +89,12 @@ def position(part, t, table, width):
     if part.kind == "gapped_position":
         inside = part.start <= t < part.start + part.gap
         return torch.zeros(width, dtype=torch.float64) if inside else table[t if t < part.start else t - part.gap]
+    if part.kind == "sinusoidal_grid":
+        angles = [
+            [p * part.theta ** (-4 * i / width) for i in range(width // 4)] for p in (t % part.columns, t // part.columns)
+        ]
+        values = [wave(a) for own in angles for wave in (math.sin, math.cos) for a in own]
+        return torch.tensor(values, dtype=torch.float64)
     span = width if part.spacing == "paper" else width - 2
     angles = [(t + part.offset) * part.theta ** (-2 * i / span) for i in range(width // 2)]
     if part.layout == "halves":

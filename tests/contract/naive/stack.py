@@ -9,6 +9,7 @@ from naive.attention import attention, cross_attention, latent_attention
 from naive.basics import convolved_positions, linear, norm, position
 from naive.compressed import compressed_attention
 from naive.experts import attention_experts, experts
+from naive.modulation import condition, modulation
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.ngrams import engram, hashed_ngrams
 from naive.recurrent import RECURRENT
@@ -23,10 +24,14 @@ class Running:
         self.until = until  # the last position that each query sees, whatever its mask says
         self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
         self.memories, self.values, self.chosen, self.variant, self.layer, self.turn = {}, {}, {}, "", 0, 0
+        self.condition = None
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
-def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None, added=(), behind=None):
+def run_stack(
+    stack, name, weights, x, source, prefix, tokens, until=None, axes=None, places=None, added=(), behind=None,
+    time=0.0, kind=None,
+):  # fmt: skip
     run = Running(stack, name, source, prefix, tokens, until, axes, places)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
@@ -40,6 +45,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
         x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.input_projection is not None and stack.input_projection.place == "last":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.condition is not None:
+        run.condition = condition(stack.condition, f"{name}.condition", weights, time, kind)
     if stack.layer_inputs is not None:
         run.layer_inputs = layer_inputs(stack.layer_inputs, f"{name}.layer_inputs", weights, x, tokens, len(stack.layers))
     run.streams[None] = x
@@ -113,7 +120,8 @@ def run_stack(stack, name, weights, x, source, prefix, tokens, until=None, axes=
     elif streams is not None:
         share = 1 / stack.streams.count if getattr(stack.streams, "merge", "sum") == "mean" else 1.0
         x = [share * sum(v) for v in streams]
-    return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
+    shift, scale, _ = modulation(stack.final_modulation, f"{name}.final_modulation", weights, run.condition)
+    return [norm(stack.final_norm, f"{name}.final_norm", weights, v) * (1 + scale) + shift for v in x]
 
 
 def given_by(step, number, path, weights, read, run, share, late):
@@ -122,11 +130,13 @@ def given_by(step, number, path, weights, read, run, share, late):
     for branch_name, branch in step.branches.items():
         inner = f"{path}.{branch_name}"
         y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
+        shift, scale, gate = modulation(branch.modulation, f"{inner}.modulation", weights, run.condition)
+        y = [v * (1 + scale) + shift for v in y]
         kind = branch.sublayer.kind
         assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
         y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
         y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
-        y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
+        y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) * gate for v in y]
         gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
         sums = given if branch.added is None else late
         sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]

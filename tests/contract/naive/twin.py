@@ -28,8 +28,9 @@ ENTERING = {**ENTRANCES, "encoded_images": encoded_images_enter}
 
 
 def forward(
-    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
-):
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0,
+    time: float = 0.0, kind: int | None = None,
+):  # fmt: skip
     """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
     if architecture.initialisation.mup is not None:
         rules = architecture.initialisation.mup
@@ -43,7 +44,7 @@ def forward(
         x, prefix, tokens = [*weights["virtual_tokens"], *x], prefix + first, None
     if architecture.encoder is not None:
         places = places_of_patches(architecture.embedding, tokens)
-        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens, axes=places)
+        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens, axes=places, time=time, kind=kind)
     if architecture.latents is not None:
         if architecture.latents.position is not None:
             table = weights.get("latents.position.weight")

@@ -109,7 +109,8 @@ def _before(architecture: Architecture, name: str) -> tuple[str, ...]:
     """Paths of the weights that the model reads before the layers of a stack."""
     stacks = list(architecture.stacks)
     later = stacks[stacks.index(name) + 1 :]
-    after = (f"{name}.layers.", f"{name}.final_norm.", "head.", *later, *(("latents.",) if later else ()))
+    own = (f"{name}.layers.", f"{name}.final_norm.", f"{name}.final_modulation.")
+    after = (*own, "head.", *later, *(("latents.",) if later else ()))
     return tuple(path for path in architecture.folded_cost(Shape(source=1)).weights if not path.startswith(after))
 
 

@@ -105,6 +105,10 @@ class Context:
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
+    times: Tensor | None = None
+    """(B,): how far each row is between data, 0, and noise, 1, which a stack's condition reads; None: 0."""
+    classes: Tensor | None = None
+    """(B,): the class of each row, which a condition reads; None: the null class."""
     auxiliary: Auxiliary | None = None
     """The collector of expert layers' reports, if the caller wants them."""
     chunk: ChunkSlots | None = None

@@ -93,8 +93,8 @@ class Block(Value):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The values that its sublayers read beside the stream, each once."""
-        return tuple(dict.fromkeys(read for sublayer in self.sublayers for read in sublayer.reads))
+        """The values that its branches read beside the stream, each once."""
+        return tuple(dict.fromkeys(read for branch in self.branches.values() for read in branch.reads))
 
     @property
     def leaves(self) -> dict[str, int]:

@@ -9,6 +9,8 @@ from pydantic import model_validator
 from anyformer.describe import Probability, Value
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.operations.elementwise import added
+from anyformer.parts.call.shared import Read
+from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
@@ -19,11 +21,16 @@ if TYPE_CHECKING:
 
 
 class Branch(Value):
-    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b))): what a sublayer adds to the stream."""
+    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b))): what a sublayer adds to the stream.
+
+    A modulation stands behind both norms.
+    """
 
     through: ClassVar[tuple[str, ...]] = ("sublayer",)
     norm_before: Norm | None = None
     sublayer: Sublayer
+    modulation: Modulation | None = None
+    """Shift, scale and gate by the stack's condition."""
     output_bias: Literal[True] | None = None
     """Add b, a learned bias (D,), to what the sublayer gives (JetMoE: one beside all experts, arXiv 2404.07413)."""
     norm_after: Norm | None = None
@@ -42,7 +49,14 @@ class Branch(Value):
     def _norm_is_read(self) -> Branch:
         if self.norm_before is not None and not self.sublayer.reads_stream:
             raise ValueError(f"{self.sublayer.kind} does not read the stream here: leave norm_before out, or set norm_after")
+        if self.modulation is not None and not self.sublayer.reads_stream:
+            raise ValueError(f"{self.sublayer.kind} does not read the stream here, which a modulation shifts: leave it out")
         return self
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """The values that its parts read beside the stream."""
+        return self.sublayer.reads if self.modulation is None else (*self.sublayer.reads, READS_CONDITION)
 
     @property
     def stability(self) -> tuple[str, ...]:
@@ -60,6 +74,8 @@ class Branch(Value):
         tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
         tally += total({"norm_before": before.cost(width, shape.rows)}) if before else Tally()
         tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
+        if self.modulation is not None:
+            tally += total({"modulation": self.modulation.cost(width, shape.batch, shape.rows)})
         weights = {"gain": self.gain.weight(width)} if self.gain else {}
         weights |= {"output_bias": Weight((width,), "replicate", "zeros", writes=True)} if self.output_bias else {}
         return tally + Tally(weights, {"residual": added(shape.rows * width)})

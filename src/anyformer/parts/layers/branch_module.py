@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
 from anyformer.parts.call.state import State
+from anyformer.parts.embedding.condition import CONDITION
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.modulation_module import applied
 from anyformer.parts.layers.spread import Crossing, through
 from anyformer.plan import Plan
 
@@ -22,6 +24,7 @@ class BranchModule(nn.Module):
         self.multiplier, self.scaling = branch.multiplier, branch.gain
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
+        self.modulation = branch.modulation.build(width) if branch.modulation else None
         self.output_bias = nn.Parameter(torch.empty(width)) if branch.output_bias else None
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
         self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
@@ -30,10 +33,15 @@ class BranchModule(nn.Module):
         self.crossing: Crossing | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        x_BTD = self.norm_before(x_BTD)
+        x_BTD, gates = self.norm_before(x_BTD), list[Tensor]()
+        if self.modulation is not None:
+            shift_B1D, scale_B1D, *gates = self.modulation(context.shared[None, CONDITION])
+            x_BTD = applied(x_BTD, shift_B1D, scale_B1D)
         y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
         y_BTD = self.norm_after(y_BTD)
+        for gate_B1D in gates:
+            y_BTD = y_BTD * gate_B1D.to(y_BTD.dtype)
         y_BTD = self.dropout(y_BTD, context.noise)
         if self.scaling is not None:
             assert self.gain is not None, "built with its gain"

@@ -21,7 +21,7 @@ def check_reads(layers: Sequence[str], variants: Mapping[str, Block], leaves: Ma
         if variant in left:
             continue
         for name, branch in variants[variant].branches.items():
-            for read in branch.sublayer.reads:
+            for read in branch.reads:
                 problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
                 if problem is not None:
                     raise ValueError(f"{variant}.{name} (layer {i}) {problem}")

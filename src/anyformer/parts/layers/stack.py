@@ -13,9 +13,11 @@ from anyformer.operations import Inner, Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.shared import STREAM, TOKENS, Read
+from anyformer.parts.embedding.condition import CONDITION, Condition
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
 from anyformer.parts.layers.order import parse_order
 from anyformer.parts.layers.sharing import check_fits, check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.streams import Streams, places
@@ -52,6 +54,10 @@ class Stack(Value):
     order: str
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
     final_norm: Norm | None = None
+    final_modulation: Modulation | None = None
+    """Shift and scale of what leaves, behind the final norm."""
+    condition: Condition | None = None
+    """A vector per row, of a time and a class, that modulations read (diffusion transformers)."""
     score_bias: SharedBias | None = None
     """A score bias that all self-attentions share (T5)."""
     relative: RelativeTable | None = None
@@ -88,6 +94,16 @@ class Stack(Value):
         return self
 
     @model_validator(mode="after")
+    def _is_modulated(self) -> Stack:
+        if self.final_modulation is not None and self.final_modulation.gate:
+            raise ValueError("final_modulation: no branch is added behind it, so it has no gate: set gate = false")
+        if self.final_modulation is not None and self.condition is None:
+            raise ValueError("final_modulation reads the stack's condition, and there is none: set condition")
+        if self.condition is not None and self.final_modulation is None and READS_CONDITION not in self.reads:
+            raise ValueError("condition: no part of the stack has a modulation that reads it: set one, or leave it out")
+        return self
+
+    @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
         check_reads(self.layers, self.variants, self.leaves, streams=self.streams is not None)
         check_sharers(self.layers, {name: self.variants[name] for name in self.shared_weights})
@@ -95,10 +111,11 @@ class Stack(Value):
 
     @property
     def leaves(self) -> dict[str, int]:
-        """The values that the stack leaves for its layers, with sizes: one stream, heads of the score bias, rows of a table's
-        direction, features of each layer's input."""
+        """The values that the stack leaves for its layers, with sizes: one stream, heads of the score bias, one condition, rows
+        of a table's direction, features of each layer's input."""
         left = {STREAM: 1}
         left |= {} if self.score_bias is None else {SCORE_BIAS: self.score_bias.heads}
+        left |= {} if self.condition is None else {CONDITION: 1}
         left |= {} if self.relative is None else {RELATIVE: self.relative.span}
         return left | ({} if self.layer_inputs is None else {LAYER_INPUTS: self.layer_inputs.width})
 
@@ -194,6 +211,8 @@ class Stack(Value):
             parts["relative"] = self.relative.cost(width)
         if self.layer_inputs is not None:
             parts["layer_inputs"] = self.layer_inputs.cost(width, self.depth, shape.rows)
+        if self.condition is not None:
+            parts["condition"] = self.condition.cost(width, shape.batch)
         if self.input_projection is not None:
             parts["input_projection"] = self.input_projection.cost(embedding_width, width, shape.rows)
         tally = total(parts, "branch")
@@ -202,6 +221,8 @@ class Stack(Value):
             tally += enter.within("streams.enter", "branch", "streams") + leave.within("streams.leave", "last", "streams")
         if self.final_norm is not None:
             tally += self.final_norm.cost(width, shape.rows).within("final_norm", "last")
+        if self.final_modulation is not None:
+            tally += self.final_modulation.cost(width, shape.batch, shape.rows).within("final_modulation", "last")
         return tally
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:

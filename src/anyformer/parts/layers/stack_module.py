@@ -13,7 +13,9 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.call.shared import EMBEDDED, STREAM, TRUNK, behind
 from anyformer.parts.call.state import State
+from anyformer.parts.embedding.condition import CONDITION
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS
+from anyformer.parts.layers.modulation_module import applied
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.spread import Relay, Spread
 from anyformer.parts.layers.stack import Stack
@@ -42,6 +44,8 @@ class StackModule(nn.Module):
         self.streams = stack.streams.build_ends(width) if stack.streams else None
         self.aside = tuple(stack.variants[variant].output == "aside" for variant in stack.layers)
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
+        self.final_modulation = stack.final_modulation.build(width) if stack.final_modulation else None
+        self.condition = stack.condition.build(width) if stack.condition else None
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
         self.layer_inputs = stack.layer_inputs.build(width, stack.depth) if stack.layer_inputs else None
@@ -72,6 +76,8 @@ class StackModule(nn.Module):
             context.leave(RELATIVE, self.relative())
         if self.layer_inputs is not None:
             context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
+        if self.condition is not None:
+            context.leave(CONDITION, self.condition(len(x_BTD), context.times, context.classes))
         if None in self.read_behind:
             context.leave(STREAM, x_BTD)
         if self.streams is not None:
@@ -103,7 +109,12 @@ class StackModule(nn.Module):
 
         x_BTD = run(range(len(self.layers)), x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
-        return self.final_norm(x_BTD if self.streams is None else self.streams.leaving(x_BTD))  # type: ignore[no-any-return]
+        return self.exit(x_BTD, context.shared.get((None, CONDITION)))
+
+    def exit(self, x: Tensor, condition_BD: Tensor | None) -> Tensor:
+        """What leaves the stack, (B, T, D), of the stream, or of all streams, behind its last layer."""
+        y_BTD: Tensor = self.final_norm(x if self.streams is None else self.streams.leaving(x))
+        return y_BTD if self.final_modulation is None else applied(y_BTD, *self.final_modulation(condition_BD))
 
     def _of_layer(self, i: int, context: Context) -> Context:
         """The context of layer i: layers that share weights must not drop the same elements."""

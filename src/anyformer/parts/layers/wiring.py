@@ -8,10 +8,12 @@ from typing import Literal, TypedDict, Unpack
 from anyformer.describe import Named
 from anyformer.parts.attention.relative import RelativeTable
 from anyformer.parts.attention.score_bias import SharedBias
+from anyformer.parts.embedding.condition import Condition
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.modulation import Modulation
 from anyformer.parts.layers.order import write_order
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.step import Step
@@ -69,6 +71,8 @@ class StackOptions(TypedDict, total=False):
     dropout: float
     input_projection: InputProjection | None
     final_norm: Norm | None
+    final_modulation: Modulation | None
+    condition: Condition | None
     score_bias: SharedBias | None
     relative: RelativeTable | None
     layer_inputs: LayerInputs | None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         GappedPositionModule,
         LearnedPositionModule,
         PositionModule,
+        SinusoidalGridModule,
         SinusoidalPositionModule,
     )
 
@@ -146,3 +147,34 @@ class SinusoidalPosition(Position):
         from anyformer.parts.positions.absolute_module import SinusoidalPositionModule
 
         return SinusoidalPositionModule(self, width)
+
+
+class SinusoidalGrid(Position):
+    """Fixed waves of a patch's column and row, by halves of the features: x_t + [W(t mod n), W(t // n)], n patches per row.
+
+    W(p) (D / 2): the sines, then the cosines, of p * theta^(-4i / D), i < D / 4 (He et al. 2022, MAE, arXiv 2111.06377; DiT,
+    arXiv 2212.09748).
+    """
+
+    position_name: ClassVar[str] = "sinusoidal"
+    kind: Literal["sinusoidal_grid"] = "sinusoidal_grid"
+    columns: Count
+    """n, patches of a row of the image."""
+    theta: Moderate = 10_000.0
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch("Sinusoidal positions", (f"of rows and of {self.columns:,} columns", f"θ {number(self.theta)}"))
+
+    def check(self, width: int) -> None:
+        if width % 4:
+            raise ValueError(f"sinusoids of rows and columns pair sines with cosines, so 4 must divide the width, got {width}")
+
+    def vectors(self, positions: Tensor, width: int) -> Tensor:
+        from anyformer.parts.positions.absolute_module import grid_sinusoids
+
+        return grid_sinusoids(positions, width, self)
+
+    def build(self, width: int) -> SinusoidalGridModule:
+        from anyformer.parts.positions.absolute_module import SinusoidalGridModule
+
+        return SinusoidalGridModule(self, width)

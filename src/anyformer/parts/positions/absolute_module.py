@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.lookup import rows_of
-from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalGrid, SinusoidalPosition
 
 
 class PositionModule(nn.Module):
@@ -54,6 +54,17 @@ class SinusoidalPositionModule(PositionModule):
         return sinusoids(positions_BT.clamp(min=0), self.width, self.position)
 
 
+class SinusoidalGridModule(PositionModule):
+    """Computes the waves of columns and rows at every call."""
+
+    def __init__(self, position: SinusoidalGrid, width: int) -> None:
+        super().__init__()
+        self.position, self.width, self.length = position, width, position.length
+
+    def forward(self, positions_BT: Tensor, x_BTD: Tensor) -> Tensor:
+        return grid_sinusoids(positions_BT.clamp(min=0), self.width, self.position)
+
+
 def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Tensor:
     """(...) -> (..., D) in fp32."""
     span = width if position.spacing == "paper" else width - 2
@@ -61,3 +72,11 @@ def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Te
     angle = (positions + position.offset).float()[..., None] * position.theta ** (-2 * index / span)
     waves = angle.sin(), angle.cos()
     return torch.cat(waves, -1) if position.layout == "halves" else torch.stack(waves, -1).flatten(-2)
+
+
+def grid_sinusoids(positions: Tensor, width: int, position: SinusoidalGrid) -> Tensor:
+    """(...) -> (..., D) in fp32: the waves of the column, then those of the row."""
+    places = torch.stack([positions % position.columns, positions // position.columns], -1).float()
+    index = torch.arange(width // 4, device=positions.device, dtype=torch.float32)
+    angles = places[..., None] * position.theta ** (-4 * index / width)
+    return torch.cat([angles.sin(), angles.cos()], -1).flatten(-2)

@@ -176,10 +176,10 @@ def _column(
     position = _added(stack.position, before)
     placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
     streams = [] if stack.streams is None else [Item(stack.streams.sketch(width))]
-    parts = (stack.layer_inputs, stack.score_bias, stack.relative)
+    parts = (stack.condition, stack.layer_inputs, stack.score_bias, stack.relative)
     beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
     looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
-    final = [] if stack.final_norm is None else [Item(stack.final_norm.sketch(width))]
+    final = [Item(part.sketch(width)) for part in (stack.final_norm, stack.final_modulation) if part is not None]
     return ColumnLook(
         name=name,
         enters=enters,
@@ -239,9 +239,10 @@ def _residual(step: Step) -> Iterator[str]:
 
 def _branch(branch: Branch, width: int) -> BranchLook:
     factors = [] if branch.gain is None else [_gain(branch.gain)]
+    factors += ["× gate of the condition"] if branch.modulation is not None and branch.modulation.gate else []
     factors += [] if branch.multiplier == 1 else [f"× {number(branch.multiplier)}"]
     return BranchLook(
-        before=_title(branch.norm_before, width),
+        before=" + ".join(filter(None, (_title(branch.norm_before, width), _title(branch.modulation, width)))),
         sketch=branch.sublayer.sketch(width),
         after=_title(branch.norm_after, width),
         factors=tuple(factors),
