@@ -261,7 +261,7 @@ def gradients_as_ours(pair: Pair) -> dict[str, Tensor]:
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     family = family_of(pair.case)
-    stored, found = Stored(directory, older_names=family.older_names, text_name=family.text_name), {}
+    stored, found = Stored(directory, family.base, family.older_names, family.text_name), {}
     own = family.text_name or str
     learned = {name for name, parameter in pair.ours.named_parameters() if parameter.requires_grad}
     buffers = {own(name) for name, _ in pair.theirs.named_buffers()}
