@@ -12,7 +12,7 @@ from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, RecordBatch, UnlabelledImages
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model.transformer import build
-from anyformer.objectives import MaskedPatchesObjective, Setting, default_objective, loss_of
+from anyformer.objectives import MaskedPatchesObjective, Setting, loss_of
 from anyformer.objectives.masked_patches import normalised
 from anyformer.objectives.objective import added
 from anyformer.parts import Head
@@ -119,8 +119,7 @@ def test_normalised_patches_have_no_mean_and_deviation_one_and_flat_ones_are_zer
 def test_image_encoders_without_a_head_are_trained_so_and_priced_exactly(name):
     """The encoder at the positions that it reads, the decoder at all: FLOPs as counted, forward and backward."""
     model = architecture(name, tiny=True)
-    assert default_objective(model).kind == "masked_patches"
-    run = default_run(model, ("shapes",))
+    run = default_run(model, ("shapes",), MaskedPatchesObjective())
     assert isinstance(run.data, UnlabelledImages)
     patches = run.length - model.embedding.cells.front
     assert run.piece.length == run.length - patches + int(patches / 4)
@@ -148,7 +147,7 @@ def test_what_cannot_be_trained_so_is_refused_in_words():
     ):
         with pytest.raises(ValueError, match=words):
             objective.but(decoder=wrong).check(DINO)
-    run = default_run(DINO, ("shapes",))
+    run = default_run(DINO, ("shapes",), MaskedPatchesObjective())
     with pytest.raises(DescriptionError, match="an image of one patch leaves nothing to be seen"):
         change_all(run, {"length": CELLS.front + 1, "data.height": CELLS.size, "data.width": CELLS.size})
     short = change_all(own, {"encoder.position.length": 12})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
-from anyformer.data import RecordBatch
+from anyformer.data import Data, Images, RecordBatch
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.classes import ClassObjective
@@ -25,6 +25,7 @@ class ImageClassificationObjective(VariedImageObjective, ClassObjective):
     depend on the seed and the sample's number alone.
     """
 
+    reads: ClassVar[type[Data]] = Images
     kind: Literal["image_classification"] = "image_classification"
 
     def check(self, architecture: Architecture) -> None:
