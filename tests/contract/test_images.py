@@ -14,6 +14,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import (
     Axial,
+    ChainedProjector,
     CondensedProjector,
     DeepStack,
     Embedding,
@@ -21,9 +22,11 @@ from anyformer.parts import (
     ImageTower,
     Interleaved,
     LearnedPosition,
+    LinearProjector,
     MergedProjector,
     Patches,
     PooledProjector,
+    ResampledPosition,
     Sections,
     SquaresProjector,
     TwoLayerProjector,
@@ -50,7 +53,7 @@ def test_outputs_and_gradients_are_those_of_plain_loops(architecture):
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=name)
 
 
-@pytest.mark.parametrize("name", ["grid", "grid_interleaved", "grid_windows", "deep", "pixtral"])
+@pytest.mark.parametrize("name", ["grid", "grid_interleaved", "grid_windows", "deep", "pixtral", "siglip2"])
 def test_images_of_several_sizes_are_those_of_plain_loops(name):
     """Some windows are not full, and what follows an image counts on from its longer side."""
     architecture = WITH_IMAGES[name]
@@ -229,6 +232,10 @@ def test_what_does_not_fit_is_refused():
         GRID.but(joined=(1, 0), stack=GRID.stack.but(final_norm=NORM))
     with pytest.raises(DescriptionError, match="more than once"):
         DeepStack(layers=(1, 1), projector=MergedProjector())
+    with pytest.raises(DescriptionError, match="let first merge them"):
+        ChainedProjector(first=LinearProjector(), between=8, then=MergedProjector())
+    with pytest.raises(DescriptionError, match="antialias: by = 'bilinear', corners = 'centres'"):
+        ResampledPosition(side=3, antialias=True)
     for projector in (SquaresProjector, CondensedProjector):
         with pytest.raises(DescriptionError, match="merge them once"):
             projector(inner=MergedProjector())

@@ -11,6 +11,7 @@ from anyformer.parts import (
     Axial,
     Bidirectional,
     Causal,
+    ChainedProjector,
     Chunk,
     CondensedProjector,
     DeepStack,
@@ -27,6 +28,7 @@ from anyformer.parts import (
     LearnedPosition,
     LinearProjector,
     MergedProjector,
+    Numbered,
     Patches,
     PooledProjector,
     ResampledPosition,
@@ -121,6 +123,20 @@ VIP = CLIP.but(
 )
 
 
+LLAMA_4 = CLIP.but(
+    image=8,
+    stack=stack(
+        [pre_norm(NORM, Attention(heads=2, mask=Bidirectional(), head_width=8, place=Rotary(theta=100.0, axes=Axial())))],
+        position=LearnedPosition(length=17),
+    ),
+    patches=Patches(size=2, class_tokens=1, coordinates=Numbered()),
+    projector=ChainedProjector(
+        first=SquaresProjector(inner=TwoLayerProjector(hidden=7, bias=False)), between=9, activation="silu",
+        then=LinearProjector(bias=False),
+    ),
+)  # fmt: skip
+
+
 def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = None) -> Architecture:
     heads = Attention(heads=4, place=rotary or Rotary())
     blocks = [pre_norm(RMSNorm(), heads.but(mask=mask), FeedForward(width=20)) for mask in masks]
@@ -162,6 +178,15 @@ WITH_IMAGES = {
         Causal(),
     ),
     "pixtral": _text(PIXTRAL, Causal()),
+    "llama4": _text(LLAMA_4, Causal()),
+    "siglip2": _text(
+        GRID.but(
+            counted="line", sequence="rows",
+            position=ResampledPosition(side=7, corners="edges", antialias=True),
+            projector=ChainedProjector(first=MergedProjector(norm=NORM), between=9, then=TwoLayerProjector(hidden=7)),
+        ),
+        Causal(),
+    ),
 }  # fmt: skip
 IMAGES = 2
 """Images of each row."""

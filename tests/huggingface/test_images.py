@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -29,33 +30,15 @@ TOLERANCE = 1e-5
 ROUGH = {"qwen3_5_moe": 1e-4}
 """Case -> its tolerance, where rounding weighs more: behind a delta rule and experts both are 3e-5 from our result in fp64."""
 every = pytest.mark.parametrize("name", CASES)
-kinds = pytest.mark.parametrize(
-    "name",
-    [
-        "llava",
-        "gemma3",
-        "qwen2_vl",
-        "qwen2_5_vl",
-        "qwen3_vl",
-        "qwen3_vl_moe",
-        "qwen3_5",
-        "qwen3_5_moe",
-        "mistral3",
-        "lighton_ocr",
-        "paligemma",
-        "idefics3",
-        "smolvlm",
-        "aya_vision",
-        "cohere2_vision",
-        "glm4v",
-        "glm46v",
-        "glm4v_moe",
-        "glm_ocr",
-        "vipllava",
-        "deepseek_vl",
-        "internvl",
-    ],
-)
+KINDS = (
+    "llava", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "mistral3",
+    "lighton_ocr", "paligemma", "idefics3", "smolvlm", "aya_vision", "cohere2_vision", "glm4v", "glm46v", "glm4v_moe",
+    "glm_ocr", "vipllava", "deepseek_vl", "internvl", "exaone4_5", "janus", "lfm2_vl", "paddleocr_vl", "llama4",
+)  # fmt: skip
+kinds = pytest.mark.parametrize("name", KINDS)
+TWINS = ("qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2")
+"""Types that differ from one of those above in names of weights alone, or in absent keys."""
+types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
 
 
 def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -128,7 +111,7 @@ def test_paligemma_reads_a_prompt_with_its_images_both_ways():
         assert gap(both.ours(tokens, images=shown), theirs) > 1e-2
 
 
-@kinds
+@types
 def test_transformers_generates_the_same(name):
     both = whole(name)
     tokens, shown = text(both, (1, 1), length=20), pixels(both, 2)
@@ -203,12 +186,20 @@ def test_its_files_are_written_again_bit_for_bit(name, tmp_path):
     assert written == config
 
 
-@kinds
+def class_that_loads(name: str) -> Any:
+    """The class by which transformers loads a type's files: those of ShieldGemma 2 hold Gemma 3 within a classifier."""
+    known = {"shieldgemma2": transformers.ShieldGemma2ForImageClassification}
+    return known.get(name, transformers.AutoModelForImageTextToText)
+
+
+@types
 def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
     both = whole(name)
     changed = build(both.ours.architecture, seed=3).eval()
     huggingface.export(changed, tmp_path / "again", towers=both.directory)
-    theirs = transformers.AutoModelForImageTextToText.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
+    kind = class_that_loads(name)
+    theirs = kind.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
+    theirs = theirs.model if kind is transformers.ShieldGemma2ForImageClassification else theirs
     tokens, shown = text(both, (1,)), pixels(both, 1)
     with torch.no_grad():
         assert gap(changed(tokens, images=shown), their_logits(Whole(theirs, changed, tmp_path), tokens, shown)) <= ROUGH.get(
@@ -223,13 +214,13 @@ def test_names_of_published_files_and_of_transformers_5(name, layout, tmp_path):
     source = Path(shutil.copytree(both.directory, tmp_path / "other"))
     tensors = {}
     for old, tensor in load_file(source / "model.safetensors").items():
-        if moves(both) or name == "lighton_ocr":
+        if moves(both) or name in ("lighton_ocr", "exaone4_5"):
             tensors[_of_qwen(old, layout)] = tensor
             continue
         new = old.replace("vision_tower.", "vision_tower.vision_model.") if layout == "published" else f"model.{old}"
         new = new.removeprefix("model.") if old.startswith(("language_model.lm_head", "lm_head")) else new
         new = new.replace("model.language_model.model.", "model.language_model.") if layout == "five" else new
-        tensors[new.replace("model.model.", "model.")] = tensor
+        tensors[new.replace("model.model.", "model.", 1) if new.startswith("model.model.") else new] = tensor
     save_file(tensors, source / "model.safetensors", metadata={"format": "pt"})
     ours, _ = af.load(source, images=True)
     tokens, shown = text(both, (1,)), pixels(both, 1)
@@ -242,9 +233,10 @@ def _of_qwen(saved: str, layout: str) -> str:
     bare = saved.removeprefix("model.").removeprefix("language_model.").removeprefix("model.")
     if bare.startswith("lm_head"):
         return bare
+    tower = bare.startswith(("visual.", "vision_", "mlp_AR."))
     if layout == "published":
-        return bare if bare.startswith(("visual.", "vision_")) else f"model.{bare}"
-    return f"model.{bare}" if bare.startswith(("visual.", "vision_")) else f"model.language_model.{bare}"
+        return bare if tower else f"model.{bare}"
+    return f"model.{bare.replace('mlp_AR.', 'projector.')}" if tower else f"model.language_model.{bare}"
 
 
 def test_text_alone_is_what_is_read_by_default():
@@ -267,14 +259,16 @@ def test_a_checkpoint_keeps_the_images(name, tmp_path):
         assert gap(again.eval()(tokens, images=shown), both.ours(tokens, images=shown)) <= TOLERANCE
 
 
-@kinds
+@types
 def test_parameters_are_those_of_transformers_but_for_what_nothing_reads(name):
     both = whole(name)
     unread = {
         **dict.fromkeys(("llava", "vipllava"), ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm")),
+        "video_llava": ("video_tower.", "image_tower.encoder.layers.2.", "image_tower.post_layernorm"),
+        "janus": ("vqmodel.", "generation_"),
         "deepseek_vl": ("vision_model.head.",),
         "aya_vision": ("vision_tower.head.", "vision_tower.post_layernorm"),
-        **dict.fromkeys(("gemma3", "paligemma", "cohere2_vision"), ("vision_tower.head.",)),
+        **dict.fromkeys(("gemma3", "shieldgemma2", "paligemma", "cohere2_vision", "lfm2_vl"), ("vision_tower.head.",)),
     }
     theirs = {
         name_of: parameter.numel()
@@ -383,6 +377,52 @@ PUBLISHED = {
             "projector_hidden_act": "gelu_fast", "vision_use_head": False,
         },
     },
+    "video_llava": {  # LanguageBind/Video-LLaVA-7B-hf
+        "ignore_index": -100, "image_token_index": 32_000, "projector_hidden_act": "gelu", "video_token_index": 32_001,
+        "text_config": {
+            "max_position_embeddings": 4096, "model_type": "llama", "rms_norm_eps": 1e-5, "torch_dtype": "float16",
+            "vocab_size": 32_064,
+        },
+        "vision_config": {
+            "hidden_size": 1024, "image_size": 224, "intermediate_size": 4096, "model_type": "clip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768, "vocab_size": 32_000,
+        },
+        "vision_feature_layer": -2, "vision_feature_select_strategy": "default",
+    },
+    "llama4": {  # meta-llama/Llama-4-Scout-17B-16E
+        "boi_token_index": 200_080, "eoi_token_index": 200_081, "image_token_index": 200_092, "tie_word_embeddings": False,
+        "text_config": {
+            "attention_chunk_size": 8192, "attn_scale": 0.1, "attn_temperature_tuning": True, "floor_scale": 8192,
+            "head_dim": 128, "hidden_size": 5120, "interleave_moe_layer_step": 1, "intermediate_size": 8192,
+            "intermediate_size_mlp": 16_384, "max_position_embeddings": 262_144, "model_type": "llama4_text",
+            "num_attention_heads": 40, "num_experts_per_tok": 1, "num_hidden_layers": 48, "num_key_value_heads": 8,
+            "num_local_experts": 16, "pad_token_id": 200_018, "rms_norm_eps": 1e-5, "rope_theta": 500_000.0,
+            "rope_scaling": {
+                "factor": 16.0, "high_freq_factor": 1.000001, "low_freq_factor": 1.0,
+                "original_max_position_embeddings": 8192, "rope_type": "llama3",
+            },
+            "use_qk_norm": True, "vocab_size": 202_048,
+        },
+        "vision_config": {
+            "attention_dropout": 0.0, "hidden_act": "gelu", "hidden_size": 1408, "image_size": 336, "intermediate_size": 5632,
+            "model_type": "llama4_vision_model", "multi_modal_projector_bias": False, "norm_eps": 1e-5,
+            "num_attention_heads": 16, "num_channels": 3, "num_hidden_layers": 34, "patch_size": 14,
+            "pixel_shuffle_ratio": 0.5, "projector_dropout": 0.0, "projector_input_dim": 4096, "projector_output_dim": 4096,
+            "rope_theta": 10_000, "vision_feature_select_strategy": "default", "vision_output_dim": 4096,
+        },
+    },
+    "janus": {  # deepseek-community/Janus-Pro-7B, without its tower for images that it writes
+        "image_token_id": 100_581, "tie_word_embeddings": False,
+        "text_config": {
+            "hidden_size": 4096, "intermediate_size": 11_008, "max_position_embeddings": 16_384, "model_type": "llama",
+            "num_attention_heads": 32, "num_hidden_layers": 30, "num_key_value_heads": 32, "vocab_size": 102_400,
+        },
+        "vision_config": {
+            "attention_bias": True, "depth": 2, "hidden_act": "gelu", "hidden_dropout_rate": 0.0, "hidden_size": 1024,
+            "image_size": 384, "mlp_ratio": 4.0, "model_type": "janus_vision_model", "num_attention_heads": 16,
+            "num_hidden_layers": 24, "patch_size": 16, "projection_dim": 4096, "projection_dropout": 0.0, "use_qk_norm": False,
+        },
+    },
     "internvl": {  # OpenGVLab/InternVL3-8B-hf
         "downsample_ratio": 0.5, "image_seq_length": 256, "image_token_id": 151_667, "projector_hidden_act": "gelu",
         "tie_word_embeddings": False, "vision_feature_layer": -1, "vision_feature_select_strategy": "default",
@@ -401,7 +441,8 @@ PUBLISHED = {
 }  # fmt: skip
 IN_THE_CATALOGUE = {
     "llava": "llava-1.5-7b", "qwen2_vl": "qwen2-vl-7b", "qwen3_vl": "qwen3-vl-8b", "mistral3": "mistral-small-3.1-24b",
-    "paligemma": "paligemma-3b-224", "internvl": "internvl3-8b",
+    "paligemma": "paligemma-3b-224", "internvl": "internvl3-8b", "video_llava": "video-llava-7b",
+    "llama4": "llama-4-scout-images", "janus": "janus-pro-7b",
 }  # fmt: skip
 """Model type -> the entry of the catalogue that its published configuration is."""
 
@@ -418,21 +459,24 @@ def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}
     architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
-    assert architecture.images.tokens == {"llava": 576, "qwen3_vl": 196, "mistral3": 3025}.get(name, 256)
+    assert architecture.images.tokens == {"llava": 576, "qwen3_vl": 196, "mistral3": 3025, "llama4": 144, "janus": 576}.get(
+        name, 256
+    )
     with torch.device("meta"):
         theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
     read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}
     assert af.cost(architecture).params.total == sum(read.values())
     left = {name_of for name_of, _ in theirs.named_parameters()} - read.keys()
-    assert all(".23." in name_of or "post_layernorm" in name_of for name_of in left)
+    aside = (".23.", "post_layernorm", "video_tower.", "vqmodel.", "generation_")
+    assert all(any(word in name_of for word in aside) for name_of in left)
 
 
 def test_what_cannot_be_read_says_why(tmp_path):
     config = json.loads((whole("llava").directory / "config.json").read_text())
 
-    def refused(**changes: object) -> str:
+    def refused(of: dict[str, Any] = config, **changes: object) -> str:
         with pytest.raises(huggingface.HuggingFaceError) as error:
-            huggingface.read_architecture(huggingface.Config({**config, **changes}), images=True)
+            huggingface.read_architecture(huggingface.Config({**of, **changes}), images=True)
         return str(error.value)
 
     assert "only clip_vision_model" in refused(vision_config={**config["vision_config"], "model_type": "sam_vision_model"})
@@ -444,6 +488,15 @@ def test_what_cannot_be_read_says_why(tmp_path):
     assert "attention_dropout" in refused(vision_config={**config["vision_config"], "attention_dropout": 0.1})
     assert "images of fuyu are not read" in refused(model_type="fuyu")
     assert "only pixtral" in refused(model_type="mistral3")
+    janus = json.loads((whole("janus").directory / "config.json").read_text())
+    for key, value, message in (
+        ("use_qk_norm", True, "use_qk_norm"),
+        ("depth", 3, "its projector has two layers"),
+        ("projection_dim", 32, "should be hidden_size = 40 of the text_config"),
+        ("hidden_dropout_rate", 0.1, "towers are computed without dropout"),
+        ("model_type", "clip_vision_model", "only janus_vision_model"),
+    ):
+        assert message in refused(janus, vision_config={**janus["vision_config"], key: value})
     rounded = {**config["vision_config"], "model_type": "idefics3_vision", "image_size": 19 * 4, "patch_size": 4}
     assert "19 patches a side" in refused(
         model_type="idefics3",

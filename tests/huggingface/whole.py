@@ -13,6 +13,7 @@ import torch
 import transformers
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from anyformer import huggingface
@@ -121,6 +122,31 @@ def _intern(vision: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]
     return {"vision_config": tower, "text_config": {**_LLAMA, "model_type": "qwen2"}, "image_token_id": TOKEN, **more}
 
 
+_JANUS = {key: value for key, value in _SIGLIP.items() if key not in ("model_type", "intermediate_size")}
+_CODES = {
+    "embed_dim": 8, "num_embeddings": 8, "base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "num_patches": 4,
+    "latent_channels": 32, "projection_dim": 16, "image_token_embed_dim": 40, "num_hidden_layers": 1,
+}  # fmt: skip
+"""The tower of Janus for images that it writes, which is left aside."""
+
+
+def _janus(**vision: Any) -> dict[str, Any]:
+    tower = {**_JANUS, "projection_dim": 40, "mlp_ratio": 1.5, **vision}
+    return {"vision_config": tower, "text_config": _LLAMA, "vq_config": _CODES, "image_token_id": TOKEN}
+
+
+def _lfm(**vision: Any) -> dict[str, Any]:
+    tower = {**_TOWER, "num_hidden_layers": 2, "num_patches": 49, "patch_size": 4, **vision}
+    text = {
+        **_TEXT, "model_type": "lfm2", "num_hidden_layers": 2, "layer_types": ["conv", "full_attention"],
+        "block_auto_adjust_ff_dim": False,
+    }  # fmt: skip
+    return {"vision_config": tower, "text_config": text, "image_token_id": TOKEN, "projector_hidden_size": 44}
+
+
+_EXAONE = {
+    **_LLAMA, "model_type": "exaone4", "layer_types": ["sliding_attention", "full_attention"], "sliding_window": 6,
+}  # fmt: skip
 _DELTA = {
     "head_dim": 16, "partial_rotary_factor": 0.25, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
     "linear_key_head_dim": 8, "linear_value_head_dim": 8, "layer_types": ["linear_attention", "full_attention"],
@@ -249,6 +275,112 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         ),
     ),
     "internvl_inner_layer": ("internvl", _intern(vision_feature_layer=-2)),
+    "exaone4_5": (
+        "exaone4_5",
+        {
+            "vision_config": {**_WINDOWS, "num_heads": 4, "num_key_value_heads": 2, "patch_size": 4},
+            "text_config": _EXAONE,
+            "image_token_id": TOKEN,
+            "video_token_id": 2,
+        },
+    ),
+    "janus": ("janus", _janus()),
+    "janus_other_keys": ("janus", _janus(attention_bias=False, hidden_act="relu", layer_norm_eps=1e-3)),
+    "qianfan_ocr": (
+        "qianfan_ocr",
+        {**_intern({"use_qk_norm": True}), "text_config": {**_LLAMA, "model_type": "qwen3", "head_dim": 10}},
+    ),
+    "qianfan_ocr_without_biases": (
+        "qianfan_ocr",
+        {
+            **_intern({"attention_bias": False, "use_mean_pooling": False}),
+            "text_config": {**_LLAMA, "model_type": "qwen3", "head_dim": 10},
+        },
+    ),
+    "hyperclovax_vision_v2": (
+        "hyperclovax_vision_v2",
+        {
+            "vision_config": {**_WINDOWS, "out_hidden_size": 36, "num_heads": 2, "patch_size": 4},
+            "text_config": {**_LLAMA, "model_type": "hyperclovax", "logits_scaling": 0.5, "pad_token_id": 0},
+            "image_token_id": TOKEN,
+            "video_token_id": 2,
+        },
+    ),
+    "lfm2_vl": ("lfm2_vl", _lfm()),
+    "lfm2_vl_other_keys": (
+        "lfm2_vl",
+        _lfm(num_patches=4, hidden_act="gelu", layer_norm_eps=1e-3)
+        | {
+            "projector_use_layernorm": False,
+            "projector_bias": False,
+            "downsample_factor": 1,
+            "projector_hidden_act": "relu",
+        },
+    ),
+    "paddleocr_vl": (
+        "paddleocr_vl",
+        {
+            "vision_config": {
+                **_TOWER,
+                "num_hidden_layers": 2,
+                "image_size": 12,
+                "patch_size": 4,
+                "rope_parameters": {
+                    "rope_type": "axial",
+                    "rope_theta": 50.0,
+                },
+            },
+            "text_config": {
+                **_TEXT,
+                "num_hidden_layers": 2,
+                "head_dim": 10,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 300.0,
+                    "mrope_section": [1, 2, 2],
+                },
+            },
+            "image_token_id": TOKEN,
+            "video_token_id": 2,
+            "vision_start_token_id": 3,
+            "vision_end_token_id": 4,
+        },
+    ),
+    "llama4": (
+        "llama4",
+        {
+            "vision_config": {
+                **_TOWER,
+                "intermediate_size": 128,
+                "num_hidden_layers": 2,
+                "image_size": 16,
+                "patch_size": 4,
+                "projector_input_dim": 36,
+                "projector_output_dim": 36,
+                "vision_output_dim": 36,
+                "rope_parameters": {
+                    "rope_type": "default",
+                    "rope_theta": 300.0,
+                },
+            },
+            "text_config": {
+                **_LLAMA,
+                "model_type": "llama4_text",
+                "intermediate_size_mlp": 44,
+                "num_local_experts": 4,
+                "head_dim": 10,
+                "num_hidden_layers": 2,
+                "attention_chunk_size": 64,
+                "moe_layers": [1],
+                "pad_token_id": 0,
+            },
+            "image_token_index": TOKEN,
+        },
+    ),
+    "shieldgemma2": ("shieldgemma2", _gemma(4)),
+    "glmga": ("glmga", _glm("glm46v")[1]),
+    "video_llava": ("video_llava", {**_llava(), "video_token_index": 2}),
+    "cosmos3_omni": ("cosmos3_omni", _qwen3("qwen3_vl", {"head_dim": 12}, deepstack_visual_indexes=[0, 2])[1]),
     "gemma3_tokens_beyond_the_table": ("gemma3", {**_gemma(4, layer_norm_eps=1e-3), "image_token_index": VOCAB + 3}),
 }
 """Name -> model type and configuration."""
@@ -316,7 +448,7 @@ def any_size(both: Whole) -> bool:
 
 def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, Any]:
     """What transformers' class is given beside the tokens: what its processors make of images."""
-    if both.theirs.config.model_type == "gemma3":
+    if both.theirs.config.model_type in ("gemma3", "shieldgemma2"):
         return {**({} if images is None else {"pixel_values": images}), "token_type_ids": (tokens == both.tower.token).long()}
     if images is not None and both.theirs.config.model_type in ("idefics3", "smolvlm"):
         counts = ((tokens == both.tower.token).sum(1) // both.tower.tokens).tolist()
@@ -324,18 +456,39 @@ def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, A
         return {"pixel_values": torch.stack(rows)}
     if images is None or not any_size(both):
         return {} if images is None else {"pixel_values": images}
-    if both.tower.counted == "line":
+    if both.theirs.config.vision_config.model_type == "pixtral":
         sizes = [tuple(image.shape[1:]) for image in images]
         high, wide = (max(side) for side in zip(*sizes, strict=True))
         padded = [pad(image, (0, wide - image.shape[2], 0, high - image.shape[1])) for image in images]
         return {"pixel_values": torch.stack(padded), "image_sizes": torch.tensor(sizes)}
+    kind = both.theirs.config.model_type
+    if kind == "lfm2_vl":
+        return _of_lfm(images, both.tower.patches.size)
     vision, cut = both.theirs.config.vision_config, Qwen2VLImageProcessorPil().patchify
-    sides = vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size
+    sides = [vision.patch_size, vision.spatial_merge_size]
+    if kind == "paddleocr_vl":
+        cut, sides = PaddleOCRVLImageProcessorPil().patchify, [*sides, 1]
+    else:
+        sides.append(vision.temporal_patch_size)
     patches = [cut(image.detach().numpy(), *sides) for image in images]
+    marks = {"mm_token_type_ids": (tokens == both.tower.token).int()} if moves(both) else {}
     return {
         "pixel_values": torch.cat([torch.tensor(each) for each, _, _ in patches]),
         "image_grid_thw": torch.tensor([(1, rows, columns) for _, rows, columns in patches]),
-        "mm_token_type_ids": (tokens == both.tower.token).int(),
+        **marks,
+    }
+
+
+def _of_lfm(images: Sequence[Tensor], size: int) -> dict[str, Tensor]:
+    """Patches row by row, with channels innermost, padded to as many."""
+    flat = [image.unfold(1, size, size).unfold(2, size, size).permute(1, 2, 3, 4, 0).flatten(2) for image in images]
+    shapes = torch.tensor([own.shape[:2] for own in flat])
+    flat = [own.flatten(0, 1) for own in flat]
+    most = max(map(len, flat))
+    return {
+        "pixel_values": torch.stack([pad(own, (0, 0, 0, most - len(own))) for own in flat]),
+        "spatial_shapes": shapes,
+        "pixel_attention_mask": torch.stack([torch.arange(most) < len(own) for own in flat]).int(),
     }
 
 

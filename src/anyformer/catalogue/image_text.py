@@ -8,6 +8,7 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.catalogue.gemma import gemma
 from anyformer.catalogue.llama import llama
+from anyformer.catalogue.llama4 import SCOUT_SCALING, llama4
 from anyformer.catalogue.mistral import mistral
 from anyformer.catalogue.qwen import qwen, qwen3
 from anyformer.describe import change, change_all
@@ -18,6 +19,7 @@ from anyformer.parts import (
     Bidirectional,
     Block,
     Causal,
+    ChainedProjector,
     Chunk,
     CondensedProjector,
     DeepStack,
@@ -30,6 +32,7 @@ from anyformer.parts import (
     LearnedPosition,
     LinearProjector,
     MergedProjector,
+    Numbered,
     Patches,
     Prefix,
     Projection,
@@ -58,15 +61,18 @@ def _sees(norm: Norm, heads: int, ffn: int, activation: str, place: Rotary | Non
     return pre_norm(norm, attention, network.but(bias=("gate", "up", "down")) if gated else network)
 
 
-def llava() -> Architecture:
-    """Liu et al. 2023 (arXiv 2310.03744): CLIP's ViT-L/14 at 336 pixels up to its last layer but one, Vicuna 7B."""
-    norm = LayerNorm(eps=1e-5)
+def llava(*, image: int = 336) -> Architecture:
+    """Liu et al. 2023 (arXiv 2310.03744): CLIP's ViT-L/14 up to its last layer but one, Vicuna 7B.
+
+    `image`: pixels of an image's side.
+    """
+    norm, length = LayerNorm(eps=1e-5), 1 + (image // 14) ** 2
     tower = ImageTower(
         token=32_000,
-        image=336,
+        image=image,
         width=1024,
         patches=Patches(size=14, class_tokens=1, bias=False),
-        stack=stack([_sees(norm, 16, 4096, "quick_gelu")] * 23, position=LearnedPosition(length=577), input_norm=norm),
+        stack=stack([_sees(norm, 16, 4096, "quick_gelu")] * 23, position=LearnedPosition(length=length), input_norm=norm),
         skipped=1,
         projector=TwoLayerProjector(),
     )
@@ -177,6 +183,41 @@ def internvl3() -> Architecture:
     return qwen(width=3584, depth=28, heads=28, kv_heads=4, ffn=18_944, vocab=151_674).but(images=tower)
 
 
+def janus_pro() -> Architecture:
+    """Chen et al. 2025 (arXiv 2501.17811): SigLIP's L/16 at 384 pixels, two layers, DeepSeek LLM 7B."""
+    tower = ImageTower(
+        token=100_581,
+        image=384,
+        width=1024,
+        patches=Patches(size=16),
+        stack=stack([_sees(_NORM, 16, 4096, "gelu")] * 24, position=LearnedPosition(length=576), final_norm=_NORM),
+        projector=TwoLayerProjector(),
+    )
+    return llama(width=4096, depth=30, heads=32, kv_heads=32, ffn=11_008, vocab=102_400, eps=1e-6).but(images=tower)
+
+
+def llama4_scout() -> Architecture:
+    """Meta 2025: tiles of 336 pixels, whose patches turn by column and row, squares of them by three matrices."""
+    norm, turns = LayerNorm(eps=1e-5), Rotary(axes=Axial(), pairing="adjacent", rotate_in="fp32")
+    tower = ImageTower(
+        token=200_092,
+        image=336,
+        width=1408,
+        patches=Patches(size=14, class_tokens=1, bias=False, coordinates=Numbered()),
+        stack=stack(
+            [_sees(norm, 16, 5632, "gelu", turns)] * 34, position=LearnedPosition(length=577), input_norm=norm, final_norm=norm
+        ),
+        skipped=1,
+        projector=ChainedProjector(
+            first=SquaresProjector(inner=TwoLayerProjector(hidden=4096, bias=False)),
+            between=4096,
+            activation="gelu",
+            then=LinearProjector(bias=False),
+        ),
+    )
+    return llama4(depth=48, experts=16, every=1, qk_norm=True, scaling=SCOUT_SCALING).but(images=tower)
+
+
 def _on_axes(text: Architecture, axes: RotaryAxes) -> Architecture:
     return change(text, _AXES, axes)
 
@@ -204,6 +245,14 @@ ENTRIES = (
                   deep=(8, 16, 24)), organisation="Alibaba"),
     Entry("mistral-small-3.1-24b", 2025, "Pixtral's tower, squares of patches condensed",
           "released configuration mistralai/Mistral-Small-3.1-24B-Instruct-2503", mistral_small, organisation="Mistral AI"),
+    Entry("video-llava-7b", 2023, "two towers of one kind, of which that for images is read",
+          "arXiv 2311.10122; released configuration LanguageBind/Video-LLaVA-7B-hf", partial(llava, image=224),
+          organisation="PKU"),
+    Entry("janus-pro-7b", 2025, "one tower for images that are read, another for those that are written, which is left out",
+          "arXiv 2501.17811, table 1; released configuration deepseek-community/Janus-Pro-7B", janus_pro,
+          organisation="DeepSeek"),
+    Entry("llama-4-scout-images", 2025, "Llama 4 Scout with its tower: patches that turn, pixel shuffle",
+          "released configuration Llama-4-Scout-17B-16E", llama4_scout, organisation="Meta"),
     Entry("internvl3-8b", 2025, "pixel shuffle", "arXiv 2504.10479; released configuration OpenGVLab/InternVL3-8B-hf",
           internvl3, organisation="Shanghai AI Lab"),
 )  # fmt: skip

@@ -86,12 +86,12 @@ def llama4(
 
 
 # The release squeezes every wave longer than the trained length and keeps the others: low = high = 1, a step without a blend.
-_STEP = Llama3Scaling(factor=16.0, low=1.0, high=1.000001, trained=8192)
+SCOUT_SCALING = Llama3Scaling(factor=16.0, low=1.0, high=1.000001, trained=8192)
 _SOURCE = "released configuration Llama-4-{}; meta-llama/llama-models, models/llama4/args.py"
 
 ENTRIES = (
     Entry("llama-4-scout", 2025, "chunked and position-free layers, 1 of 16 experts and a shared one",
-          _SOURCE.format("Scout-17B-16E"), partial(llama4, depth=48, experts=16, every=1, qk_norm=True, scaling=_STEP)),
+          _SOURCE.format("Scout-17B-16E"), partial(llama4, depth=48, experts=16, every=1, qk_norm=True, scaling=SCOUT_SCALING)),
     Entry("llama-4-maverick", 2025, "as Scout, 1 of 128 experts in every other layer",
           _SOURCE.format("Maverick-17B-128E"), partial(llama4, depth=48, experts=128, every=2, qk_norm=False)),
 )  # fmt: skip

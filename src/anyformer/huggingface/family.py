@@ -55,6 +55,10 @@ class Family:
     shows: Callable[[Tensor, Images], dict[str, Tensor]] | None = None
     """Of a composite with its images: what transformers' class is given for tokens (B, T) and images."""
 
+    seen: Callable[[Tensor], Tensor] | None = None
+    """Of a composite with its images: what a layer of transformers' tower gives -> its positions (n, S, D) in the order here;
+    None: they are."""
+
     hears: Callable[[Tensor, Tensor | None], dict[str, Tensor]] | None = None
     """Of a composite with its sound: what transformers' class is given for frames (n, F, I) and their padding."""
 

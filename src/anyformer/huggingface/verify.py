@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -110,7 +110,7 @@ def verify(
             found = _text_module(theirs, inner, family) or _module(theirs, inner)
             if found is not None:
                 _watch(layer, mine, f"{stack} layer {i}")
-                _watch(found, other, f"{stack} layer {i}")
+                _watch(found, other, f"{stack} layer {i}", family.seen if stack == "images.stack" else None)
     with torch.no_grad():
         mine["logits"] = ours(given, target, images=images_shown, audio=heard)
         pools = architecture.embedding.rank == 4 and architecture.head is not None and architecture.head.pool is not None
@@ -188,11 +188,14 @@ def _module(model: nn.Module, path: str) -> nn.Module | None:
     return None
 
 
-def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
-    """Record a layer's output under `where`."""
+def _watch(
+    module: nn.Module, outputs: dict[str, Tensor], where: str, ordered: Callable[[Tensor], Tensor] | None = None
+) -> None:
+    """Record a layer's output under `where`, its positions `ordered`."""
 
     def record(_: nn.Module, given: Any, output: Any) -> None:
-        outputs[where] = output[0] if isinstance(output, tuple) else output
+        found = output[0] if isinstance(output, tuple) else output
+        outputs[where] = found if ordered is None else ordered(found)
 
     module.register_forward_hook(record)
 

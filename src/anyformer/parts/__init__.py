@@ -36,7 +36,7 @@ from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
 from anyformer.parts.embedding.condition import Condition
-from anyformer.parts.embedding.coordinates import Centred
+from anyformer.parts.embedding.coordinates import Centred, Numbered
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
 from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.embedding.hashed_ngrams import HashedNgrams
@@ -56,6 +56,7 @@ from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorr
 from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
+from anyformer.parts.images.chained import ChainedProjector
 from anyformer.parts.images.condensed import CondensedProjector
 from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.downsampled import DownsampledProjector
@@ -145,30 +146,29 @@ __all__ = [
     "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
     "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
     "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
-    "Centred", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention", "Compressor",
-    "CondensedProjector", "Condition", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles", "DeepStack",
-    "DeltaAttention", "Differential", "Disentangled", "DownsampledProjector", "DynamicScaling", "DynamicTanh", "EluPlusOne",
-    "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential", "ExponentialNormalised",
-    "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain", "GappedPosition", "Gate",
-    "GatedConvolution", "GatedFrames", "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower", "GroupedLayerNorm",
-    "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups", "HyperConnections",
-    "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention", "Initialisation",
-    "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding", "LayerInput",
-    "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
+    "Centred", "ChainedProjector", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention",
+    "Compressor", "CondensedProjector", "Condition", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles",
+    "DeepStack", "DeltaAttention", "Differential", "Disentangled", "DownsampledProjector", "DynamicScaling", "DynamicTanh",
+    "EluPlusOne", "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
+    "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
+    "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower",
+    "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups",
+    "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention",
+    "Initialisation", "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding",
+    "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
     "LinearAttention", "LinearProjector", "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention",
     "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map",
     "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "Modulation", "MultiTokenWeights", "Multipliers",
-    "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "OutputGate", "ParallelPrediction", "Parametrisation", "Patches",
-    "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA",
-    "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified",
-    "RelativeBuckets", "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary",
-    "Router", "RowCapacity", "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections",
-    "SequentialPrediction", "SharedBias", "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector",
-    "SigmoidWeights", "SinusoidalGrid", "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower",
-    "SpanConvolution", "SparseMixer", "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step",
-    "Strided", "SubNorm", "TTTLinear", "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL",
-    "TruncatedNormal", "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding",
-    "ValueGate", "ValueNorm", "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves",
-    "Weigh", "Window", "Xavier", "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual",
-    "sandwich", "stack",
+    "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "Numbered", "OutputGate", "ParallelPrediction", "Parametrisation",
+    "Patches", "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA",
+    "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets",
+    "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity",
+    "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias",
+    "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector", "SigmoidWeights", "SinusoidalGrid",
+    "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer",
+    "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",
+    "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal", "TwoLayerProjector",
+    "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual",
+    "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width",
+    "output_norm", "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
 ]  # fmt: skip

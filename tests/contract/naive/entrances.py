@@ -50,6 +50,9 @@ def places_of_patches(part, image):
     if getattr(part, "coordinates", None) is None:
         return None
     rows, columns = (len(side) // part.size for side in (image[0], image[0][0]))
+    if part.coordinates.kind == "numbered":
+        numbered = [(column + 1.0, row + 1.0) for row in range(rows) for column in range(columns)]
+        return [(0.0, 0.0)] * part.class_tokens + numbered
     turn = 2 * math.pi * part.coordinates.turns
     middle = lambda i, count: turn * (2 * (i + 0.5) / count - 1)  # noqa: E731
     return [(0.0, 0.0)] * part.class_tokens + [

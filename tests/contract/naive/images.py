@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from naive.basics import linear, norm
-from naive.entrances import patches_enter, tokens_enter
+from naive.entrances import patches_enter, places_of_patches, tokens_enter
 from naive.networks import ACTIVATIONS
 from naive.stack import run_stack
 from naive.twin import logits
@@ -48,7 +48,8 @@ def features_of(tower, weights, image):
     if tower.kind == "grid":
         return features_of_grid(tower, weights, image, x)
     behind = []
-    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None, behind=behind)
+    places = places_of_patches(tower.patches, image)
+    x = run_stack(tower.stack, "images.stack", weights, x, None, 0, None, None, places, behind=behind)
     side, m = len(image[0]) // tower.patches.size, side_of(tower.projector)
     by_squares = [
         tower.skipped + (row + i) * side + column + j
@@ -62,6 +63,8 @@ def features_of(tower, weights, image):
 
 def side_of(projector):
     """Patches along the side of the squares that a projector reads."""
+    if projector.kind == "chained":
+        return side_of(projector.first)
     return projector.side if projector.kind in ("merged", "squares", "condensed", "downsampled") else 1
 
 
@@ -103,6 +106,10 @@ def resampled(position, table, row, rows, column, columns):
 def taps(position, place, of):
     """The rows of the table around a place of so many, and their shares: hat functions, or Keys' cubic with a = -0.75."""
     side = position.side
+    if position.antialias and side > of:
+        at = (place + 0.5) * side / of
+        shares = [(i, max(1 - abs(i + 0.5 - at) * of / side, 0.0)) for i in range(side)]
+        return [(i, share / sum(each for _, each in shares)) for i, share in shares]
     if position.corners == "centres":
         at = place * (side - 1) / (of - 1) if of > 1 else 0.0
     else:
@@ -175,6 +182,12 @@ def squares(part, name, weights, x):
     return PROJECTORS[part.inner.kind](part.inner, f"{name}.inner", weights, wide)
 
 
+def chained(part, name, weights, x):
+    x = PROJECTORS[part.first.kind](part.first, f"{name}.first", weights, x)
+    x = x if part.activation is None else [ACTIVATIONS[part.activation](v) for v in x]
+    return PROJECTORS[part.then.kind](part.then, f"{name}.then", weights, x)
+
+
 def condensed(part, name, weights, x):
     n = part.side**2
     x = [norm(part.norm, f"{name}.norm", weights, v) for v in x]
@@ -208,5 +221,6 @@ def merged(part, name, weights, x):
 PROJECTORS = {
     "two_layer": two_layer, "pooled": pooled, "merged": merged, "linear": plain, "gated": gated, "squares": squares,
     "condensed": condensed,
+    "chained": chained,
     "downsampled": downsampled,
 }  # fmt: skip

@@ -20,6 +20,7 @@ from anyformer.parts import (
     LearnedPosition,
     Patches,
     Projection,
+    Rotary,
     Stack,
     pre_norm,
     stack,
@@ -55,7 +56,7 @@ def clip(config: Config, layer: Layer) -> Encoder:
     config.assume(patch_size=32)
     norm = words.layer_norm(config, 1e-5)
     patches = Patches(size=config("patch_size"), channels=config("num_channels", 3), class_tokens=1, bias=False)
-    return _encoder(config, patches, _block(config, norm, "quick_gelu"), norm, layer, input_norm=norm)
+    return encoder_of(config, patches, layer_of(config, norm, "quick_gelu"), norm, layer, input_norm=norm)
 
 
 def siglip(config: Config, layer: Layer) -> Encoder:
@@ -63,17 +64,23 @@ def siglip(config: Config, layer: Layer) -> Encoder:
     config.assume(patch_size=16)
     norm = words.layer_norm(config, 1e-6)
     patches = Patches(size=config("patch_size"), channels=config("num_channels", 3))
-    return _encoder(config, patches, _block(config, norm, "gelu_pytorch_tanh"), norm, layer)
+    return encoder_of(config, patches, layer_of(config, norm, "gelu_pytorch_tanh"), norm, layer)
 
 
-def _block(config: Config, norm: LayerNorm, activation: str) -> Block:
+def layer_of(config: Config, norm: LayerNorm, activation: str, place: Rotary | None = None) -> Block:
+    """A layer of CLIP's and SigLIP's: a norm before attention with biases, and one before a network of two layers.
+
+    `activation`: the usual one; `place`: how patches turn, where they do.
+    """
     config.expect("attention_dropout", 0.0, 0, why="towers are computed without dropout")
     attention = Attention(heads=config("num_attention_heads", 12), mask=Bidirectional(), project=Projection(bias=words.ALL))
+    attention = attention if place is None else attention.but(place=place)
     config.assume(intermediate_size=3072)
     return pre_norm(norm, attention, words.plain(config, activation))
 
 
-def _encoder(config: Config, patches: Patches, block: Block, norm: LayerNorm, layer: Layer, **around: Any) -> Encoder:
+def encoder_of(config: Config, patches: Patches, block: Block, norm: LayerNorm, layer: Layer, **around: Any) -> Encoder:
+    """An encoder of square images whose layers are alike, up to the one that is read."""
     image, depth = config("image_size", 224), config("num_hidden_layers", 12)
     position = LearnedPosition(length=patches.class_tokens + (image // patches.size) ** 2)
     if layer is WITH_FINAL_NORM:
@@ -141,7 +148,7 @@ STORED: Mapping[str, str] = {
     r"(?:model\.)?multi_modal_projector\.(.*)": rf"{PROJECTOR}\1",
 }
 """Pattern of names in files, published or saved by transformers 5 -> the name here."""
-_LAYER: Table = {
+LAYER: Table = {
     **{f"attention.{side}": f"self_attn.{side[0]}_proj" for side in words.QKV},
     "attention.output": "self_attn.out_proj",
     "attention.norm_before": "layer_norm1",
@@ -165,4 +172,4 @@ def names(projector: Table, tower: ImageEncoder) -> Names:
         "images.stack.final_norm": "post_layernorm",
     }
     every = {**under(TOWER, outside), **under(PROJECTOR, projector)}
-    return Names(every, {"images.stack": (f"{TOWER}encoder.layers.{{i}}.", _LAYER)})
+    return Names(every, {"images.stack": (f"{TOWER}encoder.layers.{{i}}.", LAYER)})

@@ -27,7 +27,7 @@ from anyformer.parts import (
 
 SECTIONS = {"mrope_section": [8, 12, 12]}
 """The rotary axes of their texts: pairs that turn by time, by row and by column."""
-TOKENS: Mapping[str, int] = {"glm4v": 151_343, "glm46v": 151_343, "glm4v_moe": 151_363}
+TOKENS: Mapping[str, int] = {"glm4v": 151_343, "glm46v": 151_343, "glm4v_moe": 151_363, "glmga": 151_343}
 """Model type -> the token of images where no key names it."""
 
 

@@ -5,15 +5,17 @@ Sources: the configuration and modelling classes of transformers 5.23 (keys, def
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anyformer.describe import change_all
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.rules import Names, Shaped, Table, To, under
+from anyformer.huggingface.rules import Names, Rows, Shaped, Table, To, under
 from anyformer.huggingface.vision.encoders import PROJECTOR, TOWER, computed_layers, skipped
+from anyformer.huggingface.vision.qwen import tower_table
 from anyformer.huggingface.vocabulary import SIZE, SIZES
+from anyformer.huggingface.words.names import QKV
 from anyformer.parts import (
     Attention,
     Bidirectional,
@@ -34,19 +36,24 @@ from anyformer.parts import (
     stack,
 )
 
-_INERT = ("initializer_range", "use_mask_token", "hidden_dropout_prob", "projection_dropout")
+_INERT = ("initializer_range", "use_mask_token", "hidden_dropout_prob", "projection_dropout", "drop_path_rate")
+"""Keys that change nothing: branches of a tower are never dropped here."""
 
 
 def internvl(config: Config) -> ImageEncoder:
     """Chen et al. 2024 (arXiv 2404.16821), section 3.1; Zhu et al. 2025, "InternVL3" (arXiv 2504.10479)."""
-    where = f"{config.where}: vision_config"
-    table = {"model_type": "internvl_vision", **config("vision_config")}
-    if table["model_type"] != "internvl_vision":
-        raise HuggingFaceError(
-            f"{where}: a tower of type {table['model_type']!r} is not read here, only internvl_vision: read the text model "
-            f"alone, without images"
-        )
-    inner, layer = Config(table, where), config("vision_feature_layer", -1)
+    return _tower(config, biased=False)
+
+
+def qianfan_ocr(config: Config) -> ImageEncoder:
+    """Baidu 2026, Qianfan-OCR: the same, with biases of queries, keys and values by default, before Qwen 3."""
+    return _tower(config, biased=True)
+
+
+def _tower(config: Config, *, biased: bool) -> ImageEncoder:
+    """`biased`: what an absent `attention_bias` means."""
+    inner, layer = tower_table(config), config("vision_feature_layer", -1)
+    inner.assume(attention_bias=biased)
     patches = Patches(size=_side(inner, "patch_size", 14), channels=inner("num_channels", 3), class_tokens=1)
     image, ratio = _side(inner, "image_size", 448), config("downsample_ratio", 0.5)
     block, norm = _block(inner), inner("layer_norm_eps", 1e-6)
@@ -125,3 +132,39 @@ def names(tower: ImageEncoder) -> Names:
     }
     every = {**under(TOWER, outside), **under(PROJECTOR, _PROJECTOR)}
     return Names(every, {"images.stack": (f"{TOWER}encoder.layer.{{i}}.", _LAYER)})
+
+
+_QIANFAN: Table = {
+    QKV: To("attn.qkv", Rows()),
+    "attention.output": "attn.proj",
+    "attention.query_norm": "attention.q_norm",
+    "attention.key_norm": "attention.k_norm",
+    "attention.norm_before": "norm1",
+    "attention.gain": "ls1",
+    "feedforward.norm_before": "norm2",
+    "feedforward.up": "mlp.fc1",
+    "feedforward.down": "mlp.fc2",
+    "feedforward.gain": "ls2",
+}
+QIANFAN_STORED: Mapping[str, str] = {r"vision_model\.(.*)": rf"{TOWER}\1", r"(mlp1\..*)": r"\1"}
+"""Pattern of the names in files of Qianfan-OCR, which are those of InternVL's authors -> the name here."""
+
+
+def qianfan_names(tower: ImageEncoder) -> Names:
+    """Names of the weights as InternVL's authors have them."""
+    patches, width = tower.patches, tower.width
+    outside: Table = {
+        "images.patches.projection.weight": To(
+            "embeddings.patch_embedding.weight", Shaped((width, patches.channels, patches.size, patches.size))
+        ),
+        "images.patches.projection.bias": "embeddings.patch_embedding.bias",
+        "images.patches.class_tokens": To("embeddings.class_embedding", Shaped((1, 1, width))),
+        "images.stack.position.weight": To("embeddings.position_embedding", Shaped((1, -1, width))),
+        "images.stack.final_norm": "layernorm",
+    }
+    projector: Table = {
+        "images.projector.inner.norm": "mlp1.0",
+        "images.projector.inner.first": "mlp1.1",
+        "images.projector.inner.second": "mlp1.3",
+    }
+    return Names({**under(TOWER, outside), **projector}, {"images.stack": (f"{TOWER}encoder.layers.{{i}}.", _QIANFAN)})

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import glm, intern, pixtral, qwen, qwen3, squares
+from anyformer.huggingface.vision import glm, intern, janus, llama4, pixtral, qwen, qwen3, siglip2, squares
 from anyformer.huggingface.vision.encoders import PROJECTOR, STORED, TOWER, WITH_FINAL_NORM, encoder, names, skipped
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import (
@@ -41,6 +41,8 @@ class Vision:
     """What transformers' class is given: of the tower, tokens (B, T) and images."""
     stored: Mapping[str, str]
     """Pattern of the tower's names in files, published or saved by transformers 5 -> the name here."""
+    seen: Callable[[Tensor], Tensor] | None = None
+    """What a layer of transformers' tower gives -> its positions (n, S, D) in the order here; None: they are."""
     axes: Mapping[str, Any] = field(default_factory=dict)
     """What the text's table of rotary positions says of several axes where it names none; empty where it has one axis."""
 
@@ -119,6 +121,8 @@ _DEEPSEEK_STORED: Mapping[str, str] = {
     r"(?:model\.)?aligner\.(.*)": rf"{PROJECTOR}\1",
 }
 """Pattern of DeepSeek-VL's names in files -> the name here."""
+_VIDEO_LLAVA_STORED: Mapping[str, str] = {r"(?:model\.)?image_tower\.(?:vision_model\.)?(.*)": rf"{TOWER}\1", **STORED}
+"""Pattern of Video-LLaVA's names in files, of which the tower for images is one of two -> the name here."""
 _LINEAR: Table = {"images.projector.projection": "linear"}
 _POOLED: Table = {
     "images.projector.norm": "mm_soft_emb_norm",
@@ -126,14 +130,24 @@ _POOLED: Table = {
 }
 VISION: Mapping[str, Vision] = {
     "llava": Vision(llava, _names_of_llava, _of_llava, STORED),
-    "gemma3": Vision(gemma3, partial(names, _POOLED), _marked, STORED),
-    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
-    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, qwen.SECTIONS),
+    "video_llava": Vision(llava, _names_of_llava, _of_llava, _VIDEO_LLAVA_STORED),
+    **dict.fromkeys(("gemma3", "shieldgemma2"), Vision(gemma3, partial(names, _POOLED), _marked, STORED)),
+    "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, axes=qwen.SECTIONS),
+    "qwen2_5_vl": Vision(qwen.qwen2_5_vl, qwen.gated_names, qwen.arguments, qwen.STORED, axes=qwen.SECTIONS),
+    "exaone4_5": Vision(qwen.exaone4_5, qwen.gated_names, qwen.on_a_line, qwen.STORED),
+    "hyperclovax_vision_v2": Vision(qwen.hyperclovax, qwen.chained_names, qwen.on_a_line, qwen.HYPERCLOVAX_STORED),
+    "lfm2_vl": Vision(siglip2.lfm2_vl, siglip2.lfm2_names, siglip2.padded, STORED),
+    "paddleocr_vl": Vision(
+        siglip2.paddleocr_vl, siglip2.paddle_names, siglip2.by_rows, siglip2.PADDLE_STORED, axes=qwen.SECTIONS
+    ),
+    "llama4": Vision(llama4.llama4, llama4.llama4_names, _pixels, llama4.LLAMA4_STORED, seen=llama4.class_token_first),
     "mistral3": Vision(pixtral.mistral3, pixtral.condensed_names, pixtral.arguments, STORED),
     "lighton_ocr": Vision(pixtral.lighton_ocr, pixtral.condensed_names, pixtral.arguments, pixtral.LIGHTON_STORED),
     "vipllava": Vision(vipllava, partial(names, _NORMED), _pixels, STORED),
     "deepseek_vl": Vision(deepseek_vl, partial(names, _ALIGNED), _pixels, _DEEPSEEK_STORED),
+    "janus": Vision(janus.janus, janus.janus_names, _pixels, _DEEPSEEK_STORED),
     "internvl": Vision(intern.internvl, intern.names, _pixels, STORED),
+    "qianfan_ocr": Vision(intern.qianfan_ocr, intern.qianfan_names, _pixels, intern.QIANFAN_STORED),
     "paligemma": Vision(paligemma, partial(names, _LINEAR), _pixels, STORED),
     **dict.fromkeys(
         ("idefics3", "smolvlm"),
@@ -143,13 +157,17 @@ VISION: Mapping[str, Vision] = {
     "cohere2_vision": Vision(squares.cohere2_vision, partial(names, squares.GATED), _pixels, STORED),
     **dict.fromkeys(
         ("qwen3_vl", "qwen3_vl_moe"),
-        Vision(qwen3.qwen3_vl, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED),
+        Vision(qwen3.qwen3_vl, qwen3.names, qwen.arguments, qwen.STORED, axes=qwen3.INTERLEAVED),
     ),
+    "cosmos3_omni": Vision(qwen3.qwen3_vl, qwen3.names, qwen.arguments, qwen3.COSMOS_STORED, axes=qwen3.INTERLEAVED),
     **dict.fromkeys(
         ("qwen3_5", "qwen3_5_moe"),
-        Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, qwen3.INTERLEAVED_SHARE),
+        Vision(qwen3.qwen3_5, qwen3.names, qwen.arguments, qwen.STORED, axes=qwen3.INTERLEAVED_SHARE),
     ),
-    **dict.fromkeys(("glm4v", "glm46v", "glm4v_moe"), Vision(glm.glm4v, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS)),
-    "glm_ocr": Vision(glm.glm_ocr, glm.names, qwen.arguments, qwen.STORED, glm.SECTIONS),
+    **dict.fromkeys(
+        ("glm4v", "glm46v", "glm4v_moe", "glmga"),
+        Vision(glm.glm4v, glm.names, qwen.arguments, qwen.STORED, axes=glm.SECTIONS),
+    ),
+    "glm_ocr": Vision(glm.glm_ocr, glm.names, qwen.arguments, qwen.STORED, axes=glm.SECTIONS),
 }
 """Model type of a composite -> its images."""

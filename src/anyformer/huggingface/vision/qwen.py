@@ -22,11 +22,13 @@ from anyformer.parts import (
     Axial,
     Bidirectional,
     Block,
+    ChainedProjector,
     Chunk,
     FeedForward,
     GridTower,
     ImageEncoder,
     LayerNorm,
+    LinearProjector,
     MergedProjector,
     Patches,
     Projection,
@@ -65,11 +67,30 @@ def qwen2_vl(config: Config) -> ImageEncoder:
 def qwen2_5_vl(config: Config) -> ImageEncoder:
     """Bai et al. 2025 (arXiv 2502.13923), section 2.1: RMSNorm, gated networks, and windows in all layers but a few."""
     inner = tower_table(config)
+    return _windowed(config, inner, turning(inner), token=151_655)
+
+
+def exaone4_5(config: Config) -> ImageEncoder:
+    """LG AI Research 2026, EXAONE 4.5: the same with grouped queries, before a text whose positions have one axis."""
+    inner = tower_table(config)
+    attention = turning(inner).but(kv_heads=inner("num_key_value_heads", 8))
+    return _windowed(config, inner, attention, token=67, counted="line")
+
+
+def hyperclovax(config: Config) -> ImageEncoder:
+    """NAVER Cloud 2025, HyperCLOVA X SEED Think: that of Qwen2.5-VL with one more matrix to the text."""
+    inner = tower_table(config, "qwen2_5_vl_vision", "qwen2_5_vl")
+    wide = inner("out_hidden_size", 3584)
+    return _windowed(config, inner, turning(inner), between=wide, token=128_060, counted="line")
+
+
+def _windowed(config: Config, inner: Config, attention: Attention, *, between: int | None = None, **more: Any) -> ImageEncoder:
+    """`between`: features behind the merger, where one more matrix leads from there to the text."""
     width = inner("hidden_size", 3584)
     inner("out_hidden_size", 3584)
     norm, side = RMSNorm(eps=EPS), side_of(inner)
     inner.assume(intermediate_size=3420)
-    network, attention = words.feedforward(inner, bias=True), turning(inner)
+    network = words.feedforward(inner, bias=True)
     window = inner("window_size", 112) // side // patch_of(inner) * side
     if window < 1:
         raise HuggingFaceError(f"{inner.where}: window_size = {inner('window_size', 112)} pixels is no square of patches")
@@ -77,15 +98,21 @@ def qwen2_5_vl(config: Config) -> ImageEncoder:
     blocks = {True: pre_norm(norm, attention, network)}
     blocks[False] = pre_norm(norm, attention.but(mask=Chunk(size=window**2)), network)
     layers = [blocks[number in whole] for number in range(inner("depth", 32))]
-    return grid_tower(config, inner, width, layers, MergedProjector(side=side, norm=norm), window=window)
+    projector: Projector = MergedProjector(side=side, norm=norm)
+    if between is not None:
+        projector = ChainedProjector(first=projector, between=between, then=LinearProjector())
+    return grid_tower(config, inner, width, layers, projector, window=window, **more)
 
 
-def tower_table(config: Config, wanted: str = "") -> Config:
-    """The tower's table, of which older files give the composite's own type; `wanted`: its type, where not that one's."""
+def tower_table(config: Config, wanted: str = "", *older: str) -> Config:
+    """The tower's table, of which older files give the composite's own type; `wanted`: its type, where not that one's.
+
+    `older`: what other files call it.
+    """
     wanted = wanted or f"{config.model_type}_vision"
     table = {"model_type": config.model_type, **config("vision_config", {})}
     named = str(table["model_type"])
-    if named not in (wanted, config.model_type):
+    if named not in (wanted, config.model_type, *older):
         raise HuggingFaceError(
             f"{config.where}: vision_config: a tower of type {named!r} is not read here, only {wanted}: read "
             f"the text model alone, without images"
@@ -105,12 +132,17 @@ def patch_of(inner: Config, usual: int = 14) -> int:
 
 def turning(inner: Config, heads: int = 16) -> Attention:
     """Attention over all patches of an image, which turn by row and column; `heads`: how many where no key says it."""
+    heads = inner("num_heads", heads)
+    return Attention(heads=heads, mask=Bidirectional(), project=Projection(bias=words.ALL), place=turns(inner))
+
+
+def turns(inner: Config) -> Rotary:
+    """How patches turn by row and column."""
     rope = dict(inner("rope_parameters", None) or {})
     theta, kind = rope.pop("rope_theta", None), rope.pop("rope_type", "axial")
     if rope or kind != "axial":
         raise HuggingFaceError(f"{inner.where}: rope_parameters of a tower are rope_type 'axial' and rope_theta alone")
-    rotary = Rotary(theta=10_000.0 if theta is None else float(theta), axes=Axial(), rotate_in="fp32")
-    return Attention(heads=inner("num_heads", heads), mask=Bidirectional(), project=Projection(bias=words.ALL), place=rotary)
+    return Rotary(theta=10_000.0 if theta is None else float(theta), axes=Axial(), rotate_in="fp32")
 
 
 def grid_tower(
@@ -173,6 +205,21 @@ def gated_names(tower: ImageEncoder) -> Names:
     return Names(plain.outside, {"images.stack": ("visual.blocks.{i}.", {**_LAYER, **with_gate("mlp")})})
 
 
+HYPERCLOVAX_STORED: Mapping[str, str] = {
+    r"(?:model\.)?vision_model\.(.*)": r"visual.\1",
+    r"(?:model\.)?(?:vision_)?(projector\..*)": r"\1",
+}
+"""Pattern of the names of HyperCLOVA X's tower in files -> the name here."""
+
+
+def chained_names(tower: ImageEncoder) -> Names:
+    """Those of gated networks, with the matrix behind the merger."""
+    gated = gated_names(tower)
+    ours, first = "images.projector.", "images.projector.first."
+    merger = {name.replace(ours, first): to for name, to in gated.outside.items() if isinstance(name, str)}
+    return Names({**merger, "images.projector.then.projection": "projector"}, gated.layers)
+
+
 def arguments(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
     """Patches of all images one after the other, the grid of each, and the tokens of images marked."""
     size, grids, patches = tower.patches.size, [], []
@@ -183,3 +230,9 @@ def arguments(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[st
         patches.append(cut(image[None], size, tower.patches.frames)[0, order.patches])
     marks = (tokens_BT == tower.token).int()
     return {"pixel_values": torch.cat(patches), "image_grid_thw": torch.tensor(grids), "mm_token_type_ids": marks}
+
+
+def on_a_line(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    """The same where the text has positions on one axis, and no mark of images."""
+    given = arguments(tower, tokens_BT, images)
+    return {name: given[name] for name in ("pixel_values", "image_grid_thw")}

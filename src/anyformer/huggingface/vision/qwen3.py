@@ -6,24 +6,30 @@ Sources: the configuration and modelling classes of transformers 5.23 (keys, def
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.vision.qwen import EPS, grid_tower, patch_weights, side_of, tower_table, turning
+from anyformer.huggingface.vision.qwen import EPS, STORED, grid_tower, patch_weights, side_of, tower_table, turning
 from anyformer.huggingface.words.names import QKV
 from anyformer.parts import DeepStack, FeedForward, ImageEncoder, LayerNorm, MergedProjector, ResampledPosition, pre_norm
 
 INTERLEAVED = {"mrope_section": [24, 20, 20], "mrope_interleaved": True}
 """The rotary axes of Qwen3-VL's text."""
+COSMOS_STORED: Mapping[str, str] = {
+    **STORED,
+    r"((?:blocks|merger|deepstack_merger_list|patch_embed|pos_embed)\..*)": r"visual.\1",
+}
+"""Pattern of the names of Cosmos 3's tower in files, which stand without a prefix -> the name here."""
 INTERLEAVED_SHARE = {"mrope_section": [11, 11, 10], "mrope_interleaved": True}
 """Those of Qwen3.5's, of which a quarter of a head turns."""
 
 
 def qwen3_vl(config: Config) -> ImageEncoder:
-    """Bai et al. 2025 (arXiv 2511.21631), section 2: deep-stack."""
-    inner = tower_table(config)
+    """Bai et al. 2025 (arXiv 2511.21631), section 2: deep-stack; also of the reasoner of Cosmos 3 (NVIDIA 2026)."""
+    inner = tower_table(config, "qwen3_vl_vision" if config.model_type == "cosmos3_omni" else "", "qwen3_vl")
     layers = tuple(inner("deepstack_visual_indexes", [8, 16, 24]))
     if sorted(set(layers)) != list(layers):
         raise inner.refused("deepstack_visual_indexes", list(layers), "numbers of layers, each once, ascending")

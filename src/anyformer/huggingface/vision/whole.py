@@ -48,7 +48,8 @@ def vision_of(config: Config) -> Vision:
 def with_images(config: Config, vision: Vision, composite: Family) -> Family:
     """The family of a composite's text model, with its images."""
     tower = vision.read(config)
-    return replace(_with_tower(tower, vision, composite, "images"), shows=partial(vision.arguments, tower))
+    shows = partial(vision.arguments, tower)
+    return replace(_with_tower(tower, vision, composite, "images"), shows=shows, seen=vision.seen)
 
 
 def with_sound(config: Config, hearing: Hearing, composite: Family) -> Family:

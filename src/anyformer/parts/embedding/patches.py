@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from anyformer.describe import Count, InputError
+from anyformer.describe.registry import with_kind
 from anyformer.operations import Tally, Weight, matrix
-from anyformer.parts.embedding.coordinates import Centred
+from anyformer.parts.embedding.coordinates import Coordinates
 from anyformer.parts.embedding.embedding import Cells, Input
 from anyformer.parts.sketch import Sketch, number
 
@@ -38,7 +39,7 @@ class Patches(Input):
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""
     bias: bool = True
-    coordinates: Centred | None = None
+    coordinates: Annotated[Coordinates | None, BeforeValidator(with_kind("centred"))] = None
     """Where rotary positions along two axes take a patch to be; None: its number, as all positions."""
 
     def sketch(self, width: int) -> Sketch:

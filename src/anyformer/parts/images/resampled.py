@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import model_validator
+
 from anyformer.describe import Count
 from anyformer.operations import Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -25,6 +27,16 @@ class ResampledPosition(Drawn):
     """The interpolation; `bicubic`: with a = -0.75, as torch has it."""
     corners: Literal["centres", "edges"] = "centres"
     """What the outermost patches are laid upon: the centres of the table's corners, or their outer edges."""
+
+    antialias: bool = False
+    """Whether an image with fewer patches than the table has rows averages over all of them (SigLIP 2: Tschannen et al. 2025,
+    arXiv 2502.14786); bilinear with `corners = "edges"` alone."""
+
+    @model_validator(mode="after")
+    def _averages(self) -> ResampledPosition:
+        if self.antialias and (self.by, self.corners) != ("bilinear", "edges"):
+            raise ValueError(f"antialias: by = {self.by!r}, corners = {self.corners!r}: set by = 'bilinear', corners = 'edges'")
+        return self
 
     def sketch(self, width: int) -> Sketch:
         return Sketch("Learned positions", (f"{self.side} × {self.side} × {number(width)}", f"{self.by} to rows and columns"))

@@ -15,11 +15,13 @@ class ResampledModule(nn.Module):
     def __init__(self, part: ResampledPosition, width: int) -> None:
         super().__init__()
         self.side, self.by, self.aligned = part.side, part.by, part.corners == "centres"
+        self.antialias = part.antialias
         self.weight = nn.Parameter(torch.empty(part.side**2, width))
 
     def forward(self, rows: int, columns: int) -> Tensor:
         # In fp32, as transformers weights the rows of its table.
         exact = torch.promote_types(self.weight.dtype, torch.float32)
         square = self.weight.to(exact).reshape(self.side, self.side, -1).permute(2, 0, 1)[None]
-        x_DRC = interpolate(square, size=(rows, columns), mode=self.by, align_corners=self.aligned)[0]
+        how = {"mode": self.by, "align_corners": self.aligned, "antialias": self.antialias}
+        x_DRC = interpolate(square, size=(rows, columns), **how)[0]
         return x_DRC.flatten(1).mT
