@@ -28,7 +28,7 @@ def runs(maker):
 
 
 def lines() -> list[list[str]]:
-    """PatchGrid of the lines of the tables of times."""
+    """Cells of the lines of the tables of times."""
     rows = [[cell.strip() for cell in line.split(" | ")] for line in PAGE.splitlines()]
     return [row for row in rows if len(row) == 11 and row[9] in ("fitted", "test")]
 

@@ -98,7 +98,7 @@ def table(caption: str, rows: Table) -> Markup:
 
 
 def _class(cell: str) -> str:
-    """PatchGrid of numbers, intervals with them, stay in one line."""
+    """Cells of numbers, intervals with them, stay in one line."""
     return ' class="number"' if re.match(r"[-+*]*\d", cell) else ""
 
 
