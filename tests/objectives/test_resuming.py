@@ -107,6 +107,13 @@ CASES = {
     "spans": Case(encoder(Head(outputs=2)), {"kind": "spans", "windows": 2, "overlap": 4}, {"kind": "answers"}, ANSWERS, 24),
     "contrastive": Case(tiny("sentence-bert-base"), {"kind": "contrastive"}, {"kind": "similar"}, SIMILAR, 32, 1),
     "images": Case(tiny("vit-base-16"), {"kind": "image_classification", "shift": 0.1, "flip": True}, DIGITS, [], 5),
+    "image_regression": Case(
+        tiny("vit-base-16", head=Head(outputs=2, pool="mean")),
+        {"kind": "image_regression"},
+        {"kind": "measured_images", "paths": ["shape-boxes"], "values": ["left", "top"], "height": 12, "width": 12},
+        [],
+        5,
+    ),
     "masked_patches": Case(tiny("dinov2-small"), {"kind": "masked_patches", "shift": 0.1}, DIGITS, [], 5),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),

@@ -14,6 +14,7 @@ from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
+from anyformer.objectives.image_regression import ImageRegressionObjective
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.masked_patches import MaskedPatchesObjective
@@ -62,6 +63,7 @@ __all__ = [
     "Examples",
     "Feed",
     "ImageClassificationObjective",
+    "ImageRegressionObjective",
     "InstructionObjective",
     "LossTraits",
     "MaskedObjective",
