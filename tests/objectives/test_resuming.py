@@ -110,6 +110,13 @@ CASES = {
     "image_features": Case(
         tiny("dinov2-small", **{"embedding.size": 6}), {"kind": "image_features", "pool": "mean"}, DIGITS, [], 5, 1
     ),
+    "image_regression": Case(
+        tiny("vit-base-16", head=Head(outputs=2, pool="mean")),
+        {"kind": "image_regression"},
+        {"kind": "measured_images", "paths": ["shape-boxes"], "values": ["left", "top"], "height": 12, "width": 12},
+        [],
+        5,
+    ),
     "masked_patches": Case(tiny("dinov2-small"), {"kind": "masked_patches", "shift": 0.1}, DIGITS, [], 5),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),

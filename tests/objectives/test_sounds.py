@@ -194,7 +194,7 @@ def test_what_hears_has_its_objective():
     for objective, model, words in (
         (CTCObjective(), hearing(Head(outputs=4, pool="mean")), "needs logits of the symbols and of the blank"),
         (CTCObjective(), WHISPER, "gives the model a sound, and this model reads audio_frames beside a target"),
-        (SoundClassificationObjective(), hearing(Head(outputs=4)), "has one class per row"),
+        (SoundClassificationObjective(), hearing(Head(outputs=4)), "needs one output per row"),
         (
             SpeechToTextObjective(),
             architecture("t5-small"),

@@ -15,6 +15,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.image_features import ImageFeaturesObjective
+from anyformer.objectives.image_regression import ImageRegressionObjective
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.masked_patches import MaskedPatchesObjective
@@ -65,6 +66,7 @@ __all__ = [
     "Feed",
     "ImageClassificationObjective",
     "ImageFeaturesObjective",
+    "ImageRegressionObjective",
     "InstructionObjective",
     "LossTraits",
     "MaskedObjective",

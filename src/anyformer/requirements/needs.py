@@ -182,6 +182,17 @@ def needs_one_number(objective: str, architecture: Architecture) -> None:
         )
 
 
+def needs_numbers(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give a number of numbers of its own."""
+    head = architecture.head
+    if head is None or not isinstance(head.outputs, int):
+        found = "no head" if head is None else f"head.outputs = {head.outputs!r}"
+        raise ValueError(
+            f"the {objective} objective needs an output per number, and the architecture has {found}: set head = {{outputs = "
+            "the number of numbers, pool = 'first' or 'mean'}"
+        )
+
+
 def needs_images(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one image."""
     if architecture.two_inputs or architecture.embedding.rank != 4:
@@ -255,7 +266,7 @@ def needs_pool(objective: str, architecture: Architecture) -> None:
     """Refuse an encoder that gives no single output per row."""
     head = architecture.head
     if architecture.decoder is None and (head is None or head.pool is None):
-        raise ValueError(f"the {objective} objective has one class per row: set head.pool = 'mean' or 'first'")
+        raise ValueError(f"the {objective} objective needs one output per row: set head.pool = 'mean' or 'first'")
 
 
 def _reads(architecture: Architecture) -> str:

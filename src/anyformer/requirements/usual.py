@@ -18,6 +18,7 @@ from anyformer.requirements.needs import (
     needs_later,
     needs_next_token,
     needs_next_token_alone,
+    needs_numbers,
     needs_one_logit_each,
     needs_one_number,
     needs_one_sequence,
@@ -109,6 +110,12 @@ USUAL = (
         "Squared error of the pixels of patches that are hidden from the encoder",
         (needs_visible_patches,),
         data="shapes",
+    ),
+    UsualObjective(
+        "image_regression",
+        "Squared error of standardised numbers of an image",
+        (needs_images, needs_numbers, needs_pool),
+        data="shape-boxes",
     ),
     UsualObjective(
         "speech_to_text",

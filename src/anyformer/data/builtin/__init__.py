@@ -29,6 +29,7 @@ SOURCES: Mapping[str, Builtin] = {
         spoken_digits.STRINGS_SAID,
         tones.TONES,
         shapes.SHAPES,
+        shapes.SHAPE_BOXES,
         shapes.SHAPES_QUESTIONS,
     )
 }

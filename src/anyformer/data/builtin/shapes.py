@@ -148,6 +148,13 @@ def _captioned(source: SourceFile) -> Iterator[Values]:
         yield number + 1, {"image": picture_of(number, shapes), "text": caption_of(shapes), "boxes": boxes}
 
 
+def _boxed(source: SourceFile) -> Iterator[Values]:
+    for number in range(PICTURES // 2):
+        (shape,) = shapes_of(4 * number)
+        sides = dict(zip(("left", "top", "right", "bottom"), shape.box, strict=True))
+        yield number + 1, {"image": picture_of(4 * number, (shape,)), "label": shape.name, **sides}
+
+
 def _asked(source: SourceFile) -> Iterator[Values]:
     for number in range(PICTURES):
         shapes = shapes_of(number)
@@ -157,6 +164,9 @@ def _asked(source: SourceFile) -> Iterator[Values]:
 
 SHAPES = Builtin(
     "shapes", "Captions: pictures of coloured shapes, 24 x 24, with what stands where, and boxes.", _captioned, drawing
+)
+SHAPE_BOXES = Builtin(
+    "shape-boxes", "Images with numbers: one coloured shape, 24 x 24, its name and the four sides of its box.", _boxed, drawing
 )
 SHAPES_QUESTIONS = Builtin(
     "shapes-questions",

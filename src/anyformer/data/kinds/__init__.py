@@ -10,6 +10,7 @@ from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_texts import ImageTexts
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
+from anyformer.data.kinds.measured_images import MeasuredImages
 from anyformer.data.kinds.mixture import Component, Mixture
 from anyformer.data.kinds.pairs import TextPairs
 from anyformer.data.kinds.preferences import Preferences
@@ -35,6 +36,7 @@ __all__ = [
     "ImageTexts",
     "Images",
     "Labelled",
+    "MeasuredImages",
     "Mixture",
     "Pixels",
     "Preferences",
