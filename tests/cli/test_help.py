@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 import typer
@@ -89,3 +91,12 @@ def test_a_terminal_breaks_no_word_of_a_message():
         "  steps: is missing"
     )
     assert folded(text, 100) == text
+
+
+def test_a_question_imports_no_other_command():
+    program = (
+        "import sys; from anyformer.cli import COMMANDS, app; app(['list', 'llama'], standalone_mode=False)\n"
+        "print([place for place, _ in COMMANDS.values() if f'anyformer.cli.{place}' in sys.modules])"
+    )
+    said = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert said.splitlines()[-1] == "['listing']"

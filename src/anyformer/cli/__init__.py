@@ -14,40 +14,56 @@ from typing import Annotated, Any
 import typer
 
 from anyformer import __version__
-from anyformer.cli import (
-    checking,
-    comparing,
-    costing,
-    data,
-    differing,
-    evaluating,
-    exporting,
-    generate,
-    importing,
-    launching,
-    listing,
-    matching,
-    planning,
-    probing,
-    quantising,
-    show,
-    starting,
-    train,
-    transforming,
-    verifying,
-    watch,
-)
 from anyformer.cli.aligned import folded
-from anyformer.cli.help_page import HelpCommand, HelpGroup
-from anyformer.cli.options import with_plugins
+from anyformer.cli.commands import Commands
+from anyformer.cli.help_page import HelpGroup
 from anyformer.cli.processes import tells
-from anyformer.cli.quiet import with_quiet
 from anyformer.cli.terminal import tell, terminals
 from anyformer.describe import Notice, UserError, printable
 
+LOOK, PRICE, RUN = "Look", "Price", "Train and run"
+EXCHANGE, EXTEND = "Exchange with Hugging Face", "Extend"
+COMMANDS = {
+    "list": ("listing", LOOK),
+    "show": ("show", LOOK),
+    "diff": ("differing", LOOK),
+    "cost": ("costing", PRICE),
+    "plan": ("planning", PRICE),
+    "match": ("matching", PRICE),
+    "data": ("data", RUN),
+    "train": ("train", RUN),
+    "watch": ("watch", RUN),
+    "launch": ("launching", RUN),
+    "generate": ("generate", RUN),
+    "eval": ("evaluating", RUN),
+    "probe": ("probing", RUN),
+    "compare": ("comparing", RUN),
+    "transform": ("transforming", RUN),
+    "quantise": ("quantising", RUN),
+    "import": ("importing", EXCHANGE),
+    "export": ("exporting", EXCHANGE),
+    "verify": ("verifying", EXCHANGE),
+    "new": ("starting", EXTEND),
+    "check": ("checking", EXTEND),
+}
+"""Every command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
+LOUD = ("torchao", "torch.utils._pytree")
+"""Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
+CLASSES = {"cost": "CostCommand"}
+"""Commands that parse their arguments in their own way, and the class that does, in their module."""
+
+
+class CommandLine(HelpGroup):
+    """`anyformer` and its commands."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.commands = Commands(COMMANDS, CLASSES)  # type: ignore[assignment]
+
+
 app = typer.Typer(
     name="anyformer",
-    cls=HelpGroup,
+    cls=CommandLine,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -59,36 +75,6 @@ app = typer.Typer(
     anyformer train llama-12m --data python-stdlib
     """,
 )
-LOOK, PRICE, RUN = "Look", "Price", "Train and run"
-EXCHANGE, EXTEND = "Exchange with Hugging Face", "Extend"
-COMMANDS = {
-    "list": (listing, LOOK),
-    "show": (show, LOOK),
-    "diff": (differing, LOOK),
-    "cost": (costing, PRICE),
-    "plan": (planning, PRICE),
-    "match": (matching, PRICE),
-    "data": (data, RUN),
-    "train": (train, RUN),
-    "watch": (watch, RUN),
-    "launch": (launching, RUN),
-    "generate": (generate, RUN),
-    "eval": (evaluating, RUN),
-    "probe": (probing, RUN),
-    "compare": (comparing, RUN),
-    "transform": (transforming, RUN),
-    "quantise": (quantising, RUN),
-    "import": (importing, EXCHANGE),
-    "export": (exporting, EXCHANGE),
-    "verify": (verifying, EXCHANGE),
-    "new": (starting, EXTEND),
-    "check": (checking, EXTEND),
-}
-"""Every command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
-LOUD = ("torchao", "torch.utils._pytree")
-"""Loggers that warn, at any import of transformers, of kernels for other machines and of names that torch will change."""
-CLASSES = {"cost": costing.CostCommand}
-"""Commands that parse their arguments in their own way."""
 
 
 def _version(given: bool) -> None:
@@ -105,12 +91,6 @@ def _options(
 
     `anyformer COMMAND --help` explains a command and shows examples.
     """
-
-
-for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=CLASSES.get(verb, HelpCommand), epilog=module.EXAMPLES, rich_help_panel=group)(
-        with_quiet(with_plugins(module.run))
-    )
 
 
 @contextlib.contextmanager

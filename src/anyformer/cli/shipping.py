@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from anyformer.cache import ship
 from anyformer.cache.code import SHIPPED
 from anyformer.catalogue import listing
-from anyformer.cli import COMMANDS, app
+from anyformer.cli import CLASSES, COMMANDS, app
 from anyformer.cli.answering import KEPT
 from anyformer.cli.bars import bar
+from anyformer.cli.commands import Commands
 from anyformer.cli.help_page import examples
 from anyformer.describe import UserError
 
@@ -27,7 +28,8 @@ SHOWN = ("show", "cost", "diff", "plan", "match")
 def questions() -> list[str]:
     """The usual questions."""
     of_each = [f"{verb} {entry.name}" for entry in listing() for verb in EACH]
-    shown = [example.removeprefix("anyformer ") for verb in SHOWN for example in examples(COMMANDS[verb][0].EXAMPLES)]
+    commands = Commands(COMMANDS, CLASSES)
+    shown = [example.removeprefix("anyformer ") for verb in SHOWN for example in examples(commands[verb].epilog)]
     return list(dict.fromkeys(of_each + shown))
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from anyformer.describe.annotations import evaluated
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.plugins import NAME, plugin_of
@@ -52,6 +53,9 @@ class Value(BaseModel, Holder):
     bare: ClassVar[bool] = False
     versioned: ClassVar[bool] = False
     """Whether a file of it says the version of descriptions in which it was written."""
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        cls.__annotations__ = evaluated(cls)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -179,6 +183,9 @@ class Value(BaseModel, Holder):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
         return hashlib.sha256(json.dumps(self.plain(), separators=(",", ":")).encode()).hexdigest()
+
+
+Value.__annotations__ = evaluated(Value)  # what a class does not do for itself
 
 
 def subclasses(base: type[Value]) -> Iterator[type[Value]]:
