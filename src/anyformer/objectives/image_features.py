@@ -48,8 +48,8 @@ class ImageFeaturesObjective(ImageObjective, ContrastObjective):
 
     reads: ClassVar[type[Data]] = Images
     kind: Literal["image_features"] = "image_features"
-    temperature: Annotated[float, Field(gt=0)] = 0.2
-    """What the cosines are divided by; SimCLR 0.1 to 0.5, the smaller the larger the batch."""
+    temperature: Annotated[float, Field(gt=0)] = 0.1
+    """What the cosines are divided by; SimCLR 0.1, and 0.5 for CIFAR-10."""
     pool: Literal["first", "mean"] | None = None
     """What becomes an image's features where the head does not pool: the first position, or the mean of the patches; by default
     the first position where a learned vector stands in front of the patches, else the mean."""
@@ -73,7 +73,8 @@ class ImageFeaturesObjective(ImageObjective, ContrastObjective):
         it is behind them. `targets` (B,): its class."""
         images, rows = stacked(batch), torch.from_numpy(batch.rows)
         noise = Noise.at(setting.seed, 0, rows).of_each(TWO)
-        shown = self.views.of(images.repeat_interleave(TWO, 0), noise).unflatten(0, (-1, TWO))
+        views = self.views.of(images.repeat_interleave(TWO, 0), noise)
+        shown = views.view(len(images), TWO, *images.shape[1:])
         if held_out:
             shown = torch.cat([shown, images[:, None]], 1)
         counts = torch.ones(len(rows), dtype=torch.float64)
@@ -101,8 +102,9 @@ class ImageFeaturesObjective(ImageObjective, ContrastObjective):
         """Of finding the other view of an image, and the share of images whose nearest one has their class, where there are
         several classes."""
         found = super().metrics(totals, names)
-        if len(totals["each_class"].unique()) > 1:
-            found["neighbour_accuracy"] = neighbour_accuracy(totals["each_feature"].float(), totals["each_class"])
+        classes = totals["each_class"]
+        if bool((classes != classes[:1]).any()):
+            found["neighbour_accuracy"] = neighbour_accuracy(totals["each_feature"].float(), classes)
         return found
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
@@ -120,7 +122,7 @@ class ImageFeaturesObjective(ImageObjective, ContrastObjective):
             front = front_of(model.architecture)
             first = self.pool == "first" or (self.pool is None and front > 0)
             given = given[:, 0] if first else mean_behind(given, None, front)
-        return F.normalize(given.float(), dim=-1).unflatten(0, (-1, each))
+        return F.normalize(given.float(), dim=-1).view(len(examples.rows), each, -1)
 
     def _between(self, features_BND: Tensor) -> Tensor:
         """The similarities of the first two rows of every sample."""
