@@ -71,7 +71,8 @@ class SegmentationObjective(VariedImageObjective):
         assert cells is not None, "refused by the check"
         height, width = examples.tokens.shape[-2:]
         logits_BTV: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)
-        small = logits_BTV[:, cells.front :].mT.unflatten(-1, (height // cells.size, width // cells.size)).float()
+        patches_BVN = logits_BTV[:, cells.front :].mT.float()
+        small = patches_BVN.reshape(*patches_BVN.shape[:2], height // cells.size, width // cells.size)
         return F.interpolate(small, (height, width), mode="bilinear", align_corners=False)
 
     def pixel_loss(self, logits: Tensor, examples: Examples) -> Tensor:
