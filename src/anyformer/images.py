@@ -34,9 +34,9 @@ class ImageError(UserError):
         super().__init__(f"{path or 'an image in bytes'}: {reason}; {remedy}")
 
 
-def read_image(source: Path | bytes, mode: str) -> Image.Image:
+def read_image(source: Path | bytes, mode: str | None) -> Image.Image:
     """The image of a file, or of a file's bytes, the first if it has several, upright, its channels as Pillow's `mode` has
-    them."""
+    them; None: as they are."""
     path = None if isinstance(source, bytes) else source
     if path is not None and not isfile(path):
         raise ImageError(path, "is no regular file" if exists(path) else "no such image", "give the path of a file")
@@ -51,7 +51,7 @@ def read_image(source: Path | bytes, mode: str) -> Image.Image:
                 _check(path, source, image)
                 image.load()
                 ImageOps.exif_transpose(image, in_place=True)
-                return image if image.mode == mode else image.convert(mode)
+                return image if mode in (None, image.mode) else image.convert(mode)
     except UserError:
         raise
     except UnidentifiedImageError:

@@ -7,16 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from transformers import ViTMAEConfig, ViTMAEForPreTraining
 
 from anyformer.catalogue import architecture
+from anyformer.catalogue.vit import vit
 from anyformer.data import IGNORED, RecordBatch, UnlabelledImages
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model.transformer import build
-from anyformer.objectives import MaskedPatchesObjective, Setting, loss_of
+from anyformer.objectives import Examples, MaskedPatchesObjective, Setting, loss_of
 from anyformer.objectives.masked_patches import normalised
 from anyformer.objectives.objective import added
 from anyformer.parts import Head
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.embedding.patches_module import cut
 from anyformer.training import default_run
 from anyformer.training.priced import counted_flops, step_of
 
@@ -153,3 +156,70 @@ def test_what_cannot_be_trained_so_is_refused_in_words():
     short = change_all(own, {"encoder.position.length": 12})
     with pytest.raises(DescriptionError, match=r"longer than the position table of objective.decoder \(12\)"):
         run.but(objective=objective.but(decoder=short))
+
+
+def as_vit_mae(state):
+    """Weights of transformers' `ViTMAEForPreTraining` by the names of our encoder and of our decoder."""
+    sides = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "o_proj"}
+    names = {f"attention.sublayer.{own}": f"attention.{theirs}" for own, theirs in sides.items()} | {
+        "attention.norm_before": "layernorm_before", "feedforward.norm_before": "layernorm_after",
+        "feedforward.sublayer.up": "mlp.fc1", "feedforward.sublayer.down": "mlp.fc2",
+    }  # fmt: skip
+
+    def stack(layers, norm):
+        kinds = ("weight", "bias")
+        own = {
+            f"encoder.layers.0.{name}.{kind}": state[f"{layers}.0.{theirs}.{kind}"]
+            for name, theirs in names.items()
+            for kind in kinds
+        }
+        return own | {f"encoder.final_norm.{kind}": state[f"{norm}.{kind}"] for kind in kinds}
+
+    patches, inside = "vit.embeddings.patch_embeddings.projection", state["decoder.decoder_embed.weight"]
+    encoder = {
+        "embedding.class_tokens": state["vit.embeddings.cls_token"][0],
+        "embedding.projection.weight": state[f"{patches}.weight"].flatten(1),
+        "embedding.projection.bias": state[f"{patches}.bias"],
+        "encoder.position.weight": state["vit.embeddings.position_embeddings"][0],
+        **stack("vit.layers", "vit.layernorm"),
+    }
+    # The vector of hidden patches is the bias and the column that says so. Pixels of a patch stand by channel here.
+    masked = state["decoder.mask_token"][0, 0] - state["decoder.decoder_embed.bias"]
+    order = torch.arange(48).view(4, 4, 3).permute(2, 0, 1).flatten()
+    decoder = {
+        "embedding.projection.weight": torch.cat([inside, masked[:, None]], 1),
+        "embedding.projection.bias": state["decoder.decoder_embed.bias"],
+        "encoder.position.weight": state["decoder.decoder_pos_embed"][0],
+        "head.weight": state["decoder.decoder_pred.weight"][order],
+        "head.bias": state["decoder.decoder_pred.bias"][order],
+        **stack("decoder.decoder_layers", "decoder.decoder_norm"),
+    }
+    return encoder, decoder
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+def test_the_loss_for_given_noise_is_that_of_transformers(normalise):
+    sizes = {"hidden_size": 24, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 96, "image_size": 12}
+    deep = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 48}
+    torch.manual_seed(0)
+    theirs = ViTMAEForPreTraining(
+        ViTMAEConfig(
+            **sizes, patch_size=4, layer_norm_eps=1e-6, norm_pix_loss=normalise, **{f"decoder_{k}": v for k, v in deep.items()}
+        )
+    ).eval()
+    with torch.no_grad():
+        for weight in theirs.parameters():
+            weight.add_(0.2 * torch.randn_like(weight))
+    encoder = vit(width=24, depth=1, heads=4, patch=4, image=12).but(head=None)
+    objective = MaskedPatchesObjective(depth=1, normalise=normalise)
+    models = build(encoder).eval(), build(objective.decoder_of(encoder)).eval()
+    for model, weights in zip(models, as_vit_mae(theirs.state_dict()), strict=True):
+        model.load_state_dict(weights)
+    images, noise = torch.randn(3, 3, 12, 12), torch.rand(3, 9)
+    found = theirs(images, noise=noise)
+    pixels = cut(images, 4)
+    targets = torch.where(found.mask.bool(), 0, IGNORED)
+    examples = Examples(images, targets, None, torch.arange(3), facts=normalised(pixels) if normalise else pixels)
+    ours = loss_of(objective, models[0], examples, partners={"decoder": models[1]}) / examples.count
+    torch.testing.assert_close(ours, found.loss, rtol=1e-5, atol=1e-5)
+    assert examples.count == 21

@@ -118,6 +118,19 @@ CASES = {
         5,
     ),
     "masked_patches": Case(tiny("dinov2-small"), {"kind": "masked_patches", "shift": 0.1}, DIGITS, [], 5),
+    "segmentation": Case(
+        tiny("vit-base-16", head=Head(outputs=4)),
+        {"kind": "segmentation", "dice": 1.0, "flip": True},
+        {
+            "kind": "image_masks",
+            "paths": ["ellipses"],
+            "labels": ["background", "body", "organ", "spot"],
+            "height": 12,
+            "width": 12,
+        },
+        [],
+        5,
+    ),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),
     "sounds": Case(

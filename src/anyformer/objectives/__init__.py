@@ -38,6 +38,7 @@ from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
+from anyformer.objectives.segmentation import SegmentationObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.signal import ObjectiveSignal
 from anyformer.objectives.simpo import SimPOObjective
@@ -82,6 +83,7 @@ __all__ = [
     "RegressionObjective",
     "ReplacedTokensObjective",
     "SampleSizes",
+    "SegmentationObjective",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",

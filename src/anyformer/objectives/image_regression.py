@@ -64,5 +64,4 @@ class ImageRegressionObjective(ImageObjective, NumberObjective):
         return (said if said.dim() == 2 else at_last(said, None)).float()
 
     def moments(self, corpus: Corpus) -> Moments:
-        count = int(corpus.train.columns["values"].type.shape[0])  # type: ignore[union-attr]
-        return columns_moments(corpus.train, "values", count)
+        return columns_moments(corpus.train, "values")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import prod
 
 import numpy as np
 import torch
@@ -86,10 +87,12 @@ class NumberObjective(RecordObjective):
         return ("the mean of the training targets", float(np.mean(squares))) if squares else None
 
 
-def columns_moments(table: object, column: str, count: int) -> tuple[Tensor, Tensor]:
+def columns_moments(table: object, column: str) -> tuple[Tensor, Tensor]:
     """Mean and deviation (N,) of the numbers of a split's column; 1 for a deviation of 0."""
     assert isinstance(table, RecordTable), "records are prepared as a table"
-    values = np.asarray(table.columns[column].numbers, dtype=np.float64).reshape(-1, count)
+    numbers = table.columns[column]
+    count = prod(numbers.type.shape or ())
+    values = np.asarray(numbers.numbers, dtype=np.float64).reshape(-1, count)
     if not len(values):
         return torch.zeros(count, dtype=torch.float64), torch.ones(count, dtype=torch.float64)
     deviation = torch.from_numpy(values.std(0))

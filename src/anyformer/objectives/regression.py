@@ -63,7 +63,7 @@ class RegressionObjective(NumberObjective):
         return LossTraits(each_row=frozenset({"each_said", "each_real"}))
 
     def moments(self, corpus: Corpus) -> Moments:
-        mean_N, deviation_N = columns_moments(corpus.train, "value", 1)
+        mean_N, deviation_N = columns_moments(corpus.train, "value")
         return float(mean_N), float(deviation_N)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:

@@ -206,6 +206,16 @@ def needs_cells(objective: str, architecture: Architecture) -> None:
         raise ValueError(f"the {objective} objective needs an output for every patch of an image, and {found}")
 
 
+def needs_classes_of_patches(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give a logit per class, of a number of its own, at every position."""
+    head = architecture.head
+    if head is None or not isinstance(head.outputs, int) or head.outputs < 2 or head.pool is not None:
+        raise ValueError(
+            f"the {objective} objective needs a logit per class for every patch: set head = {{outputs = the number of "
+            "classes} without a pool"
+        )
+
+
 def needs_features_of_positions(objective: str, architecture: Architecture) -> None:
     """Refuse a head with weights, which an objective that reads the features before it would never train."""
     head = architecture.head

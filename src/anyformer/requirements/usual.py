@@ -10,7 +10,9 @@ from anyformer.model import Architecture
 from anyformer.requirements.generator import needs_generator
 from anyformer.requirements.needs import (
     needs_both_sides,
+    needs_cells,
     needs_classes,
+    needs_classes_of_patches,
     needs_features,
     needs_hidden_targets,
     needs_image_beside_text,
@@ -116,6 +118,12 @@ USUAL = (
         "Squared error of standardised numbers of an image",
         (needs_images, needs_numbers, needs_pool),
         data="shape-boxes",
+    ),
+    UsualObjective(
+        "segmentation",
+        "Cross-entropy of the class of every pixel",
+        (needs_images, needs_cells, needs_classes_of_patches),
+        data="ellipses",
     ),
     UsualObjective(
         "speech_to_text",

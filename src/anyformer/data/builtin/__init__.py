@@ -1,6 +1,6 @@
 """Records that every machine has, made from the source of the interpreter's standard library in a fixed order; pictures of
-shapes, which are drawn; scikit-learn's digits; and sounds that are synthesised. `SOURCES`: each by the word that stands for it
-among the paths of data.
+shapes and ellipses, which are drawn; scikit-learn's digits; and sounds that are synthesised. `SOURCES`: each by the word that
+stands for it among the paths of data.
 
     rows = anyformer.data.rows.rows("python-docstrings")
 """
@@ -9,7 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, shapes, spans, spoken_digits, tones
+from anyformer.data.builtin import (
+    branches,
+    digits,
+    docstrings,
+    ellipses,
+    modules,
+    names,
+    questions,
+    shapes,
+    spans,
+    spoken_digits,
+    tones,
+)
 from anyformer.data.builtin.source import Builtin
 
 SOURCES: Mapping[str, Builtin] = {
@@ -25,6 +37,7 @@ SOURCES: Mapping[str, Builtin] = {
         spans.SPANS,
         branches.BRANCHES,
         digits.DIGITS,
+        ellipses.ELLIPSES,
         spoken_digits.DIGITS_SAID,
         spoken_digits.STRINGS_SAID,
         tones.TONES,

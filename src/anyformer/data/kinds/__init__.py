@@ -5,6 +5,7 @@ from anyformer.data.kinds.captions import Captions
 from anyformer.data.kinds.chat_records import ChatRecords, Dialogue
 from anyformer.data.kinds.chats import Chats
 from anyformer.data.kinds.completions import Completions
+from anyformer.data.kinds.image_masks import ImageMasks
 from anyformer.data.kinds.image_questions import QuestionsAboutImages
 from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_texts import ImageTexts
@@ -32,6 +33,7 @@ __all__ = [
     "Completions",
     "Component",
     "Dialogue",
+    "ImageMasks",
     "ImageRecords",
     "ImageTexts",
     "Images",

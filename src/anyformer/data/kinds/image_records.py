@@ -38,9 +38,14 @@ class ImageRecords(Records):
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
         """The largest square images that the position table takes; of `POSITIONS` positions at most, where there is none. Of
         the base the kind whose records need nothing but an image."""
+        return cls.sized(architecture, paths)
+
+    @classmethod
+    def sized(cls, architecture: Architecture, paths: tuple[str, ...], **others: Any) -> Self:
+        """As `usual`, with `others` of its fields."""
         channels, side = largest_square(architecture)
         kind = ImageRecords.kinds["unlabelled_images"] if cls is ImageRecords else cls
-        made = kind.parse({"paths": list(paths), "channels": channels, "height": side, "width": side})
+        made = kind.parse({"paths": list(paths), "channels": channels, "height": side, "width": side, **others})
         assert isinstance(made, cls)
         return made
 
