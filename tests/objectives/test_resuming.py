@@ -107,6 +107,13 @@ CASES = {
     "spans": Case(encoder(Head(outputs=2)), {"kind": "spans", "windows": 2, "overlap": 4}, {"kind": "answers"}, ANSWERS, 24),
     "contrastive": Case(tiny("sentence-bert-base"), {"kind": "contrastive"}, {"kind": "similar"}, SIMILAR, 32, 1),
     "images": Case(tiny("vit-base-16"), {"kind": "image_classification", "shift": 0.1, "flip": True}, DIGITS, [], 5),
+    "flow_matching": Case(
+        tiny("dit-s-2", **{"embedding.channels": 3, "head.outputs": 12, "encoder.position.columns": 6}),
+        {"kind": "flow_matching", "times": {"kind": "logit_normal"}},
+        DIGITS,
+        [],
+        36,
+    ),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),
     "sounds": Case(

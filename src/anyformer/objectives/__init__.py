@@ -13,6 +13,7 @@ from anyformer.objectives.distillation import DistillationObjective
 from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.flow_matching import FlowMatchingObjective
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
@@ -60,6 +61,7 @@ __all__ = [
     "DistillationObjective",
     "Examples",
     "Feed",
+    "FlowMatchingObjective",
     "ImageClassificationObjective",
     "InstructionObjective",
     "LossTraits",

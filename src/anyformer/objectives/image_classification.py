@@ -4,38 +4,34 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, Images, RecordBatch, RecordTable
-from anyformer.data.packing import Ints
+from anyformer.data import Corpus, Data, Images, RecordBatch
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes
 from anyformer.objectives.classes import ClassObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Inputs, Setting
-from anyformer.objectives.pixels import PixelObjective
+from anyformer.objectives.one_image import OneImageObjective, images_of
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.embedding.head_module import at_last
 from anyformer.requirements.usual import BY_KIND
 
 
-class ImageClassificationObjective(PixelObjective, ClassObjective):
+class ImageClassificationObjective(OneImageObjective, ClassObjective):
     """Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929): -log softmax(logits)[class].
 
     A pixel p in 0 ... 255 enters as (p / 255 - mean) / deviation. In training an image may be moved and mirrored, by draws that
     depend on the seed and the sample's number alone.
     """
 
-    reads: ClassVar[type[Data]] = Images
     kind: Literal["image_classification"] = "image_classification"
     shift: NotNegative = 0.0
     """Share of the side by which a training image is moved at most, per direction; its edge fills the gap."""
@@ -46,31 +42,13 @@ class ImageClassificationObjective(PixelObjective, ClassObjective):
         """Refuse an architecture that does not turn one image into a logit per class."""
         BY_KIND["image_classification"].check(architecture)
 
-    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
-        super().check_data(data, architecture, length)
-        assert isinstance(data, Images), "checked before"
-        self.check_channels(data.channels)
-        positions = image_positions(architecture, data)
-        if positions != length:
-            raise ValueError(
-                f"length = {length}, and an image of {data.height} x {data.width} pixels becomes {positions} positions: set "
-                f"length = {positions}"
-            )
-
-    @property
-    def sizes(self) -> SampleSizes:
-        return replace(super().sizes, usual_length=image_positions)
-
-    def lengths(self, table: RecordTable, setting: Setting) -> Ints:
-        return table.lengths("image") * 0 + setting.length
-
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
         feed = super().feed(data, corpus, setting, batch, held_out=held_out)
         return feed if held_out else remade(feed, partial(self.examples, setting=setting, training=True))
 
     def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`tokens` (B, I, height, width) float32; moved and mirrored only in `training`."""
-        images = torch.from_numpy(np.stack([record["image"] for (record,) in batch.records])).float()
+        images = images_of(batch)
         rows = torch.from_numpy(batch.rows)
         if training:
             images = self._varied(images, Noise.at(setting.seed, 0, rows))
@@ -103,10 +81,3 @@ class ImageClassificationObjective(PixelObjective, ClassObjective):
         columns = (draws_B3[:, 1] * (2 * right + 1)).long()[:, None] + torch.arange(width)
         each = torch.arange(count)[:, None, None, None]
         return padded[each, torch.arange(channels)[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]
-
-
-def image_positions(architecture: Architecture, data: Data) -> int:
-    """The positions of an image."""
-    assert isinstance(data, Images), "checked before"
-    image = torch.empty((1, data.channels, data.height, data.width), device="meta")
-    return architecture.embedding.check("the images", image, None)

@@ -188,6 +188,33 @@ def needs_images(objective: str, architecture: Architecture) -> None:
         raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
 
 
+def needs_velocity(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give as many numbers for a patch of an image as it has, at every patch."""
+    head, patch = architecture.head, architecture.embedding.example(1, 1)
+    numbers, found = patch.numel(), architecture.outputs
+    if architecture.latents is not None or head is None or head.pool is not None or not isinstance(head.outputs, int):
+        raise ValueError(
+            f"the {objective} objective predicts every patch of an image: set head = {{outputs = {numbers}}} without a pool"
+        )
+    if architecture.embedding.check("the images", patch, None) != 1:
+        raise ValueError(f"the {objective} objective predicts patches alone: set embedding.class_tokens = 0")
+    if found not in (numbers, 2 * numbers):
+        raise ValueError(
+            f"the {objective} objective predicts the {numbers} numbers of a patch, and head.outputs = {found}: set "
+            f"{numbers}, or {2 * numbers} of a model that also gives a variance, which is not trained"
+        )
+
+
+def needs_condition(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not read how noisy its input is."""
+    if architecture.output_stack.condition is None:
+        stack = list(architecture.stacks)[-1]
+        raise ValueError(
+            f"the {objective} objective tells the model the time of every image, which it has no condition to read: set "
+            f"{stack}.condition = {{}}, and a modulation in its branches"
+        )
+
+
 def needs_image_beside_text(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads no image beside its text: neither by a tower, nor as a source."""
     if architecture.images is not None:

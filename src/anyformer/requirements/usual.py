@@ -11,6 +11,7 @@ from anyformer.requirements.generator import needs_generator
 from anyformer.requirements.needs import (
     needs_both_sides,
     needs_classes,
+    needs_condition,
     needs_features,
     needs_hidden_targets,
     needs_image_beside_text,
@@ -30,6 +31,7 @@ from anyformer.requirements.needs import (
     needs_symbols,
     needs_token_logits,
     needs_vectors,
+    needs_velocity,
     needs_written_tokens,
 )
 
@@ -91,6 +93,12 @@ USUAL = (
         "classification", "Cross-entropy of the class of a text, or of two texts", (needs_one_sequence, needs_classes)
     ),
     UsualObjective("contrastive", "InfoNCE with the batch's other texts as negatives", (needs_one_sequence, needs_features)),
+    UsualObjective(
+        "flow_matching",
+        "Squared error of the velocity from noise to data",
+        (needs_images, needs_condition, needs_velocity),
+        data="digits",
+    ),
     UsualObjective(
         "image_classification",
         "Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929)",
