@@ -131,6 +131,13 @@ CASES = {
         [],
         5,
     ),
+    "flow_matching": Case(
+        tiny("dit-s-2", **{"embedding.channels": 3, "head.outputs": 12, "encoder.position.columns": 6}),
+        {"kind": "flow_matching", "times": {"kind": "logit_normal"}},
+        DIGITS,
+        [],
+        36,
+    ),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),
     "sounds": Case(

@@ -25,6 +25,7 @@ LINEAGES = {
     "t5gemma": "Google",
     "switch": "Google",
     "vit": "Google",
+    "dit": "Meta",
     "speech": "Meta",
     "hearing": "",
     "image_encoders": "Meta",

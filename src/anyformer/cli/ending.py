@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _ANSWER = 64
 """Tokens of an answer to a held-out question, or behind a text, at most."""
+_ROWS, _STEPS = 10, 30
+"""Classes of which pictures are made, and pictures of a class; steps of the flow."""
 _SAMPLE = 200
 """Tokens of the sample at most."""
 
@@ -44,11 +46,14 @@ def finish(trained: Trained) -> None:
     if trained.summary is not None:
         console.out("", *trained.summary.lines(), sep="\n")
     generates = print_sample(trained, console)
+    drawn = draw_sample(trained, console)
     console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
     console.out("try next:")
     if generates:
         more = ["--chat"] if trained.chat else []
         unbroken(console, f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
+    if drawn:
+        unbroken(console, f"  {command('generate', directory, *drawn, '--guidance', 3, '--output', 'pictures.png')}")
     unbroken(console, f"  {command('show', directory)}")
     unbroken(console, f"  {command('export', directory, f'{directory.name}-exported')}")
 
@@ -86,6 +91,25 @@ def print_sample(trained: Trained, console: Console) -> bool:
         print(" ... (stopped; the run is whole)", end="")
     print()
     return True
+
+
+def draw_sample(trained: Trained, console: Console) -> tuple[str, ...]:
+    """Write a sheet of pictures beside the run of a model that makes pictures, a row for every class of the first `_ROWS`; the
+    options of a command for more of them, empty of any other model."""
+    from anyformer.evaluation import enlarged, painter_of, sheet_of
+    from anyformer.images import write_png
+    from anyformer.loading import labels_of
+    from anyformer.training.run import load_run
+
+    run = load_run(trained.directory / "run.toml")
+    if not run.objective.traits.pictures or trained.divided:
+        return ()
+    names = labels_of(trained.directory)
+    made = painter_of(trained.model, run.objective, run.data, names, str(trained.directory))
+    place, classes = trained.directory / "pictures.png", list(names[:_ROWS] if made.classes else ())
+    write_png(place, enlarged(sheet_of(made.pictures(classes, _ROWS, steps=_STEPS, guidance=2.0))))
+    console.print(f"\n[bold]pictures[/bold] {place}", soft_wrap=True)
+    return ("--class", classes[-1]) if classes else ("--steps", "50")
 
 
 def draws() -> Sampling:

@@ -15,6 +15,7 @@ import typer
 from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
+from anyformer.cli.drawing import PictureOptions, check_picture_alone, draw
 from anyformer.cli.hearing import check_alone, heard
 from anyformer.cli.options import grouped
 from anyformer.cli.processes import ProcessOptions, first_speaks, refuse_clock
@@ -40,6 +41,7 @@ anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 --image cat.jpg --image dog.jpg --temperature 0
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 anyformer generate runs/2026-01-01-120000 --audio one.wav --audio two.flac
+anyformer generate runs/2026-01-01-120000 --class 3 --class 8 --steps 50 --output digits.png
 anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
 """
 text_option = partial(typer.Option, rich_help_panel="Text")
@@ -157,13 +159,15 @@ def run(
     text: TextOptions,
     choice: ChoiceOptions,
     computing: Computation,
+    picture: PictureOptions,
     several: ProcessOptions,
     json: Annotated[
         bool,
         output_option("--json", help="Print one JSON object per text and line: prompt, text, tokens, why it ended."),
     ] = False,
 ) -> None:
-    """Continue text with a trained model, and print the words as they are generated; with --audio write what is said.
+    """Continue text with a trained model, and print the words as they are generated; with --audio write what is said, with
+    --class make pictures.
 
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.
@@ -174,6 +178,10 @@ def run(
             from anyformer.loading import image_prompt
 
         begun = chat.begun()
+        if picture.asked:
+            check_picture_alone(_asked(given, chat, text, computing, json=json) | {"--audio": bool(given.audio)})
+            draw(model, picture, _device(), (choice.seed or [0])[0])
+            return
         _refuse(given, chat, text, computing, json=json)
         if given.audio:
             heard(model, given.audio, _device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
@@ -240,14 +248,7 @@ def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computin
     from anyformer.describe import UserError
 
     if given.audio:
-        check_alone(
-            {
-                "a prompt": given.ways > 0, "--image": bool(given.image), "--chat": chat.chat, "--stop": bool(text.stop),
-                "--logprobs": text.logprobs is not None, "--max-time": text.max_time is not None, "--special": text.special,
-                "--draft": computing.draft is not None, "--block": computing.block is not None,
-                "--weights": computing.weights != "stored", "--compile": computing.compile is not None,
-            }
-        )  # fmt: skip
+        check_alone(_asked(given, chat, text, computing))
         return
     if given.ways > 1 or not (given.ways or chat.chat or given.image):
         raise UserError(
@@ -259,6 +260,18 @@ def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computin
         raise UserError("--json prints the answers to prompts, and a chat of several turns has none: give a PROMPT or --file")
     if text.stop and given.tokens:
         raise UserError("--stop names texts, and --tokens gives token numbers: leave one of them out")
+
+
+def _asked(
+    given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool = False
+) -> dict[str, bool]:
+    """Options of texts that continue a prompt, and whether they are given."""
+    return {
+        "a prompt": given.ways > 0, "--image": bool(given.image), "--chat": chat.chat, "--stop": bool(text.stop),
+        "--logprobs": text.logprobs is not None, "--max-time": text.max_time is not None, "--special": text.special,
+        "--draft": computing.draft is not None, "--block": computing.block is not None,
+        "--weights": computing.weights != "stored", "--compile": computing.compile is not None, "--json": json,
+    }  # fmt: skip
 
 
 def _device() -> str:

@@ -2,6 +2,7 @@
 
 from anyformer.evaluation.choices import ChoiceQuestion, ChoiceResults, answer, better, read_questions
 from anyformer.evaluation.decoder_likelihood import target_scores
+from anyformer.evaluation.drawing import Painter, enlarged, painter, painter_of, sheet_of
 from anyformer.evaluation.fill import Filled, fill
 from anyformer.evaluation.gaps import CandidateScores, Gap, by_left_side, by_mask, by_sentinel, by_whole_text
 from anyformer.evaluation.harness_tasks import Asking, Result, check_harness, run_tasks
@@ -26,6 +27,7 @@ __all__ = [
     "Gap",
     "Interval",
     "Listener",
+    "Painter",
     "PairedDifference",
     "Request",
     "Result",
@@ -43,11 +45,14 @@ __all__ = [
     "by_whole_text",
     "check_harness",
     "embeddings",
+    "enlarged",
     "fill",
     "filled_scores",
     "listener",
     "measure",
     "open_subject",
+    "painter",
+    "painter_of",
     "paired",
     "read_pairs",
     "read_questions",
@@ -55,6 +60,7 @@ __all__ = [
     "run_tasks",
     "scores",
     "share",
+    "sheet_of",
     "target_scores",
     "task_of",
     "text_figures",

@@ -13,6 +13,7 @@ from anyformer.objectives.distillation import DistillationObjective
 from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.flow_matching import FlowMatchingObjective
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.image_features import ImageFeaturesObjective
 from anyformer.objectives.image_regression import ImageRegressionObjective
@@ -65,6 +66,7 @@ __all__ = [
     "DistillationObjective",
     "Examples",
     "Feed",
+    "FlowMatchingObjective",
     "ImageClassificationObjective",
     "ImageFeaturesObjective",
     "ImageRegressionObjective",

@@ -57,6 +57,8 @@ class LossTraits:
     """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
     classes: str | None = None
     """The column of the data whose classes need a logit each."""
+    pictures: bool = False
+    """Whether the model so trained makes pictures."""
     each_row: frozenset[str] = frozenset()
     """Names of statistics that hold a number of each row, and no sum."""
     prompt: Callable[[Corpus, int], str] = nothing

@@ -24,8 +24,8 @@ class Examples:
     `targets`: (B, T) or (B,), `IGNORED` where there is nothing to predict. `rows` (B,): global sample numbers, the key of all
     that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
     `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
-    `types`, `images` (one per row): arguments of the model's call. `facts` (B, ...): what metrics need to know besides, as its
-    objective says.
+    `types`, `images` (one per row), `times`, `classes`: arguments of the model's call. `facts` (B, ...): what metrics need to
+    know besides, as its objective says.
     `taught` (B, T, k), or (B, k): log-probabilities of the tokens that a teacher finds likeliest, and `taught_tokens` which
     these are, where they are kept.
     """
@@ -45,6 +45,8 @@ class Examples:
     taught: Tensor | None = None
     taught_tokens: Tensor | None = None
     images: Tensor | None = None
+    times: Tensor | None = None
+    classes: Tensor | None = None
 
     @property
     def count(self) -> float:

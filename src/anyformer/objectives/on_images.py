@@ -36,6 +36,7 @@ class ImageObjective(PixelObjective):
                 f"length = {length}, and an image of {data.height} x {data.width} pixels becomes {positions} positions: set "
                 f"length = {positions}"
             )
+        check_columns(architecture, data)
 
     @property
     def usual(self) -> Usual:
@@ -98,3 +99,15 @@ def image_positions(architecture: Architecture, data: Data) -> int:
     assert isinstance(data, ImageRecords), "checked before"
     image = torch.empty((1, data.channels, data.height, data.width), device="meta")
     return architecture.embedding.check("the images", image, None)
+
+
+def check_columns(architecture: Architecture, data: ImageRecords) -> None:
+    """Refuse images with more or fewer patches in a row than the positions of a stack are for."""
+    found = data.width // architecture.embedding.example(1, 1).shape[-1]
+    for name, stack in architecture.stacks.items():
+        across = None if stack.position is None else stack.position.across
+        if across not in (None, found):
+            raise ValueError(
+                f"an image of {data.width} pixels has {found} patches in a row, and the positions of the {name} are for "
+                f"{across}: set architecture.{name}.position.columns = {found}"
+            )

@@ -193,59 +193,26 @@ def needs_numbers(objective: str, architecture: Architecture) -> None:
         )
 
 
-def needs_images(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture that reads anything but one image."""
-    if architecture.two_inputs or architecture.embedding.rank != 4:
-        raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
-
-
-def needs_cells(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture whose positions are not the squares of one image."""
-    if architecture.embedding.cells is None or architecture.latents is not None:
-        found = "a latent array reads its patches" if architecture.latents else f"this model reads {_reads(architecture)}"
-        raise ValueError(f"the {objective} objective needs an output for every patch of an image, and {found}")
-
-
-def needs_classes_of_patches(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture that does not give a logit per class, of a number of its own, at every position."""
-    head = architecture.head
-    if head is None or not isinstance(head.outputs, int) or head.outputs < 2 or head.pool is not None:
-        raise ValueError(
-            f"the {objective} objective needs a logit per class for every patch: set head = {{outputs = the number of "
-            "classes} without a pool"
-        )
-
-
-def needs_features_of_positions(objective: str, architecture: Architecture) -> None:
-    """Refuse a head with weights, which an objective that reads the features before it would never train."""
-    head = architecture.head
-    if head is not None and (head.outputs != "features" or head.transform is not None):
-        raise ValueError(
-            f"the {objective} objective trains the features of positions, and this architecture has a head that it would leave "
-            "untrained: take it out with architecture.head = none"
-        )
-
-
 def needs_image_beside_text(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads no image beside its text: neither by a tower, nor as a source."""
     if architecture.images is not None:
         return
     if not architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.sound is not None:
         raise ValueError(
-            f"the {objective} objective gives the model an image and a text, and this model reads {_reads(architecture)}"
+            f"the {objective} objective gives the model an image and a text, and this model reads {reads(architecture)}"
         )
 
 
 def needs_vectors(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one set or sequence of vectors."""
     if architecture.two_inputs or architecture.embedding.rank != 3:
-        raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {_reads(architecture)}")
+        raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {reads(architecture)}")
 
 
 def needs_sound(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that reads anything but one sound."""
     if architecture.two_inputs or architecture.latents is not None or architecture.embedding.sound is None:
-        raise ValueError(f"the {objective} objective gives the model a sound, and this model reads {_reads(architecture)}")
+        raise ValueError(f"the {objective} objective gives the model a sound, and this model reads {reads(architecture)}")
 
 
 def needs_sound_or_picture(objective: str, architecture: Architecture) -> None:
@@ -258,7 +225,7 @@ def needs_sound_source(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that does not read a sound beside its target."""
     if not architecture.two_inputs or architecture.embedding.sound is None:
         raise ValueError(
-            f"the {objective} objective gives the model a sound and a target, and this model reads {_reads(architecture)}"
+            f"the {objective} objective gives the model a sound and a target, and this model reads {reads(architecture)}"
         )
 
 
@@ -279,5 +246,6 @@ def needs_pool(objective: str, architecture: Architecture) -> None:
         raise ValueError(f"the {objective} objective needs one output per row: set head.pool = 'mean' or 'first'")
 
 
-def _reads(architecture: Architecture) -> str:
+def reads(architecture: Architecture) -> str:
+    """What the architecture reads, for a refusal."""
     return architecture.embedding.kind + (" beside a target" if architecture.two_inputs else "")

@@ -17,7 +17,7 @@ from anyformer.parts import (
     SinusoidalPosition,
     pre_norm,
 )
-from anyformer.requirements.needs import needs_cells, needs_features_of_positions, needs_images
+from anyformer.requirements.image_needs import needs_cells, needs_features_of_positions, needs_images
 
 HEAD = 32
 """Features of a head, as in MAE's decoder of 512 features and 16 heads."""

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.requirements.generator import needs_generator
+from anyformer.requirements.image_needs import (
+    needs_cells,
+    needs_classes_of_patches,
+    needs_condition,
+    needs_images,
+    needs_velocity,
+)
 from anyformer.requirements.needs import (
     needs_both_sides,
-    needs_cells,
     needs_classes,
-    needs_classes_of_patches,
     needs_features,
     needs_hidden_targets,
     needs_image_beside_text,
-    needs_images,
     needs_later,
     needs_next_token,
     needs_next_token_alone,
@@ -96,6 +100,12 @@ USUAL = (
         "classification", "Cross-entropy of the class of a text, or of two texts", (needs_one_sequence, needs_classes)
     ),
     UsualObjective("contrastive", "InfoNCE with the batch's other texts as negatives", (needs_one_sequence, needs_features)),
+    UsualObjective(
+        "flow_matching",
+        "Squared error of the velocity from noise to data",
+        (needs_images, needs_condition, needs_velocity),
+        data=DRAWN,
+    ),
     UsualObjective(
         "image_classification",
         "Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -35,6 +37,13 @@ class PatchesModule(InputModule):
 
     def _cut(self, given: Tensor) -> Tensor:
         return cut(given.to(self.projection.weight.dtype), self.size, self.frames)
+
+
+def pasted(patches_BTI: Tensor, channels: int, height: int, width: int) -> Tensor:
+    """(B, rows * columns, I * p * p) -> (B, I, height, width): the image that `cut` cuts into these patches."""
+    batch, size = len(patches_BTI), math.isqrt(patches_BTI.shape[2] // channels)
+    squares = patches_BTI.reshape(batch, height // size, width // size, channels, size, size)
+    return squares.permute(0, 3, 1, 4, 2, 5).reshape(batch, channels, height, width)
 
 
 def cut(image_BIhw: Tensor, size: int, frames: int = 1) -> Tensor:

@@ -33,7 +33,8 @@ class BranchModule(nn.Module):
         self.crossing: Crossing | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        x_BTD, gates = self.norm_before(x_BTD), list[Tensor]()
+        gates: list[Tensor] = []
+        x_BTD = self.norm_before(x_BTD)
         if self.modulation is not None:
             shift_B1D, scale_B1D, *gates = self.modulation(context.shared[None, CONDITION])
             x_BTD = applied(x_BTD, shift_B1D, scale_B1D)

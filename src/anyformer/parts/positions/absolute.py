@@ -33,6 +33,11 @@ class Position(Drawn):
     """Longest sequence, in positions; None without limit."""
 
     @property
+    def across(self) -> int | None:
+        """Patches of a row of the image that it is for; None where it does not tell rows from columns."""
+        return None
+
+    @property
     def limits(self) -> tuple[Limit, ...]:
         """The contracts that it breaks, if its vectors depend on neighbours."""
         return ()
@@ -161,6 +166,10 @@ class SinusoidalGrid(Position):
     columns: Count
     """n, patches of a row of the image."""
     theta: Moderate = 10_000.0
+
+    @property
+    def across(self) -> int:
+        return self.columns
 
     def sketch(self, width: int) -> Sketch:
         return Sketch("Sinusoidal positions", (f"of rows and of {self.columns:,} columns", f"θ {number(self.theta)}"))
