@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ChainedProjector(Projector):
-    """y = then(act(first(x))), with F = `between` features between them.
+    """y = then(act(first(x))), with `between` features between them.
 
     The adapter of Llama 4's tower and its matrix to the text (Meta 2025), that of HyperCLOVA X SEED (NAVER 2025).
     """
@@ -25,7 +25,7 @@ class ChainedProjector(Projector):
     kind: Literal["chained"] = "chained"
     first: Projector
     between: Count
-    """F."""
+    """Features that first gives, and then reads."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     then: Projector
 
