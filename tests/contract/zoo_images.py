@@ -36,6 +36,7 @@ from anyformer.parts import (
     Rotary,
     Sections,
     SquaresProjector,
+    TiledTower,
     TwoLayerProjector,
     Window,
     pre_norm,
@@ -188,6 +189,13 @@ WITH_IMAGES = {
         Causal(),
     ),
 }  # fmt: skip
+TILED = TiledTower(
+    token=3, image=4, width=12, patches=CLIP.patches, stack=CLIP.stack, skipped=1, projector=TwoLayerProjector(), grid=(2, 1),
+)  # fmt: skip
+IN_TILES = {
+    "tiles": _text(TILED.but(deep=DeepStack(layers=(0,), projector=TwoLayerProjector())), Causal(), Window(size=5)),
+    "tiles_shrunk": _text(TILED.but(most=1, grid=(2, 2), stack=VIP.stack, joined=(0, 1)), Causal()),
+}
 IMAGES = 2
 """Images of each row."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,10 @@ from anyformer.huggingface.rules import rules
 from anyformer.huggingface.vision.models import VISION
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
+from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid import GridTower
 from huggingface.parity import gap
-from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, moves, pixels, text, their_logits, whole
+from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, leaves, moves, pixels, text, their_logits, tiled, whole
 
 TOLERANCE = 1e-5
 ROUGH = {"qwen3_5_moe": 1e-4}
@@ -34,9 +37,10 @@ KINDS = (
     "llava", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "mistral3",
     "lighton_ocr", "paligemma", "idefics3", "smolvlm", "aya_vision", "cohere2_vision", "glm4v", "glm46v", "glm4v_moe",
     "glm_ocr", "vipllava", "deepseek_vl", "internvl", "exaone4_5", "janus", "lfm2_vl", "paddleocr_vl", "llama4",
+    "llava_next", "llava_onevision",
 )  # fmt: skip
 kinds = pytest.mark.parametrize("name", KINDS)
-TWINS = ("qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2")
+TWINS = ("qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video")
 """Types that differ from one of those above in names of weights alone, or in absent keys."""
 types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
 
@@ -139,14 +143,13 @@ def test_gradients_of_every_weight_and_of_the_images(name, tmp_path):
     both.ours.zero_grad()
     both.theirs.zero_grad()
     ours, theirs = pixels(both, 3), pixels(both, 3)
-    leaves = [images if any_size(both) else [images] for images in (ours, theirs)]
-    for image in (image for images in leaves for image in images):
+    for image in (*leaves(ours), *leaves(theirs)):
         image.requires_grad_()
     for logits in (both.ours(tokens, images=ours), their_logits(both, tokens, theirs)):
         logits.square().mean().sqrt().backward()
     if not any_size(both):  # the patches that their processor makes of images are constants
-        assert gap(ours.grad, theirs.grad) <= 1e-4
-    assert all(float(image.grad.abs().sum()) > 0 for image in leaves[0])
+        assert all(gap(one.grad, other.grad) <= 1e-4 for one, other in zip(leaves(ours), leaves(theirs), strict=True))
+    assert all(float(image.grad.abs().sum()) > 0 for image in leaves(ours))
     kept = {name: parameter.data for name, parameter in both.theirs.named_parameters()}
     for parameter in both.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -261,11 +264,12 @@ def test_a_checkpoint_keeps_the_images(name, tmp_path):
 
 @types
 def test_parameters_are_those_of_transformers_but_for_what_nothing_reads(name):
-    both = whole(name)
+    both, of_clip = whole(name), ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm")
     unread = {
-        **dict.fromkeys(("llava", "vipllava"), ("vision_tower.encoder.layers.2.", "vision_tower.post_layernorm")),
+        **dict.fromkeys(("llava", "vipllava", "llava_next", "llava_next_video"), of_clip),
         "video_llava": ("video_tower.", "image_tower.encoder.layers.2.", "image_tower.post_layernorm"),
         "janus": ("vqmodel.", "generation_"),
+        "llava_onevision": ("vision_tower.post_layernorm",),
         "deepseek_vl": ("vision_model.head.",),
         "aya_vision": ("vision_tower.head.", "vision_tower.post_layernorm"),
         **dict.fromkeys(("gemma3", "shieldgemma2", "paligemma", "cohere2_vision", "lfm2_vl"), ("vision_tower.head.",)),
@@ -555,6 +559,13 @@ def test_another_tower_than_that_of_the_files_is_not_written(tmp_path):
         huggingface.export(build(changed), tmp_path / "again", towers=both.directory)
 
 
+def changed(both: Whole, images: Images, by: Callable[[torch.Tensor], torch.Tensor]) -> Images:
+    """Images with other numbers."""
+    if tiled(both):
+        return tuple(replace(image, pixels=by(image.pixels)) for image in images)
+    return tuple(map(by, images)) if any_size(both) else by(images)
+
+
 @kinds
 def test_images_that_do_not_fit_the_text_are_refused(name):
     both = whole(name)
@@ -562,9 +573,9 @@ def test_images_that_do_not_fit_the_text_are_refused(name):
     with pytest.raises(InputError, match="tokens 59"):
         both.ours(tokens, images=pixels(both, 2))
     with pytest.raises(InputError, match="should have shape"):
-        both.ours(tokens, images=(shown[0][:, :-1],) if any_size(both) else shown[:, :, :-1])
+        both.ours(tokens, images=changed(both, shown, lambda image: image[..., :-1]))
     with pytest.raises(InputError, match="real numbers"):
-        both.ours(tokens, images=(shown[0].long(),) if any_size(both) else shown.long())
+        both.ours(tokens, images=changed(both, shown, lambda image: image.long()))
     with pytest.raises(InputError, match="reads no images"):
         af.load(both.directory)[0](tokens, images=shown)
 

@@ -13,12 +13,13 @@ import torch
 import transformers
 from torch import Tensor
 from torch.nn.functional import pad
+from transformers.image_processing_utils import select_best_resolution
 from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
 from anyformer import huggingface
 from anyformer.model.transformer import Transformer
-from anyformer.parts import GridTower
+from anyformer.parts import GridTower, TiledTower, Tiles
 from anyformer.parts.images.encoder_module import Images
 from huggingface.parity import SCRATCH, randomise
 
@@ -122,6 +123,8 @@ def _intern(vision: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]
     return {"vision_config": tower, "text_config": {**_LLAMA, "model_type": "qwen2"}, "image_token_id": TOKEN, **more}
 
 
+_TILED = {**_CLIP, "image_size": 14, "patch_size": 7}
+_GRIDS_OF_TILES = [[28, 28], [14, 28]]
 _JANUS = {key: value for key, value in _SIGLIP.items() if key not in ("model_type", "intermediate_size")}
 _CODES = {
     "embed_dim": 8, "num_embeddings": 8, "base_channels": 32, "channel_multiplier": [1], "num_res_blocks": 1, "num_patches": 4,
@@ -377,6 +380,32 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "image_token_index": TOKEN,
         },
     ),
+    "llava_next": ("llava_next", _llava(_TILED, image_grid_pinpoints=_GRIDS_OF_TILES)),
+    "llava_next_layers": (
+        "llava_next",
+        _llava(
+            _TILED,
+            image_grid_pinpoints=_GRIDS_OF_TILES,
+            vision_feature_layer=[-1, 1],
+            projector_hidden_act="relu",
+            multimodal_projector_bias=False,
+        ),
+    ),
+    "llava_onevision": (
+        "llava_onevision",
+        {
+            "vision_config": {**_SIGLIP, "image_size": 14, "vision_use_head": False},
+            "text_config": {**_LLAMA, "model_type": "qwen2"},
+            "image_token_index": TOKEN,
+            "video_token_index": 2,
+            "image_grid_pinpoints": _GRIDS_OF_TILES,
+            "vision_aspect_ratio": "anyres_max_1",
+        },
+    ),
+    "llava_next_video": (
+        "llava_next_video",
+        {**_llava(_TILED, image_grid_pinpoints=_GRIDS_OF_TILES), "video_token_index": 2},
+    ),
     "shieldgemma2": ("shieldgemma2", _gemma(4)),
     "glmga": ("glmga", _glm("glm46v")[1]),
     "video_llava": ("video_llava", {**_llava(), "video_token_index": 2}),
@@ -430,11 +459,37 @@ def text(both: Whole, images: Sequence[int], length: int = 40, seed: int = 0) ->
 def pixels(both: Whole, count: int, seed: int = 1) -> Images:
     """Images as transformers' processors give them; where they may have any size, of several."""
     channels, generator = both.tower.patches.channels, torch.Generator().manual_seed(seed)
+    if tiled(both):
+        return tuple(_tiles(both, _SIDES[k % len(_SIDES)], generator) for k in range(count))
     if any_size(both):
         unit = both.tower.unit
         shapes = [(channels, rows * unit, columns * unit) for rows, columns in _GRIDS]
         return tuple(torch.randn(shapes[k % len(shapes)], generator=generator) for k in range(count))
     return torch.randn(count, channels, both.tower.image, both.tower.image, generator=generator)
+
+
+_SIDES = (60, 16), (20, 67), (25, 40)
+"""Heights and widths of images in tiles: with borders at their sides, without, and above and below."""
+
+
+def tiled(both: Whole) -> bool:
+    """Whether its images come in tiles."""
+    return isinstance(both.tower, TiledTower)
+
+
+def _tiles(both: Whole, sides: tuple[int, int], generator: torch.Generator) -> Tiles:
+    size = both.tower.image
+    high, wide = select_best_resolution(sides, both.theirs.config.image_grid_pinpoints)
+    rows, columns = high // size, wide // size
+    shape = 1 + rows * columns, both.tower.patches.channels, size, size
+    return Tiles(torch.randn(shape, generator=generator), rows, columns, *sides)
+
+
+def leaves(images: Images) -> list[Tensor]:
+    """The numbers of images, as tensors that gradients may reach."""
+    if isinstance(images, Tensor):
+        return [images]
+    return [image.pixels if isinstance(image, Tiles) else image for image in images]
 
 
 _GRIDS = (2, 3), (1, 4), (3, 1)
@@ -454,6 +509,11 @@ def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, A
         counts = ((tokens == both.tower.token).sum(1) // both.tower.tokens).tolist()
         rows = [pad(row, (0, 0) * 3 + (0, max(counts) - len(row))) for row in images.split(counts)]
         return {"pixel_values": torch.stack(rows)}
+    if images is not None and tiled(both):
+        most = max(len(image.pixels) for image in images)
+        rows = [pad(image.pixels, (0, 0) * 3 + (0, most - len(image.pixels))) for image in images]
+        sizes = torch.tensor([(image.height, image.width) for image in images])
+        return {"pixel_values": torch.stack(rows), "image_sizes": sizes}
     if images is None or not any_size(both):
         return {} if images is None else {"pixel_values": images}
     if both.theirs.config.vision_config.model_type == "pixtral":

@@ -21,6 +21,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts import Stack
+from anyformer.parts.images.encoder_module import Images
 
 TOLERANCE = 2e-5
 """Largest difference relative to the largest value that counts as equal in fp32."""
@@ -84,7 +85,7 @@ def verify(
     given = _given(architecture, batch, length, seed)
     target = _target(architecture, batch, length, seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
-    images_shown: Tensor | None = None
+    images_shown: Images | None = None
     if architecture.images is not None:
         given = given.masked_fill(given == architecture.images.token, 0)
         assert family.shows is not None, "a family with images"

@@ -57,6 +57,14 @@ NAMES = _list_of(NAME, "strings")
 SIZES = _list_of(SIZE, "whole numbers from 1")
 INTEGERS = _list_of(INTEGER, "whole numbers")
 NUMBERS = _list_of(NUMBER, "numbers")
+GRIDS = ValueKind(
+    "a list of [height, width] in pixels",
+    lambda value: (
+        isinstance(value, list | tuple)
+        and len(value) <= MOST_LAYERS
+        and all(SIZES.fits(grid) and len(grid) == 2 for grid in value)
+    ),
+)
 TABLES = _list_of(ValueKind("a table", lambda value: isinstance(value, Mapping)), "tables")
 TABLE = ValueKind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
 MAPPING = ValueKind("a table", lambda value: isinstance(value, Mapping))

@@ -71,6 +71,7 @@ from anyformer.parts.images.resampled import ResampledPosition
 from anyformer.parts.images.side_by_side import SideBySideProjector
 from anyformer.parts.images.sound import SoundEncoder, SoundTower
 from anyformer.parts.images.squares import SquaresProjector
+from anyformer.parts.images.tiles import TiledTower, Tiles
 from anyformer.parts.images.tower import ImageTower
 from anyformer.parts.images.two_layer import TwoLayerProjector
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
@@ -167,8 +168,8 @@ __all__ = [
     "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector", "SigmoidWeights", "SinusoidalGrid",
     "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer",
     "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",
-    "TalkingHeads", "Term", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal", "TwoLayerProjector",
-    "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm", "ValueResidual",
-    "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh", "Window", "Xavier", "YaRN", "gated_width",
-    "output_norm", "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
+    "TalkingHeads", "Term", "TiledTower", "Tiles", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal",
+    "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm",
+    "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh", "Window", "Xavier",
+    "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
 ]  # fmt: skip

@@ -42,8 +42,59 @@ def projected(tower, weights, y, behind, order=None):
     return out
 
 
+def features_of_tiles(tower, weights, image):
+    """The embeddings of an image and its tiles, and those for each layer of the text, at whose row ends nothing is added."""
+    newline = weights["images.newline"]
+    of_tiles = [features_of_square(tower, weights, tile) for tile in image.pixels.tolist()]
+    return [
+        laid_out(tower, [tile[k] for tile in of_tiles], image, newline if k == 0 else 0 * newline)
+        for k in range(len(of_tiles[0]))
+    ]
+
+
+def laid_out(tower, of_tiles, image, end):
+    """The features of an image, then those of its tiles row by row, without borders, a vector behind each row."""
+    side = tower.image // tower.patches.size
+    high, wide = image.rows * side, image.columns * side
+    whole = [
+        [of_tiles[1 + r // side * image.columns + c // side][r % side * side + c % side] for c in range(wide)]
+        for r in range(high)
+    ]
+    if image.width / image.height > wide / high:
+        empty = (high - int(round(image.height * wide / image.width, 7))) // 2
+        whole = whole[empty : high - empty]
+    else:
+        empty = (wide - int(round(image.width * high / image.height, 7))) // 2
+        whole = [row[empty : wide - empty] for row in whole]
+    ratio = (len(whole) * len(whole[0]) / (tower.most * side**2)) ** 0.5 if tower.most else 1.0
+    if ratio > 1.1:
+        rows, columns = int(len(whole) // ratio), int(len(whole[0]) // ratio)
+        whole = [[between(whole, r, rows, c, columns) for c in range(columns)] for r in range(rows)]
+    return [*of_tiles[0], *(v for row in whole for v in (*row, end))]
+
+
+def between(whole, row, rows, column, columns):
+    """The mean of the four vectors around a row of so many and a column of so many, by how near they are."""
+    total = 0
+    for r, high in two_around(row, rows, len(whole)):
+        for c, wide in two_around(column, columns, len(whole[0])):
+            total = total + high * wide * whole[r][c]
+    return total
+
+
+def two_around(place, of, there):
+    at = max((place + 0.5) * there / of - 0.5, 0.0)
+    first = int(at)
+    return (first, 1 - (at - first)), (min(first + 1, there - 1), at - first)
+
+
 def features_of(tower, weights, image):
     """The embeddings of one image, and those for each layer of the text."""
+    return features_of_tiles(tower, weights, image) if tower.kind == "tiles" else features_of_square(tower, weights, image)
+
+
+def features_of_square(tower, weights, image):
+    """The same of an image that is no tiles."""
     x = patches_enter(tower.patches, "images.patches", weights, image)
     if tower.kind == "grid":
         return features_of_grid(tower, weights, image, x)

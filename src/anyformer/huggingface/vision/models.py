@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table, To, Transposed
-from anyformer.huggingface.vision import glm, intern, janus, llama4, pixtral, qwen, qwen3, siglip2, squares
+from anyformer.huggingface.vision import glm, intern, janus, llama4, pixtral, qwen, qwen3, siglip2, squares, tiled
 from anyformer.huggingface.vision.encoders import PROJECTOR, STORED, TOWER, WITH_FINAL_NORM, encoder, names, skipped
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import (
@@ -130,6 +130,11 @@ _POOLED: Table = {
 }
 VISION: Mapping[str, Vision] = {
     "llava": Vision(llava, _names_of_llava, _of_llava, STORED),
+    **dict.fromkeys(
+        ("llava_next", "llava_next_video"),
+        Vision(tiled.llava_next, tiled.tiled_names, tiled.arguments, tiled.TILED_STORED),
+    ),
+    "llava_onevision": Vision(tiled.llava_onevision, tiled.tiled_names, tiled.arguments, tiled.TILED_STORED),
     "video_llava": Vision(llava, _names_of_llava, _of_llava, _VIDEO_LLAVA_STORED),
     **dict.fromkeys(("gemma3", "shieldgemma2"), Vision(gemma3, partial(names, _POOLED), _marked, STORED)),
     "qwen2_vl": Vision(qwen.qwen2_vl, qwen.names, qwen.arguments, qwen.STORED, axes=qwen.SECTIONS),

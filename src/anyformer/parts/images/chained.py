@@ -25,7 +25,7 @@ class ChainedProjector(Projector):
     kind: Literal["chained"] = "chained"
     first: Projector
     between: Count
-    """Features between them."""
+    """Features that first gives, and then reads."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     then: Projector
 

@@ -133,7 +133,7 @@ class ImageEncoder(PlaceholderEncoder):
         if has_numbers(tokens_BT):
             self.check_tokens(self.sizes(images), tokens_BT)
 
-    def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Tensor]:
+    def example(self, tokens_BT: Tensor, seed: int = 0) -> tuple[Tensor, Images]:
         """The rows with a random image behind each first token, and the images, for measurements and trials."""
         import torch
 

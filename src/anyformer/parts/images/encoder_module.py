@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +15,8 @@ from anyformer.parts.embedding.embedding_module import InputModule
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.plan import Plan
 
-Images = Tensor | tuple[Tensor, ...]
-"""Images of one size, (n, I, height, width), or each with its own, (I, height, width)."""
+Images = Tensor | tuple[Any, ...]
+"""Images of one size, (n, I, height, width); or each with its own, (I, height, width); or in tiles (`Tiles`)."""
 
 
 class ImageEncoderModule(nn.Module):

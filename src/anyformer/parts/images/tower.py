@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from pydantic import Field, model_validator
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import InputError
 from anyformer.operations import Shape
-from anyformer.parts.images.encoder import ImageEncoder
+from anyformer.parts.images.square import SquareImages
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -16,44 +14,15 @@ if TYPE_CHECKING:
     from anyformer.parts.images.tower_module import ImageTowerModule
 
 
-class ImageTower(ImageEncoder):
+class ImageTower(SquareImages):
     """Images (n, I, image, image), all of the tower's size, each as many tokens as any other (see `ImageEncoder`).
 
     LLaVA (Liu et al. 2023, arXiv 2304.08485), Gemma 3 (arXiv 2503.19786).
     """
 
     kind: Literal["tower"] = "tower"
-    skipped: Annotated[int, Field(ge=0)] = 0
-    """First positions of an image that the projector does not read: a class token (LLaVA)."""
     seen: Literal["earlier", "whole"] = "earlier"
     """What a token of an image sees of that image: what stands before it, or, whatever its mask says, all of it (Gemma 3)."""
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> ImageTower:
-        if self.image % self.patches.size:
-            raise ValueError(f"images of {self.image} pixels do not divide into patches of {self.patches.size}")
-        if self.skipped >= self.positions:
-            raise ValueError(f"skips {self.skipped} positions, and an image has {self.positions}")
-        longest = self.stack.max_length
-        if longest is not None and longest < self.positions:
-            raise ValueError(f"an image has {self.positions} positions, and the position table of the tower ends at {longest}")
-        if self.projector.square > 1 and (self.per_side % self.projector.square or self.skipped != self.patches.class_tokens):
-            raise ValueError(
-                f"projector: reads squares of {self.projector.square} x {self.projector.square} patches, of which an image has "
-                f"{self.per_side} a side, and no learned vectors among them: set skipped = {self.patches.class_tokens}, and "
-                f"another side"
-            )
-        self.check_fields()
-        return self
-
-    @property
-    def per_side(self) -> int:
-        """Patches along a side of an image."""
-        return self.image // self.patches.size
-
-    @property
-    def unread(self) -> int:
-        return self.skipped
 
     @property
     def facts(self) -> str:
