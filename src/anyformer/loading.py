@@ -23,6 +23,7 @@ from anyformer.model.transformer import Transformer
 from anyformer.objectives import files_of_images
 from anyformer.objectives.captions import CaptionsObjective
 from anyformer.objectives.files_of_images import images_in, trained_on
+from anyformer.objectives.pixels import vector_size
 from anyformer.parts.images.encoder_module import Images
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
@@ -31,6 +32,7 @@ from anyformer.text.beside import Beside
 from anyformer.text.conventions import Conventions
 from anyformer.tuning import Adapter
 
+_COLOURS = 3
 _TOLD = ("objective", "batch", "length", "optimiser", "schedule", "tuning", "seed")
 """Fields of a run that its model card tells."""
 
@@ -238,6 +240,16 @@ def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
     return huggingface.pixels(files, source)
+
+
+def trained_pixels(path: str | Path) -> huggingface.TrainedPixels | None:
+    """How the images of a model's training here became pixels; None of one that was not trained on coloured images."""
+    trained = _trained_on_images(path)
+    if trained is None or trained[1].channels != _COLOURS or vector_size(architecture_of(path)) is not None:
+        return None
+    objective, data = trained
+    mean, deviation = ((each * _COLOURS)[:_COLOURS] for each in (objective.mean, objective.deviation))
+    return huggingface.TrainedPixels(data.height, data.width, mean, deviation)
 
 
 def image_prompt(path: str | Path, tokenizer: Tokenizer | None) -> str:

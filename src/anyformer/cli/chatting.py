@@ -104,8 +104,8 @@ def tools_of(path: Path) -> list[Any]:
     return tools_field(RecordRow(str(path), {"tools": _json(path, _text(path))}), "tools") or []
 
 
-def asked(chat: Chat | None, prompts: Sequence[str]) -> list[Chat]:
-    """The chats of some prompts, which a user says."""
+def asked(chat: Chat | None, prompts: Sequence[str | Sequence[Any]]) -> list[Chat]:
+    """The chats of some prompts, which a user says: texts, or parts of a content."""
     from anyformer.text.chat import Chat
 
     begun = chat or Chat([])

@@ -82,7 +82,7 @@ def run(
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
     from anyformer.files import check_directory
-    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, training_facts
+    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
 
     check_directory(out)
     if alone.base is not None and not alone.adapter:
@@ -98,6 +98,7 @@ def run(
     exported = huggingface.export(
         loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
+        pixels=trained_pixels(place),
     )  # fmt: skip
     if json:
         print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})

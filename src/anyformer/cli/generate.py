@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -197,7 +197,7 @@ def run(
                 settings: GenerationSettings = {**ready.settings, "batch": computing.batch}
                 talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
                 return
-            chats = asked(begun, prompts) if prompts and chat.chat else None
+            chats = asked(begun, _contents(ready, prompts, len(given.image or ()))) if prompts and chat.chat else None
             if given.image and not given.ways:
                 prompts = [image_prompt(model, ready.tokenizer)] * len(given.image)
             told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
@@ -241,6 +241,16 @@ def _ready(
         "logprobs": text.logprobs,
     }  # fmt: skip
     return Ready(loaded, tokenizer, settings, line)
+
+
+def _contents(ready: Ready, prompts: Sequence[str], images: int) -> Sequence[str | Sequence[Any]]:
+    """What a user says: the prompts, or where images are shown to a model with a tower, parts of images and text."""
+    from anyformer.generation.images import parts_of
+
+    tower = ready.model.architecture.images
+    if not images or tower is None or ready.tokenizer is None:
+        return prompts
+    return parts_of(prompts, images, ready.tokenizer.token(tower.token))
 
 
 def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool) -> None:

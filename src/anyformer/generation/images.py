@@ -56,6 +56,18 @@ def with_images(
     return [[piece for token in prompt for piece in (next(left) if token == tower.token else [token])] for prompt in prompts]
 
 
+def parts_of(prompts: Sequence[str], images: int, token: str) -> list[str | list[dict[str, str]]]:
+    """The contents of a user's turns, each with its images before its text, from which a chat template writes their tokens.
+
+    `token`: that of an image; prompts that spell it say themselves where images stand, and stay as they are. All of one
+    prompt's images are its own; several prompts have equally many, in their order.
+    """
+    if images % len(prompts) or any(token in prompt for prompt in prompts):
+        return list(prompts)
+    shown = [{"type": "image"}] * (images // len(prompts))
+    return [[*shown, {"type": "text", "text": prompt}] for prompt in prompts]
+
+
 def begun(prompts: Sequence[Sequence[int]], start: int | None) -> list[list[int]]:
     """The beginnings of what is told of images: the prompts behind the first token of every text, if it is known."""
     return [list(prompt) if start is None or list(prompt[:1]) == [start] else [start, *prompt] for prompt in prompts]

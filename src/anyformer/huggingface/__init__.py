@@ -24,6 +24,7 @@ from anyformer.huggingface.registry import (
 )
 from anyformer.huggingface.stored_form import StoredForm, form_of
 from anyformer.huggingface.towers import CompositeTower, TowersAsked, aside, left_aside, told_of, towers_asked
+from anyformer.huggingface.trained_pixels import TrainedPixels
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
 
@@ -40,6 +41,7 @@ __all__ = [
     "HuggingFaceError",
     "StoredForm",
     "TowersAsked",
+    "TrainedPixels",
     "Verdict",
     "architecture_of",
     "aside",

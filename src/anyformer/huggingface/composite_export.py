@@ -24,6 +24,7 @@ from anyformer.huggingface.fused import as_stored
 from anyformer.huggingface.number_types import in_type
 from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.towers import towers_asked
+from anyformer.huggingface.trained_pixels import TrainedPixels
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.quantising.model import dense
@@ -38,12 +39,14 @@ def export_composite(
     model_type: str | None = None,
     extra: Mapping[str, Any] | None = None,
     dtype: torch.dtype | None = None,
+    pixels: TrainedPixels | None = None,
 ) -> Family:
     """Write the composite of `source` with the weights of a text model; returns its family.
 
     Every tensor that is not the text model's is written bit for bit, under its name; so is every other file. Weights in few
     bits become plain, those of towers too, and the configuration no longer says otherwise. Where the text model's architecture
-    has changed, its table in the configuration is written anew; its width must stay, which the towers project to.
+    has changed, its table in the configuration is written anew; its width must stay, which the towers project to. `pixels`: as
+    in `export`.
     """
     if not isdir(source):
         raise HuggingFaceError(
@@ -59,6 +62,7 @@ def export_composite(
     parameters = dict(dense(model).named_parameters())
     named = str(dtype or next(iter(parameters.values())).dtype).removeprefix("torch.")
     beside = Beside.read(source)
+    beside = beside if pixels is None else beside.but(pixels.files(beside))
     config = {**_config(model.architecture, source, architecture, family), **(extra or {})}
     for key in ("dtype", "torch_dtype"):
         config |= {key: named} if key in config else {}

@@ -22,7 +22,8 @@ from anyformer.parts.images.encoder_module import Images
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_FILE, _AROUND, _INSIDE = "preprocessor_config.json", "processor_config.json", "image_processor"
+FILE, AROUND, INSIDE = "preprocessor_config.json", "processor_config.json", "image_processor"
+_NAMED = ("image_processor_type", "feature_extractor_type")
 _CLIP: Mapping[str, Any] = {
     "size": {"shortest_edge": 224}, "crop_size": {"height": 224, "width": 224}, "resample": 3, "do_center_crop": True,
     "image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711],
@@ -54,9 +55,9 @@ _INERT = (
 PIXELS = 2**24
 """Pixels of an image at most, as the tower reads it: three numbers of four bytes each, twice."""
 _SIDES = ("height", "width")
-_OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
+OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
 """The classes whose sizes are those of whole images in pixels, and whether these count every frame of a film."""
-_WITHIN = "PixtralImageProcessor"
+WITHIN = "PixtralImageProcessor"
 """The class whose size is that of the longest side."""
 
 
@@ -80,14 +81,14 @@ class Preparation:
         if height * width > PIXELS:
             raise HuggingFaceError(
                 f"an image of {image.height} x {image.width} pixels would become {height} x {width}, and {PIXELS:,} pixels is "
-                f"the most: scale it down, or correct the {_FILE}"
+                f"the most: scale it down, or correct the {FILE}"
             )
         image = image.resize((width, height), self.resample)
         if self.crop is not None:
             if self.crop[0] > height or self.crop[1] > width:
                 raise HuggingFaceError(
                     f"an image of {height} x {width} pixels cannot be cropped to {self.crop[0]} x {self.crop[1]}: crop_size is "
-                    f"larger than size makes images; correct the {_FILE}"
+                    f"larger than size makes images; correct the {FILE}"
                 )
             top, left = (height - self.crop[0]) // 2, (width - self.crop[1]) // 2
             image = image.crop((left, top, left + self.crop[1], top + self.crop[0]))
@@ -101,22 +102,23 @@ class Preparation:
 def preparation(directory: Path) -> Preparation:
     """What a directory says of its images; `HuggingFaceError` where it says nothing, or what is not known here."""
     config = _config(directory)
-    named = str(config("image_processor_type", None) or config("feature_extractor_type", None) or "")
-    kind = named.removesuffix("Fast").removesuffix("Pil").replace("FeatureExtractor", "ImageProcessor")
+    named = {key: config(key, None) for key in _NAMED}
+    kind = kind_of(named)
     usual = _USUAL.get(kind)
     if usual is None:
-        raise HuggingFaceError(f"{config.where}: image_processor_type = {named!r} is not known here, only {', '.join(_USUAL)}")
+        called = next(filter(None, named.values()), "")
+        raise HuggingFaceError(f"{config.where}: image_processor_type = {called!r} is not known here, only {', '.join(_USUAL)}")
     config.assume(**usual)
     config.expect_all(do_convert_rgb=True, do_rescale=True, do_normalize=True)
     config.expect("do_pan_and_scan", None, False)
     config.expect("crop_to_patches", None, False, why="images are not cut into tiles")
-    if kind in _OF_ANY_SIZE:
-        resize: Resize = _multiples(config, counts_frames=_OF_ANY_SIZE[kind])
-    elif kind == _WITHIN:
+    if kind in OF_ANY_SIZE:
+        resize: Resize = _multiples(config, counts_frames=OF_ANY_SIZE[kind])
+    elif kind == WITHIN:
         resize = _within(config, directory)
     else:
         resize = _resize(config)
-    config.expect("do_pad", None, False, *([True] if kind == _WITHIN else []))
+    config.expect("do_pad", None, False, *([True] if kind == WITHIN else []))
     crop = _size(config, "crop_size")[0] if config("do_center_crop") else None
     made = Preparation(
         resize,
@@ -136,17 +138,23 @@ def pixels(files: Sequence[str | Path], directory: str | Path) -> Images:
     return torch.stack(images) if prepared.resize.alike else images
 
 
+def kind_of(table: Mapping[str, Any]) -> str:
+    """The class of transformers that a table of an image processor names, as all of its spellings."""
+    named = str(next(filter(None, (table.get(key) for key in _NAMED)), ""))
+    return named.removesuffix("Fast").removesuffix("Pil").replace("FeatureExtractor", "ImageProcessor")
+
+
 def _config(directory: Path) -> Config:
     """The keys about images, from either of the two files that may have them."""
-    for name in (_FILE, _AROUND):
+    for name in (FILE, AROUND):
         path = directory / name
         if isfile(path):
             table = read_table(path)
-            inside = table.get(_INSIDE) if name == _AROUND else table
+            inside = table.get(INSIDE) if name == AROUND else table
             if isinstance(inside, dict):
                 return Config({"model_type": "the image processor", **inside}, str(path))
     raise HuggingFaceError(
-        f"{directory}: has no {_FILE}, which says how images become pixels: copy it there from where the model was published, "
+        f"{directory}: has no {FILE}, which says how images become pixels: copy it there from where the model was published, "
         f"or give the model pixels"
     )
 
@@ -174,7 +182,7 @@ def _within(config: Config, directory: Path) -> Resize:
         raise config.refused("size", size, f"a table with longest_edge, in pixels from 1 to {MOST}")
     own = config("patch_size", 16, kind=SIZE | MAPPING)
     own = own if isinstance(own, int) else own.get("height")
-    around = directory / _AROUND
+    around = directory / AROUND
     table = read_table(around) if isfile(around) else {}
     unit = table.get("patch_size", own), table.get("spatial_merge_size", 1)
     if any(type(side) is not int or not 1 <= side <= MOST for side in unit):

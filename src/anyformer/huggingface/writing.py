@@ -18,13 +18,14 @@ from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import shapes_of, tensors_of
 from anyformer.huggingface.digests import write_digests
-from anyformer.huggingface.export_config import completed, described
+from anyformer.huggingface.export_config import DescribedExport, completed, described
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
+from anyformer.huggingface.trained_pixels import TrainedPixels
 from anyformer.model import Architecture
 from anyformer.model.mup import computed
 from anyformer.model.transformer import Transformer
@@ -46,6 +47,7 @@ def export(
     extra: Mapping[str, Any] | None = None,
     towers: str | Path | None = None,
     dtype: torch.dtype | None = None,
+    pixels: TrainedPixels | None = None,
 ) -> Family:
     """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
 
@@ -58,25 +60,24 @@ def export(
     computed. `labels`: names of a classifier's outputs. `facts`: what the model card says of its training; without them a card
     stays as it was. `extra`: keys of the configuration that no computation depends on. `towers`: the directory of a composite,
     of whose text model these are the weights; it is written again with its towers and other files as they are. `dtype`: of the
-    weights, by default that of the model's. The directory is written whole or not at all.
+    weights, by default that of the model's. `pixels`: how the images of its training here were made. The directory is written
+    whole or not at all.
     """
     directory = Path(directory)
     check_directory(directory)
     if towers is not None:
-        return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype)
+        return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype, pixels=pixels)
     architecture, parameters = computed(model.architecture), dict(dense(model).named_parameters())
     beside = beside or (Beside() if tokenizer is None else tokenizer.beside)
+    beside = beside if pixels is None else beside.but(pixels.files(beside))
     tokens, own_type = _tokens(architecture, tokenizer), next(iter(parameters.values())).dtype
     found = described(architecture, beside, model_type, dtype or own_type, labels)
     if dtype is None and found.family.beyond_fp16 and _from_fp16(beside, parameters):
         dtype = torch.float16
         found = described(architecture, beside, model_type, dtype, labels)
     found = completed(found, tokens, length)
-    family, more = found.family, dict(extra or {})
-    if family is not own() and (plugins := plugins_of(family, model.architecture)):
-        more[KEY] = plugins
-    if any(found.table.get(key) != value for key, value in more.items()):
-        found = replace(found, table={**found.table, **more}, text=None)
+    found = _with_more(found, model.architecture, extra or {})
+    family = found.family
     changes = list(found.changes)
     files: dict[str, bytes | None] = {CONFIG: found.content}
     if facts is not None or CONFIG not in beside:
@@ -93,6 +94,15 @@ def export(
     for change in changes:
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family
+
+
+def _with_more(found: DescribedExport, architecture: Architecture, extra: Mapping[str, Any]) -> DescribedExport:
+    """With keys that no computation depends on, and the plug-ins that the architecture needs."""
+    more = dict(extra)
+    if found.family is not own() and (plugins := plugins_of(found.family, architecture)):
+        more[KEY] = plugins
+    changed = any(found.table.get(key) != value for key, value in more.items())
+    return replace(found, table={**found.table, **more}, text=None) if changed else found
 
 
 def _from_fp16(beside: Beside, parameters: Mapping[str, Tensor]) -> bool:

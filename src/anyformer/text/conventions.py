@@ -27,6 +27,11 @@ GENERATION_KEYS = (
 """Keys of a `generation_config.json`, which older models have in their `config.json`."""
 _DECODERS = ("decoder", "generator", "text_config")
 """Tables of a composite's `config.json` of which the first one says what the outer one does not."""
+_OF_CLASSES: Mapping[str, Mapping[str, tuple[str, int]]] = {
+    "blip": {IDS[0]: ("bos_token_id", 30_522), IDS[1]: ("sep_token_id", 102), IDS[2]: ("pad_token_id", 0)},
+}
+"""Model type whose class generates with tokens of its `text_config`, whatever other files say -> its key there, and its value
+where that is absent."""
 _LENGTHS = ("max_position_embeddings", "n_positions", "max_target_positions", "max_seq_len", "seq_length")
 
 
@@ -74,6 +79,14 @@ class Conventions:
 
 def _generation(beside: Beside, config: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of generation: those of its own file, else those of `config.json`, else those of its decoder's table."""
+    own = _OF_CLASSES.get(str(config.get("model_type")), {})
+    text = config.get("text_config") if own else None
+    text = text if isinstance(text, dict) else {}
+    fixed = {key: text.get(inner, usual) for key, (inner, usual) in own.items()}
+    return {**_written(beside, config), **fixed}
+
+
+def _written(beside: Beside, config: Mapping[str, Any]) -> dict[str, Any]:
     if GENERATION in beside:
         return {key: value for key, value in beside.table(GENERATION).items() if value is not None}
     inner = next((table for key in _DECODERS if isinstance(table := config.get(key), dict) and table), {})

@@ -15,6 +15,9 @@ from anyformer.text.tokenizers import Tokenizer
 _WRAPPED = ("mbart", "plbart")
 """Types of models whose decoder begins with the last token of the target, which names its language."""
 
+_REPLACED = ("blip",)
+"""Types of models whose first token takes the place of what the tokenizer puts before a text."""
+
 
 @dataclass(frozen=True)
 class Sides:
@@ -50,6 +53,8 @@ class Sides:
             source = found.frame(own, tokenizer.number, tokenizer.end).single
             answered = target_language or found.target or own
             target = found.frame(answered, tokenizer.number, tokenizer.end).single
+        if config.get("model_type") in _REPLACED:
+            target = replace(target, parts=((), *target.parts[1:]))
         wrapped = config.get("model_type") in _WRAPPED
         return cls(source, target if target.behind else target.ending(tokenizer.end), None if wrapped else start_of(tokenizer))
 

@@ -56,5 +56,6 @@ FAMILIES = (
         names,
         "AnyformerForCausalLM",
         inert=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
+        sees=True,
     ),
 )
