@@ -13,8 +13,8 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
-    {"files", "images", "mesh", "precision", "processor", "sound"},
-    {"stores"},
+    {"files", "mesh", "precision", "processor", "sound"},
+    {"images", "stores"},
     {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},

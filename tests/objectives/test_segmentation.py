@@ -147,7 +147,7 @@ def test_what_cannot_be_trained_so_is_refused_in_words():
         ellipses(VIT, height=HEIGHT + 1)
     usual = ImageMasks.usual(VIT, ("ellipses",))
     assert usual.labels == ("background", "class 1", "class 2")
-    objective.check_data(usual, VIT, objective.sizes.usual_length(VIT, usual))
+    objective.check_data(usual, VIT, objective.usual.length(VIT, usual))
 
 
 def test_the_baseline_knows_the_frequencies():
