@@ -1,4 +1,7 @@
-"""The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
+"""The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state.
+
+What is imported here is the room's: no list names it again (`pyproject.toml` says so to ruff and mypy).
+"""
 
 from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
@@ -142,34 +145,3 @@ from anyformer.parts.recurrence.rwkv7_channel_mix import RWKV7ChannelMix
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.recurrence.slstm import SLSTM
 from anyformer.parts.recurrence.ttt_linear import TTTLinear
-
-__all__ = [
-    "MLSTM", "RGLRU", "RWKV", "RWKV7", "SLSTM", "ALiBi", "Adjustment", "Affine", "AllOf", "AlternatingUpdates", "AnyOf",
-    "Attention", "AttentionCall", "AttentionExperts", "AttentionResiduals", "AudioFrames", "AveragedProjector", "Axial",
-    "BatchNorm", "Bidirectional", "Block", "BlockIndexer", "BlockWindow", "Bottleneck", "Branch", "Capacity", "Causal",
-    "Centred", "ChainedProjector", "ChannelCrossAttention", "ChannelDecay", "Chunk", "Clip", "Combine", "CompressedAttention",
-    "Compressor", "CondensedProjector", "Condition", "Constant", "ConvolutionalPosition", "CrossAttention", "Cycles",
-    "DeepStack", "DeltaAttention", "Differential", "Disentangled", "DownsampledProjector", "DynamicScaling", "DynamicTanh",
-    "EluPlusOne", "Embedding", "EncodedImages", "Engram", "EntryIndexer", "Exclusive", "Experts", "Exponential",
-    "ExponentialNormalised", "FanIn", "Features", "FeedForward", "Fixed", "ForgettingGate", "FourierMixing", "Gain",
-    "GappedPosition", "Gate", "GatedConvolution", "GatedFrames", "GatedNorm", "GatedProjector", "GlobalTokens", "GridTower",
-    "GroupedLayerNorm", "GroupedOutput", "GroupedRMSNorm", "Groups", "Hashed", "HashedNgrams", "Head", "HeadGroups",
-    "HyperConnections", "Identity", "ImageEncoder", "ImageTower", "IndependentConnections", "Indexer", "InducedAttention",
-    "Initialisation", "InputProjection", "Interleaved", "Joined", "KeysFrom", "LatentAttention", "Latents", "LayerEmbedding",
-    "LayerInput", "LayerInputs", "LayerLoRA", "LayerNorm", "LearnedPosition", "LengthTemperature", "LightningAttention",
-    "LinearAttention", "LinearProjector", "LinearScaling", "Llama3Scaling", "LocalConvolution", "LogLinearAttention",
-    "LogTemperature", "LongRoPE", "LowRankResidual", "Mamba", "Mamba2", "Mamba3", "ManifoldConnections", "Map",
-    "MaskedTokens", "MaximalUpdate", "MeanKeys", "MergedProjector", "Modulation", "MultiTokenWeights", "Multipliers",
-    "NarrowTable", "NetworkGroups", "Ngrams", "Normal", "Numbered", "OutputGate", "ParallelPrediction", "Parametrisation",
-    "Patches", "Place", "PooledProjector", "PositiveRandom", "PowerTemperature", "Prefix", "Projection", "ProjectionLoRA",
-    "Proportional", "QKNorm", "RMSNorm", "RWKV7ChannelMix", "RWKVChannelMix", "RandomFourier", "Rectified", "RelativeBuckets",
-    "RelativeLogits", "RelativeTable", "Remembered", "Renormalise", "ResampledPosition", "Rotary", "Router", "RowCapacity",
-    "RowNorm", "Sampled", "ScalarDecay", "Score", "ScoreCorrectionBias", "Sections", "SequentialPrediction", "SharedBias",
-    "SharedExpert", "SharedIndex", "ShortConvolution", "SideBySideProjector", "SigmoidWeights", "SinusoidalGrid",
-    "SinusoidalPosition", "Skip", "Softmax", "Softpick", "SoundEncoder", "SoundTower", "SpanConvolution", "SparseMixer",
-    "SpatialCrossAttention", "SquaresProjector", "Stack", "StatisticalTopK", "Step", "Strided", "SubNorm", "TTTLinear",
-    "TalkingHeads", "Term", "TiledTower", "Tiles", "TokenTable", "TopK", "Transform", "TransformerXL", "TruncatedNormal",
-    "TwoLayerProjector", "UnitLength", "UnitScaledUpdate", "ValueConvolution", "ValueEmbedding", "ValueGate", "ValueNorm",
-    "ValueResidual", "ValueScale", "VerticalStride", "VirtualTokens", "WaveLayer", "Waves", "Weigh", "Window", "Xavier",
-    "YaRN", "gated_width", "output_norm", "parallel", "post_norm", "pre_norm", "residual", "sandwich", "stack",
-]  # fmt: skip

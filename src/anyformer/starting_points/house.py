@@ -62,7 +62,6 @@ def _part(room: str, twin: str, twin_change: Change, *more: tuple[str, Change], 
         files[f"{PARTS}/{room}/{{snake}}_module.py"] = "house_module"
     changes = (
         (f"{PARTS}/__init__.py", _import(f"anyformer.parts.{room}.{{snake}}")),
-        (f"{PARTS}/__init__.py", _export),
         (f"{NAIVE}/{twin}.py", twin_change),
         (zoo, _import("anyformer.parts")),
         (zoo, _entry("DECODERS" if zoo == ZOO else "MIXERS", "zoo")),
