@@ -36,3 +36,31 @@ def test_a_model_trained_on_images_captions_files(call, tmp_path):
     refused = call("generate", "r", "--image", "none.png", cwd=tmp_path)
     assert refused.returncode != 0
     assert "none.png: no such image" in refused.stderr
+
+
+def test_pictures_are_made_of_the_classes_that_are_asked(call, tmp_path):
+    for name in ("bars", "dots"):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for number in range(12):
+            Image.new("L", (16, 16), 20 * number).save(tmp_path / "images" / name / f"{number}.png")
+    settings = [word for each in ("steps=2", "batch=4", "plan.compile=off", "data.validation=0.3") for word in ("--set", each)]
+    trained = call("train", "dit-b-4", "--tiny", "--data", "images", *settings, "--out", "r", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "generate r --class dots" in trained.stdout
+    with Image.open(tmp_path / "r" / "pictures.png") as sheet:
+        assert (sheet.height + 1) / (sheet.width + 1) == pytest.approx(2 / 10, rel=0.05)
+    asked = ("--class", "dots", "--each", "2", "--steps", "2", "--output", "p.png")
+    generated = call("generate", "r", *asked, cwd=tmp_path)
+    assert generated.returncode == 0, generated.stderr
+    assert "p.png: 1 x 2 pictures, rows: dots" in generated.stderr + generated.stdout
+    first = (tmp_path / "p.png").read_bytes()
+    call("generate", "r", *asked, cwd=tmp_path)
+    assert (tmp_path / "p.png").read_bytes() == first
+    for more, said in (
+        (["--class", "cat"], "knows no such class (it knows bars, dots)"),
+        (["--class", "dots", "a prompt"], "made of noise: leave a prompt out"),
+        (["--class", "dots", "--output", "none/p.png"], "none/p.png"),
+    ):
+        refused = call("generate", "r", *more, cwd=tmp_path)
+        assert refused.returncode != 0
+        assert said in " ".join(refused.stderr.split())

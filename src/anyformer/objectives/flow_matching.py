@@ -126,12 +126,12 @@ class FlowMatchingObjective(ImageObjective):
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """The squared error of the mean velocity of the training images: noise has the mean 0, so that of -x."""
-        mean, seen = 0.0, 0
-        for step in range(min(steps, MOST_BATCHES)):
-            targets = training.at(step).targets.double()
-            mean, seen = mean + targets.sum(0), seen + len(targets)
-        errors = [(examples.targets - mean / seen).square().mean((1, 2, 3)) for examples in held_out.once(windows)]
-        return ("the mean velocity of the training images", float(torch.cat(errors).mean())) if errors and seen else None
+        seen = [training.at(step).targets.double() for step in range(min(steps, MOST_BATCHES))]
+        if not seen:
+            return None
+        mean = sum((targets.sum(0) for targets in seen), torch.zeros(())) / sum(map(len, seen))
+        errors = [(examples.targets - mean).square().mean((1, 2, 3)) for examples in held_out.once(windows)]
+        return ("the mean velocity of the training images", float(torch.cat(errors).mean())) if errors else None
 
 
 MOST_BATCHES = 100
