@@ -13,6 +13,7 @@ from PIL import Image
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
+from transformers.image_processing_utils import select_best_resolution
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.blip.image_processing_pil_blip import BlipImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
@@ -21,6 +22,8 @@ from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImagePr
 from transformers.models.glm4v.image_processing_pil_glm4v import Glm4vImageProcessorPil
 from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImageProcessorPil
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
+from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
@@ -105,6 +108,33 @@ def test_images_within_a_longest_side_are_those_of_transformers(longest, tmp_pat
             torch.testing.assert_close(image, room[:, :height, :width], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "processor",
+    [
+        LlavaNextImageProcessorPil(
+            size={"shortest_edge": 14},
+            crop_size={"height": 14, "width": 14},
+            image_grid_pinpoints=[[14, 28], [28, 14], [28, 28]],
+        ),
+        LlavaOnevisionImageProcessorPil(
+            size={"height": 16, "width": 16}, resample=2, image_grid_pinpoints=[[16, 16], [48, 16], [16, 48], [32, 32]]
+        ),
+    ],
+    ids=["next", "onevision"],
+)
+def test_images_in_tiles_are_those_of_transformers(processor, tmp_path):
+    processor.save_pretrained(tmp_path)
+    files = [photo(tmp_path / f"{h}.png", h, w) for h, w in ((41, 67), (97, 23), (20, 90), (50, 50), (9, 7))]
+    ours = huggingface.pixels(files, tmp_path)
+    theirs = processor([Image.open(file) for file in files], return_tensors="pt")
+    for image, tiles, size in zip(ours, theirs["pixel_values"], theirs["image_sizes"].tolist(), strict=True):
+        torch.testing.assert_close(image.pixels, tiles[: len(image.pixels)], rtol=1e-5, atol=1e-5)
+        assert not tiles[len(image.pixels) :].any()
+        assert [image.height, image.width] == size
+        high, wide = select_best_resolution(size, processor.image_grid_pinpoints)
+        assert (image.rows, image.columns) == (high // image.pixels.shape[2], wide // image.pixels.shape[3])
+
+
 def test_absent_keys_mean_the_defaults_of_the_class(tmp_path):
     file = photo(tmp_path / "image.png", 300, 260)
     for kind in (
@@ -145,6 +175,7 @@ def test_what_cannot_be_prepared_says_why(tmp_path):
     assert "crop_to_patches" in refused(crop_to_patches=True)
     assert "with longest_edge" in refused(image_processor_type="PixtralImageProcessor", size={"width": 3})
     assert "do_pad" in refused(do_pad=True)
+    assert "image_grid_pinpoints" in refused(image_processor_type="LlavaNextImageProcessor", image_grid_pinpoints=[[28, 30]])
     assert "frobnication" in refused(frobnication=1)
     assert "three numbers" in refused(image_mean=[0.5])
     assert "sides in pixels" in refused(size={"shortest_edge": -3})
@@ -221,7 +252,7 @@ def test_text_of_an_image_by_the_command_line(tmp_path):
     assert huggingface.load(tmp_path / "again", images=True)[0].architecture == both.ours.architecture
 
 
-@pytest.mark.parametrize("name", ["llava", "qwen2_vl"])
+@pytest.mark.parametrize("name", ["llava", "qwen2_vl", "llava_next"])
 def test_prompts_with_images_in_a_program(name):
     both = whole(name)
     shown, greedy = pixels(both, 3), Sampling(temperature=0)

@@ -55,7 +55,8 @@ class Value(BaseModel, Holder):
     """Whether a file of it says the version of descriptions in which it was written."""
 
     def __init_subclass__(cls, **_: Any) -> None:
-        cls.__annotations__ = evaluated(cls)
+        if "__annotations__" in vars(cls):
+            cls.__annotations__ = evaluated(cls)
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:

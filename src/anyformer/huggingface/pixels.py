@@ -15,8 +15,10 @@ from torch import Tensor
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, NoLonger, Resize, Shorter
-from anyformer.huggingface.vocabulary import MAPPING, SIZE
+from anyformer.huggingface.tiling import Tiling
+from anyformer.huggingface.vocabulary import GRIDS, MAPPING, SIZE
 from anyformer.images import read_image
+from anyformer.parts import Tiles
 from anyformer.parts.images.encoder_module import Images
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "Qwen2VLImageProcessor": {**_CLIP, "size": {"shortest_edge": 3136, "longest_edge": 1_003_520}, "do_center_crop": False},
     "PixtralImageProcessor": {**_CLIP, "size": {"longest_edge": 1024}, "do_center_crop": False},
     "GotOcr2ImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
+    "LlavaNextImageProcessor": _CLIP,
+    "LlavaOnevisionImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
     **dict.fromkeys(("Glm4vImageProcessor", "Glm46VImageProcessor"), _GLM),
 }  # fmt: skip
 """Class of transformers -> the values of keys that a file leaves out."""
@@ -57,7 +61,16 @@ PIXELS = 2**24
 _SIDES = ("height", "width")
 OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
 """The classes whose sizes are those of whole images in pixels, and whether these count every frame of a film."""
+<<<<<<< HEAD
 WITHIN = "PixtralImageProcessor"
+=======
+_TILED: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "LlavaNextImageProcessor": ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
+    "LlavaOnevisionImageProcessor": tuple((384 * rows, 384 * columns) for rows in range(1, 7) for columns in range(1, 7)),
+}
+"""The classes that cut images into tiles -> the grids among which one is taken, where no key says it."""
+_WITHIN = "PixtralImageProcessor"
+>>>>>>> whole
 """The class whose size is that of the longest side."""
 
 
@@ -74,6 +87,12 @@ class Preparation:
     factor: float
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
+    tiling: Tiling | None = None
+    """How an image is cut into tiles before."""
+
+    def shown(self, image: Image) -> Tensor | Tiles:
+        """What a tower reads of an upright RGB image of any size."""
+        return self.pixels(image) if self.tiling is None else self.tiling(image, self.pixels)
 
     def pixels(self, image: Image) -> Tensor:
         """(3, height, width) of an upright RGB image of any size."""
@@ -118,15 +137,15 @@ def preparation(directory: Path) -> Preparation:
         resize = _within(config, directory)
     else:
         resize = _resize(config)
+<<<<<<< HEAD
     config.expect("do_pad", None, False, *([True] if kind == WITHIN else []))
+=======
+    config.expect("do_pad", None, False, *([True] if kind == _WITHIN or kind in _TILED else []))
+>>>>>>> whole
     crop = _size(config, "crop_size")[0] if config("do_center_crop") else None
-    made = Preparation(
-        resize,
-        crop,
-        config("resample"),
-        config("rescale_factor", 1 / 255),
-        *_channels(config, "image_mean", "image_std"),
-    )
+    mean, deviation = _channels(config, "image_mean", "image_std")
+    factor, tiling = config("rescale_factor", 1 / 255), _tiling(config, kind, crop)
+    made = Preparation(resize, crop, config("resample"), factor, mean, deviation, tiling)
     config.finish(_INERT)
     return made
 
@@ -134,8 +153,9 @@ def preparation(directory: Path) -> Preparation:
 def pixels(files: Sequence[str | Path], directory: str | Path) -> Images:
     """Files of images as (n, 3, height, width), or each of its own size, prepared as the directory of their checkpoint says."""
     prepared = preparation(Path(directory))
-    images = tuple(prepared.pixels(read_image(Path(file), "RGB")) for file in files)
-    return torch.stack(images) if prepared.resize.alike else images
+    images = tuple(prepared.shown(read_image(Path(file), "RGB")) for file in files)
+    alike = [image for image in images if isinstance(image, Tensor) and prepared.resize.alike]
+    return torch.stack(alike) if alike else images
 
 
 def kind_of(table: Mapping[str, Any]) -> str:
@@ -168,6 +188,23 @@ def _resize(config: Config) -> Resize:
         return Exactly(*size)
     assert shortest is not None, "one of both is given"
     return Shorter(shortest)
+
+
+def _tiling(config: Config, kind: str, crop: tuple[int, int] | None) -> Tiling | None:
+    """How the images of a class are cut into tiles; None where they are not."""
+    if kind not in _TILED:
+        return None
+    config.expect("do_resize", True)
+    size, shortest = _size(config, "size")
+    sides = crop or size or (shortest, shortest)
+    side = sides[0]
+    assert side is not None, "one of them is given"
+    given = config("image_grid_pinpoints", None, kind=GRIDS)
+    grids = tuple((high, wide) for high, wide in (_TILED[kind] if given is None else given))
+    fits = all(high % side == 0 and wide % side == 0 and high * wide <= PIXELS for high, wide in grids)
+    if sides != (side, side) or not grids or not fits:
+        raise config.refused("image_grid_pinpoints", given, f"pairs of multiples of the {side} pixels of a square tile")
+    return Tiling(grids, side, config("resample"))
 
 
 def _within(config: Config, directory: Path) -> Resize:

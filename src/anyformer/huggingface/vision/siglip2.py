@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -72,7 +73,7 @@ def paddleocr_vl(config: Config) -> ImageEncoder:
 
 
 def _tower(
-    inner: Config, block: Block, norm: LayerNorm, projector: Projector, position: ResampledPosition, **more: object
+    inner: Config, block: Block, norm: LayerNorm, projector: Projector, position: ResampledPosition, **more: Any
 ) -> ImageEncoder:
     patches = Patches(size=inner("patch_size", 16), channels=inner("num_channels", 3))
     width, depth, unit = inner("hidden_size"), inner("num_hidden_layers"), patches.size * projector.square

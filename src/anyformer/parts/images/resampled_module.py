@@ -22,6 +22,6 @@ class ResampledModule(nn.Module):
         # In fp32, as transformers weights the rows of its table.
         exact = torch.promote_types(self.weight.dtype, torch.float32)
         square = self.weight.to(exact).reshape(self.side, self.side, -1).permute(2, 0, 1)[None]
-        how = {"mode": self.by, "align_corners": self.aligned, "antialias": self.antialias}
-        x_DRC = interpolate(square, size=(rows, columns), **how)[0]
+        size = rows, columns
+        x_DRC = interpolate(square, size, mode=self.by, align_corners=self.aligned, antialias=self.antialias)[0]
         return x_DRC.flatten(1).mT

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight
-from anyformer.parts.images.encoder import Price
+from anyformer.parts.images.placeholder import Price
 from anyformer.parts.images.square import SquareImages
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan

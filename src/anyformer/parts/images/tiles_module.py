@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate
@@ -30,10 +32,11 @@ class TiledTowerModule(ImageEncoderModule):
         found = self.features(x_nSD, context, positions[0, first:] if first else None)
         counts = [len(image.pixels) for image in images]
         ends = (self.newline, *(torch.zeros_like(self.newline) for _ in found[1:]))
-        return tuple(
-            torch.cat([self._laid_out(image, y_tSD, end) for image, y_tSD in zip(images, y_nSD.split(counts), strict=True)])
-            for y_nSD, end in zip(found, ends, strict=True)
-        )
+        return tuple(self._of_all(images, torch.split(y_nSD, counts), end) for y_nSD, end in zip(found, ends, strict=True))
+
+    def _of_all(self, images: Images, features: Sequence[Tensor], end_D: Tensor) -> Tensor:
+        """The features of all images and their tiles, (tokens, D)."""
+        return torch.cat([self._laid_out(image, y_tSD, end_D) for image, y_tSD in zip(images, features, strict=True)])
 
     def _laid_out(self, image: Tiles, y_tSD: Tensor, end_D: Tensor) -> Tensor:
         """The features of an image, then those of its tiles as one, with `end_D` behind its rows: (T, D)."""
