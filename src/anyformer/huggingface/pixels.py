@@ -61,16 +61,12 @@ PIXELS = 2**24
 _SIDES = ("height", "width")
 OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
 """The classes whose sizes are those of whole images in pixels, and whether these count every frame of a film."""
-<<<<<<< HEAD
-WITHIN = "PixtralImageProcessor"
-=======
 _TILED: Mapping[str, tuple[tuple[int, int], ...]] = {
     "LlavaNextImageProcessor": ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
     "LlavaOnevisionImageProcessor": tuple((384 * rows, 384 * columns) for rows in range(1, 7) for columns in range(1, 7)),
 }
 """The classes that cut images into tiles -> the grids among which one is taken, where no key says it."""
-_WITHIN = "PixtralImageProcessor"
->>>>>>> whole
+WITHIN = "PixtralImageProcessor"
 """The class whose size is that of the longest side."""
 
 
@@ -137,11 +133,7 @@ def preparation(directory: Path) -> Preparation:
         resize = _within(config, directory)
     else:
         resize = _resize(config)
-<<<<<<< HEAD
-    config.expect("do_pad", None, False, *([True] if kind == WITHIN else []))
-=======
-    config.expect("do_pad", None, False, *([True] if kind == _WITHIN or kind in _TILED else []))
->>>>>>> whole
+    config.expect("do_pad", None, False, *([True] if kind == WITHIN or kind in _TILED else []))
     crop = _size(config, "crop_size")[0] if config("do_center_crop") else None
     mean, deviation = _channels(config, "image_mean", "image_std")
     factor, tiling = config("rescale_factor", 1 / 255), _tiling(config, kind, crop)
