@@ -98,8 +98,8 @@ def _check_kept(architecture: Architecture, call: Call, length: int) -> None:
     assert kept is not None, "asked of a call with them"
     if architecture.two_inputs or first or architecture.latents is not None:
         raise InputError("kept leaves positions of the one input of a stack out, and this model reads more: leave kept out")
-    given = {"state": call.state, "documents": call.documents, "prefix": call.prefix, "positions": call.positions}
-    given |= {"images": call.images, "audio": call.audio}
+    given: dict[str, object] = {"state": call.state, "documents": call.documents, "prefix": call.prefix}
+    given |= {"positions": call.positions, "images": call.images, "audio": call.audio}
     if others := [name for name, value in given.items() if value is not None]:
         raise InputError(f"kept leaves positions of whole rows out, and {', '.join(others)} would not fit them: give one alone")
     if kept.dim() != 2 or len(kept) != len(call.generated) or not kept.shape[1]:

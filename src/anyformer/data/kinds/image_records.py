@@ -45,6 +45,7 @@ class ImageRecords(Records):
         """As `usual`, with `others` of its fields."""
         channels, side = largest_square(architecture)
         kind = ImageRecords.kinds["unlabelled_images"] if cls is ImageRecords else cls
+        assert issubclass(kind, ImageRecords)
         made = kind.parse({"paths": list(paths), "channels": channels, "height": side, "width": side, **others})
         assert isinstance(made, cls)
         return made
