@@ -394,11 +394,11 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava_onevision": (
         "llava_onevision",
         {
-            "vision_config": {**_SIGLIP, "image_size": 14, "vision_use_head": False},
+            "vision_config": {**_SIGLIP, "image_size": 15, "vision_use_head": False},
             "text_config": {**_LLAMA, "model_type": "qwen2"},
             "image_token_index": TOKEN,
             "video_token_index": 2,
-            "image_grid_pinpoints": _GRIDS_OF_TILES,
+            "image_grid_pinpoints": [[30, 30], [15, 30]],
             "vision_aspect_ratio": "anyres_max_1",
         },
     ),
