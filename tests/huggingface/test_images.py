@@ -473,9 +473,14 @@ PUBLISHED = {
 IN_THE_CATALOGUE = {
     "llava": "llava-1.5-7b", "qwen2_vl": "qwen2-vl-7b", "qwen3_vl": "qwen3-vl-8b", "mistral3": "mistral-small-3.1-24b",
     "paligemma": "paligemma-3b-224", "internvl": "internvl3-8b", "video_llava": "video-llava-7b",
-    "llava_next": "llava-1.6-mistral-7b", "llava_onevision": "llava-onevision-7b", "llama4": "llama-4-scout-images", "janus": "janus-pro-7b",
+    "llava_next": "llava-1.6-mistral-7b", "llava_onevision": "llava-onevision-7b",
+    "llama4": "llama-4-scout-images", "janus": "janus-pro-7b",
 }  # fmt: skip
 """Model type -> the entry of the catalogue that its published configuration is."""
+TOKENS = {
+    "llava": 576, "qwen3_vl": 196, "mistral3": 3025, "llama4": 144, "janus": 576, "llava_next": 2928, "llava_onevision": 3699,
+}  # fmt: skip
+"""Model type -> the tokens of an image of its tower's usual size, where these are not 256."""
 
 
 @pytest.mark.parametrize("name", IN_THE_CATALOGUE)
@@ -490,15 +495,7 @@ def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}
     architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
-    assert architecture.images.tokens == {
-        "llava": 576,
-        "qwen3_vl": 196,
-        "mistral3": 3025,
-        "llama4": 144,
-        "janus": 576,
-        "llava_next": 2928,
-        "llava_onevision": 3699,
-    }.get(name, 256)
+    assert architecture.images.tokens == TOKENS.get(name, 256)
     with torch.device("meta"):
         theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
     read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}
