@@ -40,8 +40,11 @@ KINDS = (
     "llava_next", "llava_onevision",
 )  # fmt: skip
 kinds = pytest.mark.parametrize("name", KINDS)
-TWINS = ("qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video")
-"""Types that differ from one of those above in names of weights alone, or in absent keys."""
+TWINS = (
+    "qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video",
+    "video_llama_3",
+)  # fmt: skip
+"""Types that differ from one of those above in names of weights, in absent keys or by a part less."""
 types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
 
 
