@@ -199,7 +199,7 @@ def test_its_text_is_the_same_value(architecture):
 def test_what_does_not_fit_is_refused():
     text = WITH_IMAGES["clip"]
     for changes, message in (
-        ({"image": 5}, "do not divide into patches"),
+        ({"image": 1}, "images of 1 pixels have no patch of 2"),
         ({"skipped": 5}, "skips 5 positions, and an image has 5"),
         ({"stack": CLIP.stack.but(position=LearnedPosition(length=4))}, "position table of the tower ends at 4"),
         ({"projector": PooledProjector(side=3)}, "side 3 divides"),

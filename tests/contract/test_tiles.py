@@ -84,7 +84,7 @@ def test_what_does_not_fit_is_refused():
     for changes, message in (
         ({"skipped": 0}, "set skipped = 1 and a projector"),
         ({"projector": SquaresProjector(inner=TwoLayerProjector())}, "set skipped = 1 and a projector"),
-        ({"image": 5}, "do not divide into patches"),
+        ({"image": 1}, "have no patch of 2"),
     ):
         with pytest.raises(DescriptionError, match=message):
             TILED.but(**changes)

@@ -149,7 +149,7 @@ def _text(tower: ImageEncoder, *masks: Window | Causal, rotary: Rotary | None = 
 PLAIN = TwoLayerProjector(activation="quick_gelu", bias=False)
 WITH_IMAGES = {
     "clip": _text(CLIP, Causal(), Causal()),
-    "clip_class_token": _text(CLIP.but(skipped=0, projector=PLAIN), Causal()),
+    "clip_class_token": _text(CLIP.but(image=5, skipped=0, projector=PLAIN), Causal()),
     "siglip": _text(SIGLIP, Window(size=3), Causal()),
     "siglip_earlier": _text(SIGLIP.but(seen="earlier", projector=PooledProjector(side=4)), Causal()),
     "grid": _text(GRID, Causal(), rotary=Rotary(axes=Sections(sizes=(1, 1, 1)))),

@@ -40,8 +40,11 @@ KINDS = (
     "llava_next", "llava_onevision",
 )  # fmt: skip
 kinds = pytest.mark.parametrize("name", KINDS)
-TWINS = ("qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video")
-"""Types that differ from one of those above in names of weights alone, or in absent keys."""
+TWINS = (
+    "qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video",
+    "video_llama_3",
+)  # fmt: skip
+"""Types that differ from one of those above in names of weights, in absent keys or by a part less."""
 types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
 
 
@@ -381,6 +384,33 @@ PUBLISHED = {
             "projector_hidden_act": "gelu_fast", "vision_use_head": False,
         },
     },
+    "llava_next": {  # llava-hf/llava-v1.6-mistral-7b-hf
+        "ignore_index": -100, "image_grid_pinpoints": [[336, 672], [672, 336], [672, 672], [1008, 336], [336, 1008]],
+        "image_token_index": 32_000, "projector_hidden_act": "gelu", "tie_word_embeddings": False,
+        "text_config": {
+            "intermediate_size": 14_336, "max_position_embeddings": 32_768, "model_type": "mistral",
+            "num_key_value_heads": 8, "rms_norm_eps": 1e-5, "rope_theta": 1e6, "sliding_window": None, "vocab_size": 32_064,
+        },
+        "use_image_newline_parameter": True, "vision_feature_layer": -2, "vision_feature_select_strategy": "default",
+        "vision_config": {
+            "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096, "model_type": "clip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768, "vocab_size": 32_000,
+        },
+    },
+    "llava_onevision": {  # llava-hf/llava-onevision-qwen2-7b-ov-hf
+        "image_token_index": 151_646, "projector_hidden_act": "gelu", "tie_word_embeddings": False,
+        "text_config": {
+            "hidden_size": 3584, "intermediate_size": 18_944, "max_position_embeddings": 32_768, "max_window_layers": 28,
+            "model_type": "qwen2", "num_attention_heads": 28, "num_hidden_layers": 28, "num_key_value_heads": 4,
+            "rope_theta": 1e6, "vocab_size": 152_000,
+        },
+        "use_image_newline_parameter": True, "video_token_index": 151_647, "vision_aspect_ratio": "anyres_max_9",
+        "vision_config": {
+            "hidden_size": 1152, "image_size": 384, "intermediate_size": 4304, "model_type": "siglip_vision_model",
+            "num_attention_heads": 16, "num_hidden_layers": 26, "patch_size": 14, "vision_use_head": False,
+        },
+        "vision_feature_layer": -1, "vision_feature_select_strategy": "full",
+    },
     "video_llava": {  # LanguageBind/Video-LLaVA-7B-hf
         "ignore_index": -100, "image_token_index": 32_000, "projector_hidden_act": "gelu", "video_token_index": 32_001,
         "text_config": {
@@ -446,9 +476,14 @@ PUBLISHED = {
 IN_THE_CATALOGUE = {
     "llava": "llava-1.5-7b", "qwen2_vl": "qwen2-vl-7b", "qwen3_vl": "qwen3-vl-8b", "mistral3": "mistral-small-3.1-24b",
     "paligemma": "paligemma-3b-224", "internvl": "internvl3-8b", "video_llava": "video-llava-7b",
+    "llava_next": "llava-1.6-mistral-7b", "llava_onevision": "llava-onevision-7b",
     "llama4": "llama-4-scout-images", "janus": "janus-pro-7b",
 }  # fmt: skip
 """Model type -> the entry of the catalogue that its published configuration is."""
+TOKENS = {
+    "llava": 576, "qwen3_vl": 196, "mistral3": 3025, "llama4": 144, "janus": 576, "llava_next": 2928, "llava_onevision": 3699,
+}  # fmt: skip
+"""Model type -> the tokens of an image of its tower's usual size, where these are not 256."""
 
 
 @pytest.mark.parametrize("name", IN_THE_CATALOGUE)
@@ -463,9 +498,7 @@ def test_published_configurations(name):
     """The tokens of an image, and all parameters but those of LLaVA's last layer and the norm behind it."""
     config = {**PUBLISHED[name], "model_type": name}
     architecture, family = huggingface.read_architecture(huggingface.Config(config), images=True)
-    assert architecture.images.tokens == {"llava": 576, "qwen3_vl": 196, "mistral3": 3025, "llama4": 144, "janus": 576}.get(
-        name, 256
-    )
+    assert architecture.images.tokens == TOKENS.get(name, 256)
     with torch.device("meta"):
         theirs = transformers.AutoModelForImageTextToText.from_config(transformers.AutoConfig.for_model(**config))
     read = {name_of: p.numel() for name_of, p in theirs.named_parameters() if family.text_name(name_of) is not None}
@@ -501,6 +534,26 @@ def test_what_cannot_be_read_says_why(tmp_path):
         ("model_type", "clip_vision_model", "only janus_vision_model"),
     ):
         assert message in refused(janus, vision_config={**janus["vision_config"], key: value})
+    for name, changes, message in (
+        ("llama4", {"pixel_shuffle_ratio": 0.4}, "1 / n, of squares"),
+        ("llama4", {"projector_output_dim": 32, "vision_output_dim": 32}, "which its second matrix reads"),
+        ("llama4", {"intermediate_size": 48}, "128, the features of a square"),
+        ("llama4", {"projector_dropout": 0.1}, "towers are computed without dropout"),
+        ("llama4", {"rope_parameters": {"rope_type": "llama3", "rope_theta": 3.0}}, "rope_type 'default' and rope_theta alone"),
+        ("lfm2_vl", {"num_patches": 50}, "a square, the rows and columns of a table"),
+        ("lfm2_vl", {"model_type": "siglip_vision_model"}, "only siglip2_vision_model"),
+        ("paddleocr_vl", {"rope_parameters": {"rope_type": "axial", "factor": 3}}, "rope_theta alone"),
+        ("exaone4_5", {"window_size": 3}, "no square of patches"),
+        ("qianfan_ocr", {"norm_type": "batch_norm"}, "layer_norm or rms_norm"),
+        ("cosmos3_omni", {"deepstack_visual_indexes": [1, 0]}, "each once, ascending"),
+    ):
+        written = json.loads((whole(name).directory / "config.json").read_text())
+        assert message in refused(written, vision_config={**written["vision_config"], **changes})
+    tiles = json.loads((whole("llava_onevision").directory / "config.json").read_text())
+    assert "anyres_max_N" in refused(tiles, vision_aspect_ratio="anyres")
+    assert "multiples of the tower's 15 pixels" in refused(tiles, image_grid_pinpoints=[[30, 31]])
+    assert "a list of [height, width]" in refused(tiles, image_grid_pinpoints=[[30]])
+    assert "'full': rows of tiles" in refused(tiles, vision_feature_select_strategy="default")
     rounded = {**config["vision_config"], "model_type": "idefics3_vision", "image_size": 19 * 4, "patch_size": 4}
     assert "19 patches a side" in refused(
         model_type="idefics3",

@@ -24,6 +24,7 @@ from transformers.models.glm46v.image_processing_pil_glm46v import Glm46VImagePr
 from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
 from transformers.models.llava_next.image_processing_pil_llava_next import LlavaNextImageProcessorPil
 from transformers.models.llava_onevision.image_processing_pil_llava_onevision import LlavaOnevisionImageProcessorPil
+from transformers.models.paddleocr_vl.image_processing_pil_paddleocr_vl import PaddleOCRVLImageProcessorPil
 from transformers.models.pixtral.image_processing_pil_pixtral import PixtralImageProcessorPil
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
@@ -72,7 +73,9 @@ QWEN = {"shortest_edge": 64, "longest_edge": 600}
 SMALL = {"patch_size": 4, "temporal_patch_size": 2, "merge_size": 2}
 
 
-@pytest.mark.parametrize("kind", [Qwen2VLImageProcessorPil, Glm4vImageProcessorPil, Glm46VImageProcessorPil])
+@pytest.mark.parametrize(
+    "kind", [Qwen2VLImageProcessorPil, PaddleOCRVLImageProcessorPil, Glm4vImageProcessorPil, Glm46VImageProcessorPil]
+)
 @pytest.mark.parametrize("bounds", [(16, 10_000), (9_000, 20_000), (16, 600)], ids=str)
 def test_images_of_any_size_are_those_of_transformers(kind, bounds, tmp_path):
     """As they are, enlarged and reduced: each has its own size, whose patches are those of their processor."""

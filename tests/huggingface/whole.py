@@ -394,17 +394,26 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "llava_onevision": (
         "llava_onevision",
         {
-            "vision_config": {**_SIGLIP, "image_size": 14, "vision_use_head": False},
+            "vision_config": {**_SIGLIP, "image_size": 15, "vision_use_head": False},
             "text_config": {**_LLAMA, "model_type": "qwen2"},
             "image_token_index": TOKEN,
             "video_token_index": 2,
-            "image_grid_pinpoints": _GRIDS_OF_TILES,
+            "image_grid_pinpoints": [[30, 30], [15, 30]],
             "vision_aspect_ratio": "anyres_max_1",
         },
     ),
     "llava_next_video": (
         "llava_next_video",
         {**_llava(_TILED, image_grid_pinpoints=_GRIDS_OF_TILES), "video_token_index": 2},
+    ),
+    "video_llama_3": (
+        "video_llama_3",
+        {
+            "vision_config": {**_TOWER, "num_hidden_layers": 2, "patch_size": 4, "layer_norm_eps": 1e-3},
+            "text_config": {**_LLAMA, "model_type": "qwen2"},
+            "image_token_id": TOKEN,
+            "video_token_id": 2,
+        },
     ),
     "shieldgemma2": ("shieldgemma2", _gemma(4)),
     "glmga": ("glmga", _glm("glm46v")[1]),
@@ -525,13 +534,16 @@ def arguments(both: Whole, tokens: Tensor, images: Images | None) -> dict[str, A
     if kind == "lfm2_vl":
         return _of_lfm(images, both.tower.patches.size)
     vision, cut = both.theirs.config.vision_config, Qwen2VLImageProcessorPil().patchify
-    sides = [vision.patch_size, vision.spatial_merge_size]
-    if kind == "paddleocr_vl":
-        cut, sides = PaddleOCRVLImageProcessorPil().patchify, [*sides, 1]
+    if kind == "video_llama_3":
+        sides = [vision.patch_size, 1, 1]
+    elif kind == "paddleocr_vl":
+        cut, sides = PaddleOCRVLImageProcessorPil().patchify, [vision.patch_size, vision.spatial_merge_size, 1]
     else:
-        sides.append(vision.temporal_patch_size)
+        sides = [vision.patch_size, vision.spatial_merge_size, vision.temporal_patch_size]
     patches = [cut(image.detach().numpy(), *sides) for image in images]
     marks = {"mm_token_type_ids": (tokens == both.tower.token).int()} if moves(both) else {}
+    if kind == "video_llama_3":
+        marks = {"image_merge_sizes": torch.ones(len(images), dtype=torch.int64)}
     return {
         "pixel_values": torch.cat([torch.tensor(each) for each, _, _ in patches]),
         "image_grid_thw": torch.tensor([(1, rows, columns) for _, rows, columns in patches]),

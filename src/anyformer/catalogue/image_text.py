@@ -41,6 +41,7 @@ from anyformer.parts import (
     Rotary,
     Sections,
     SquaresProjector,
+    TiledTower,
     TwoLayerProjector,
     pre_norm,
     stack,
@@ -183,6 +184,37 @@ def internvl3() -> Architecture:
     return qwen(width=3584, depth=28, heads=28, kv_heads=4, ffn=18_944, vocab=151_674).but(images=tower)
 
 
+def llava_next() -> Architecture:
+    """Liu et al. 2024 (llava-vl.github.io/blog/2024-01-30-llava-next): LLaVA 1.5's tower, tiles, Mistral 7B."""
+    square = llava().images
+    assert isinstance(square, ImageTower), "it is one"
+    tower = TiledTower(
+        token=square.token,
+        image=square.image,
+        width=square.width,
+        patches=square.patches,
+        stack=square.stack,
+        skipped=square.skipped,
+        projector=square.projector,
+    )
+    text = mistral(width=4096, depth=32, heads=32, ffn=14_336, vocab=32_064, rotary=Rotary(theta=1_000_000.0))
+    return text.but(images=tower)
+
+
+def llava_onevision() -> Architecture:
+    """Li et al. 2024 (arXiv 2408.03326), section 3: SigLIP's So400m up to its last layer but one, tiles, Qwen 2 7B."""
+    tower = TiledTower(
+        token=151_646,
+        image=384,
+        width=1152,
+        patches=Patches(size=14),
+        stack=stack([_sees(_NORM, 16, 4304, "gelu_tanh")] * 26, position=LearnedPosition(length=729)),
+        projector=TwoLayerProjector(),
+        most=9,
+    )
+    return qwen(width=3584, depth=28, heads=28, kv_heads=4, ffn=18_944, vocab=152_000).but(images=tower)
+
+
 def janus_pro() -> Architecture:
     """Chen et al. 2025 (arXiv 2501.17811): SigLIP's L/16 at 384 pixels, two layers, DeepSeek LLM 7B."""
     tower = ImageTower(
@@ -248,6 +280,12 @@ ENTRIES = (
     Entry("video-llava-7b", 2023, "two towers of one kind, of which that for images is read",
           "arXiv 2311.10122; released configuration LanguageBind/Video-LLaVA-7B-hf", partial(llava, image=224),
           organisation="PKU"),
+    Entry("llava-1.6-mistral-7b", 2024, "an image beside its tiles, in rows of the whole image",
+          "llava-vl.github.io/blog/2024-01-30-llava-next; released configuration llava-hf/llava-v1.6-mistral-7b-hf", llava_next,
+          organisation="LLaVA"),
+    Entry("llava-onevision-7b", 2024, "tiles whose features are interpolated beyond nine tiles of them",
+          "arXiv 2408.03326, section 3; released configuration llava-hf/llava-onevision-qwen2-7b-ov-hf", llava_onevision,
+          organisation="LLaVA"),
     Entry("janus-pro-7b", 2025, "one tower for images that are read, another for those that are written, which is left out",
           "arXiv 2501.17811, table 1; released configuration deepseek-community/Janus-Pro-7B", janus_pro,
           organisation="DeepSeek"),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.resized import MOST, AsItIs, Exactly, Multiples, NoLonger, Resize, Shorter
+from anyformer.huggingface.resized import MOST, AsItIs, EnlargedMultiples, Exactly, Multiples, NoLonger, Resize, Shorter
 from anyformer.huggingface.tiling import Tiling
 from anyformer.huggingface.vocabulary import GRIDS, MAPPING, SIZE
 from anyformer.images import read_image
@@ -42,6 +42,9 @@ _USUAL: Mapping[str, Mapping[str, Any]] = {
     "ViTImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Gemma3ImageProcessor": {**_HALF, "size": {"height": 224, "width": 224}, "resample": 2},
     "Qwen2VLImageProcessor": {**_CLIP, "size": {"shortest_edge": 3136, "longest_edge": 1_003_520}, "do_center_crop": False},
+    "PaddleOCRVLImageProcessor": {
+        **_CLIP, "size": {"shortest_edge": 147_456, "longest_edge": 2_359_296}, "do_center_crop": False,
+    },
     "PixtralImageProcessor": {**_CLIP, "size": {"longest_edge": 1024}, "do_center_crop": False},
     "GotOcr2ImageProcessor": {**_CLIP, "size": {"height": 384, "width": 384}, "do_center_crop": False},
     "LlavaNextImageProcessor": _CLIP,
@@ -59,7 +62,10 @@ _INERT = (
 PIXELS = 2**24
 """Pixels of an image at most, as the tower reads it: three numbers of four bytes each, twice."""
 _SIDES = ("height", "width")
-OF_ANY_SIZE: Mapping[str, bool] = {"Qwen2VLImageProcessor": False, "Glm4vImageProcessor": True, "Glm46VImageProcessor": True}
+OF_ANY_SIZE: Mapping[str, bool] = {
+    "Qwen2VLImageProcessor": False, "PaddleOCRVLImageProcessor": False, "Glm4vImageProcessor": True,
+    "Glm46VImageProcessor": True,
+}  # fmt: skip
 """The classes whose sizes are those of whole images in pixels, and whether these count every frame of a film."""
 _TILED: Mapping[str, tuple[tuple[int, int], ...]] = {
     "LlavaNextImageProcessor": ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008)),
@@ -128,7 +134,8 @@ def preparation(directory: Path) -> Preparation:
     config.expect("do_pan_and_scan", None, False)
     config.expect("crop_to_patches", None, False, why="images are not cut into tiles")
     if kind in OF_ANY_SIZE:
-        resize: Resize = _multiples(config, counts_frames=OF_ANY_SIZE[kind])
+        rule = EnlargedMultiples if kind == "PaddleOCRVLImageProcessor" else Multiples
+        resize: Resize = _multiples(config, rule, counts_frames=OF_ANY_SIZE[kind])
     elif kind == WITHIN:
         resize = _within(config, directory)
     else:
@@ -221,7 +228,7 @@ def _within(config: Config, directory: Path) -> Resize:
     return NoLonger(unit[0] * unit[1], longest)
 
 
-def _multiples(config: Config, *, counts_frames: bool) -> Resize:
+def _multiples(config: Config, rule: type[Multiples], *, counts_frames: bool) -> Resize:
     """The rule for images of any size, whose sides patches and their squares divide."""
     config.expect("do_resize", True)
     size = config("size")
@@ -231,7 +238,7 @@ def _multiples(config: Config, *, counts_frames: bool) -> Resize:
     if type(least) is not int or type(most) is not int or not 1 <= least <= most:
         raise config.refused("size", size, "a table with shortest_edge and longest_edge, the pixels of an image")
     frames = config("temporal_patch_size", 2)
-    return Multiples(config("patch_size", 14) * config("merge_size", 2), least, most, frames if counts_frames else 0)
+    return rule(config("patch_size", 14) * config("merge_size", 2), least, most, frames if counts_frames else 0)
 
 
 def _size(config: Config, key: str) -> tuple[tuple[int, int] | None, int | None]:

@@ -96,6 +96,18 @@ class Multiples:
 
 
 @dataclass(frozen=True)
+class EnlargedMultiples(Multiples):
+    """The same of an image of which a side smaller than `unit` becomes one first, by the ratio (PaddleOCR-VL)."""
+
+    def __call__(self, height: int, width: int) -> tuple[int, int]:
+        if height < self.unit:
+            height, width = self.unit, round(width * self.unit / height)
+        if width < self.unit:
+            height, width = round(height * self.unit / width), self.unit
+        return super().__call__(height, width)
+
+
+@dataclass(frozen=True)
 class NoLonger:
     """The longer side is at most `longest`, by the ratio, and both are rounded up to multiples of `unit` (Pixtral)."""
 

@@ -145,6 +145,7 @@ VISION: Mapping[str, Vision] = {
     "paddleocr_vl": Vision(
         siglip2.paddleocr_vl, siglip2.paddle_names, siglip2.by_rows, siglip2.PADDLE_STORED, axes=qwen.SECTIONS
     ),
+    "video_llama_3": Vision(siglip2.video_llama_3, siglip2.video_names, siglip2.unmerged, siglip2.VIDEO_STORED),
     "llama4": Vision(llama4.llama4, llama4.llama4_names, _pixels, llama4.LLAMA4_STORED, seen=llama4.class_token_first),
     "mistral3": Vision(pixtral.mistral3, pixtral.condensed_names, pixtral.arguments, STORED),
     "lighton_ocr": Vision(pixtral.lighton_ocr, pixtral.condensed_names, pixtral.arguments, pixtral.LIGHTON_STORED),

@@ -1,4 +1,4 @@
-"""Towers of SigLIP's layers for images of any size: SigLIP 2's of LFM2-VL, and PaddleOCR-VL's, whose patches turn.
+"""Towers of SigLIP's layers for images of any size: LFM2-VL's, and PaddleOCR-VL's and VideoLLaMA 3's, whose patches turn.
 
 Sources: the configuration and modelling classes of transformers 5.23 (keys, defaults, names).
 """
@@ -72,8 +72,18 @@ def paddleocr_vl(config: Config) -> ImageEncoder:
     return _tower(inner, block, norm, projector, position, token=config("image_token_id", 100_295))
 
 
+def video_llama_3(config: Config) -> ImageEncoder:
+    """Zhang et al. 2025 (arXiv 2501.13106), section 2.1: patches turn, and those of an image are not merged."""
+    inner = tower_table(config)
+    inner.assume(hidden_size=768, num_hidden_layers=12)
+    norm = words.layer_norm(inner, 1e-6)
+    block = layer_of(inner, norm, "gelu_pytorch_tanh", turns(inner))
+    token = config("image_token_id", 151_655)
+    return _tower(inner, block, norm, TwoLayerProjector(), None, token=token, counted="line")
+
+
 def _tower(
-    inner: Config, block: Block, norm: LayerNorm, projector: Projector, position: ResampledPosition, **more: Any
+    inner: Config, block: Block, norm: LayerNorm, projector: Projector, position: ResampledPosition | None, **more: Any
 ) -> ImageEncoder:
     patches = Patches(size=inner("patch_size", 16), channels=inner("num_channels", 3))
     width, depth, unit = inner("hidden_size"), inner("num_hidden_layers"), patches.size * projector.square
@@ -93,14 +103,28 @@ def lfm2_names(tower: ImageEncoder) -> Names:
 
 
 def paddle_names(tower: ImageEncoder) -> Names:
-    """Names of the weights, ours to those here."""
+    """Names of the weights of PaddleOCR-VL's, ours to those here."""
+    return _convolved(tower, {"norm": "pre_norm", "first": "linear_1", "second": "linear_2"})
+
+
+def video_names(tower: ImageEncoder) -> Names:
+    """Names of the weights of VideoLLaMA 3's, ours to those here."""
+    return _convolved(tower, {"first": "readout.0", "second": "readout.2"})
+
+
+def _convolved(tower: ImageEncoder, projector: Mapping[str, str]) -> Names:
+    """The names where patches are a convolution, and of the `projector`."""
     patches = tower.patches
-    projector: Table = {
-        "images.projector.norm": "pre_norm", "images.projector.first": "linear_1", "images.projector.second": "linear_2",
-    }  # fmt: skip
-    convolved = Shaped((tower.width, patches.channels, patches.size, patches.size))
-    outside = _names("embeddings.patch_embedding.weight", convolved)
-    return _in_layers({**under(TOWER, outside), **under(PROJECTOR, projector)})
+    outside = _names("embeddings.patch_embedding.weight", Shaped((tower.width, patches.channels, patches.size, patches.size)))
+    within: Table = {f"images.projector.{ours}": theirs for ours, theirs in projector.items()}
+    return _in_layers({**under(TOWER, outside), **under(PROJECTOR, within)})
+
+
+VIDEO_STORED: Mapping[str, str] = {
+    r"(?:model\.)?vision_model\.(.*)": rf"{TOWER}\1",
+    r"(?:model\.)?projector\.(.*)": rf"{PROJECTOR}\1",
+}
+"""Pattern of VideoLLaMA 3's names in files -> the name here."""
 
 
 def _names(patches: str, cut_as: FeatureMajor | Shaped) -> Table:
@@ -141,3 +165,11 @@ def by_rows(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str,
     given, size = by_squares(tower, tokens_BT, images), tower.patches.size
     plain = [cut(image[None], size, 1)[0].unflatten(1, (image.shape[0], size, size)) for image in images]  # type: ignore[no-untyped-call]
     return {**given, "pixel_values": torch.cat(plain)}
+
+
+def unmerged(tower: ImageEncoder, tokens_BT: Tensor, images: Images) -> dict[str, Tensor]:
+    """Patches of all images row by row, the grid of each, and that none is merged."""
+    size = tower.patches.size
+    grids = torch.tensor([(1, image.shape[1] // size, image.shape[2] // size) for image in images])
+    patches = torch.cat([cut(image[None], size, 1)[0] for image in images])
+    return {"pixel_values": patches, "image_grid_thw": grids, "image_merge_sizes": torch.ones(len(grids), dtype=torch.int64)}

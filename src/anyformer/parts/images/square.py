@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, model_validator
 
 from anyformer.parts.images.encoder import ImageEncoder
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 class SquareImages(ImageEncoder):
-    """Encoders of squares of `image` pixels a side, all with as many positions."""
+    """Encoders of squares of `image` pixels a side, all with as many positions.
+
+    Pixels at the right and below that fill no patch are not read, as a convolution leaves them out.
+    """
 
     kind: str
     skipped: Annotated[int, Field(ge=0)] = 0
@@ -18,8 +24,8 @@ class SquareImages(ImageEncoder):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.image % self.patches.size:
-            raise ValueError(f"images of {self.image} pixels do not divide into patches of {self.patches.size}")
+        if self.image < self.patches.size:
+            raise ValueError(f"images of {self.image} pixels have no patch of {self.patches.size}")
         if self.skipped >= self.positions:
             raise ValueError(f"skips {self.skipped} positions, and an image has {self.positions}")
         longest = self.stack.max_length
@@ -38,6 +44,11 @@ class SquareImages(ImageEncoder):
     def per_side(self) -> int:
         """Patches along a side of an image."""
         return self.image // self.patches.size
+
+    def filled(self, images: Tensor) -> Tensor:
+        """The pixels of images that fill patches: the last ones of a side that they do not divide are left out."""
+        end = self.per_side * self.patches.size
+        return images[..., :end, :end]
 
     @property
     def unread(self) -> int:

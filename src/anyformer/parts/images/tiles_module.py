@@ -24,7 +24,7 @@ class TiledTowerModule(ImageEncoderModule):
         self.newline = nn.Parameter(torch.empty(width))
 
     def forward(self, images: Images) -> tuple[Tensor, ...]:
-        pixels = torch.cat([image.pixels for image in images])
+        pixels = self.tower.filled(torch.cat([image.pixels for image in images]))
         x_nSD = self.patches(pixels, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
         context = Context(positions, self.plan, padded=False, axes=self.tower.patches.axes(pixels))

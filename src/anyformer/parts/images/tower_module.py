@@ -21,9 +21,10 @@ class ImageTowerModule(ImageEncoderModule):
         self.tower = tower
 
     def forward(self, images: Images) -> tuple[Tensor, ...]:
+        assert isinstance(images, Tensor), "they have one size"
+        images = self.tower.filled(images)
         x_nSD = self.patches(images, None, None)
         positions = torch.arange(x_nSD.shape[1], device=x_nSD.device)[None]
-        assert isinstance(images, Tensor), "they have one size"
         context = Context(positions, self.plan, padded=False, axes=self.tower.patches.axes(images))
         return self.features(x_nSD, context, self._read(positions[0]))
 
