@@ -35,7 +35,6 @@ RESULT = RESULTS / "recipes.json"
 UPDATES = 600
 OTHERS = {
     **dict.fromkeys(("images", "vectors"), 3000),  # a tenth of a second each, or less
-    "dit-digits": 1500,
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each

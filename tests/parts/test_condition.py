@@ -7,9 +7,11 @@ import pytest
 import torch
 from zoo_conditions import CONDITIONED
 
+from anyformer.catalogue import architecture
 from anyformer.describe import DescriptionError, InputError, change_all
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
+from anyformer.operations import Shape
 from anyformer.parts import Condition, LayerNorm, Modulation, SinusoidalGrid
 from anyformer.parts.embedding.condition_module import time_waves
 from anyformer.parts.layers.modulation_module import applied
@@ -21,9 +23,9 @@ TIMES, CLASSES = torch.tensor([0.25, 0.9], dtype=torch.float64), torch.tensor([2
 IMAGES = torch.randn(2, 1, 4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 
 
-def model_of(architecture: Architecture = DIT) -> Transformer:
+def model_of(described: Architecture = DIT) -> Transformer:
     """In float64, its weights away from the zeros they start at."""
-    return evaluated(architecture, dtype=torch.float64)
+    return evaluated(described, dtype=torch.float64)
 
 
 def test_every_row_has_its_own_time_and_class():
@@ -94,7 +96,7 @@ def test_waves_are_cosines_and_then_sines():
 
 
 @pytest.mark.parametrize(
-    ("architecture", "given", "said"),
+    ("described", "given", "said"),
     [
         (DIT.but(encoder=DIT.encoder.but(condition=Condition())), {"classes": CLASSES}, "reads classes: leave them out"),
         (DIT, {"times": TIMES[:1]}, "times are one per row, of shape .2,., got .1,."),
@@ -103,9 +105,9 @@ def test_waves_are_cosines_and_then_sines():
         (DIT, {"classes": torch.tensor([0, 4])}, "classes run from 0 to 4, and the table has rows 0 to 3"),
     ],
 )
-def test_what_no_condition_reads_is_refused(architecture, given, said):
+def test_what_no_condition_reads_is_refused(described, given, said):
     with pytest.raises(InputError, match=said):
-        model_of(architecture)(IMAGES, **given)
+        model_of(described)(IMAGES, **given)
 
 
 def test_a_state_keeps_no_condition():
@@ -135,3 +137,13 @@ def test_every_stage_that_reads_the_condition_learns_it():
     staged = Staged(DIT, 2)
     assert staged.learning("encoder.condition.input.weight") == {0, 1}
     assert staged.learning("encoder.final_modulation.projection.weight") == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "published"), [("dit-s-2", 6.06), ("dit-b-2", 23.01), ("dit-b-4", 5.56), ("dit-l-2", 80.71), ("dit-xl-2", 118.64)]
+)
+def test_published_multiplications(name, published):
+    """Those of the paper's table 4, in billions of products; it also counts smaller work."""
+    made = architecture(name)
+    found = made.cost(Shape(length=made.encoder.max_length)).total_flops.exact / 2e9
+    assert found == pytest.approx(published, abs=0.02)

@@ -96,6 +96,7 @@ def print_sample(trained: Trained, console: Console) -> bool:
 def draw_sample(trained: Trained, console: Console) -> tuple[str, ...]:
     """Write a sheet of pictures beside the run of a model that makes pictures, a row for every class of the first `_ROWS`; the
     options of a command for more of them, empty of any other model."""
+    from anyformer.describe import UserError
     from anyformer.evaluation import enlarged, painter_of, sheet_of
     from anyformer.images import write_png
     from anyformer.loading import labels_of
@@ -107,7 +108,11 @@ def draw_sample(trained: Trained, console: Console) -> tuple[str, ...]:
     names = labels_of(trained.directory)
     made = painter_of(trained.model, run.objective, run.data, names, str(trained.directory))
     place, classes = trained.directory / "pictures.png", list(names[:_ROWS] if made.classes else ())
-    write_png(place, enlarged(sheet_of(made.pictures(classes, _ROWS, steps=_STEPS, guidance=2.0))))
+    try:
+        write_png(place, enlarged(sheet_of(made.pictures(classes, _ROWS, steps=_STEPS, guidance=2.0))))
+    except UserError as error:
+        console.out(f"\nno pictures: {error}")
+        return ()
     console.print(f"\n[bold]pictures[/bold] {place}", soft_wrap=True)
     return ("--class", classes[-1]) if classes else ("--steps", "50")
 

@@ -76,8 +76,10 @@ class StackModule(nn.Module):
             context.leave(RELATIVE, self.relative())
         if self.layer_inputs is not None:
             context.leave(LAYER_INPUTS, self.layer_inputs(x_BTD, context.tokens))
+        condition_BD = None
         if self.condition is not None:
-            context.leave(CONDITION, self.condition(len(x_BTD), context.times, context.classes))
+            condition_BD = self.condition(len(x_BTD), context.times, context.classes)
+            context.leave(CONDITION, condition_BD)
         if None in self.read_behind:
             context.leave(STREAM, x_BTD)
         if self.streams is not None:
@@ -109,7 +111,7 @@ class StackModule(nn.Module):
 
         x_BTD = run(range(len(self.layers)), x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
-        return self.exit(x_BTD, context.shared.get((None, CONDITION)))
+        return self.exit(x_BTD, condition_BD)
 
     def exit(self, x: Tensor, condition_BD: Tensor | None) -> Tensor:
         """What leaves the stack, (B, T, D), of the stream, or of all streams, behind its last layer."""

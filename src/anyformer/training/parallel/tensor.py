@@ -22,6 +22,7 @@ from anyformer.model.unlearnt import unlearnt
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.call.state import State
+from anyformer.parts.embedding.condition import CONDITION
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.spread import Crossing, Spread, through
 from anyformer.parts.layers.stack_module import StackModule
@@ -39,6 +40,9 @@ class Positions:
     def enter(self, x: Tensor, context: Context) -> tuple[Tensor, Context]:
         if self.apart is not None:
             x, context = self.apart.enter(x, context)
+        if (condition_BD := context.shared.get((None, CONDITION))) is not None:
+            # Each process modulates its positions alone, so that gradients of the condition are sums over all of them.
+            context.leave(CONDITION, entering(condition_BD, self.group))
         return sliced(x, self.group), context
 
     def leave(self, x: Tensor, length: int) -> Tensor:
