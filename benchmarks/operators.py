@@ -1,7 +1,7 @@
 """The operators of training and decode steps of every architecture, and what a GPU would wait for, without a GPU.
 
     python -m benchmarks.operators                 # everything: a minute
-    python -m benchmarks.operators llama experts   # some cases, printed, which writes no result
+    python -m benchmarks.operators llama "decode experts"  # some cases, printed, which writes no result
 
 Every architecture of the tests' zoo makes a training step in fp32 and a decode step in bf16 on a stand-in device
 (`anyformer.testing.stand_in`); so does every objective, every optimiser, and every way of generating, in its own loop. Put down
@@ -238,12 +238,12 @@ def written(results: list[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     """Run, print what waits, and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="cases to run; by default all")
+    parser.add_argument("names", nargs="*", help="cases to run, with or without their group before it; by default all")
     parser.add_argument("--json", action="store_true", help="print the results, one in a line, and write nothing")
     given = parser.parse_args()
     wanted = set(given.names)
     results = []
-    for each in found(lambda case: not wanted or case.name in wanted):
+    for each in found(lambda case: not wanted or not wanted.isdisjoint({case.name, f"{case.group} {case.name}"})):
         results.append(each)
         if given.json:
             print(json.dumps(each), flush=True)

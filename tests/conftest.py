@@ -30,6 +30,7 @@ os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pip
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+import effort
 from effort import PROFILES
 
 # Time is no property of a value: on a busy machine a deadline fails what is right.
@@ -39,7 +40,8 @@ for profile, count in PROFILES.items():
 
 def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all tests are collected: what imports and collection make stays, and looking through it takes seconds
-    settings.load_profile("half" if "not slow" in config.option.markexpr else "all")
+    effort.slow_too = "not slow" not in config.option.markexpr
+    settings.load_profile("all" if effort.slow_too else "half")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -58,9 +60,9 @@ FREEZES = 250
 def pytest_collection_finish() -> None:
     """The tests themselves are half a million objects, which Python would look through hundreds of times: a fifth of some
     files' time."""
+    gc.freeze()  # without a search: it would take a second, and find little
     gc.set_threshold(10_000, 10, 10)
     gc.enable()
-    _freeze()
 
 
 def pytest_runtest_logfinish() -> None:

@@ -13,8 +13,14 @@ from typing import Any
 
 import pytest
 
+import effort
 from anyformer.describe import Value
 from anyformer.model import Architecture
+from anyformer.parts.attention.block_choice import BlockChoice
+from anyformer.parts.attention.indexer import KeyChoice
+from anyformer.parts.attention.slots import Remembered
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.sublayer import Sublayer
 
 Mechanism = tuple[str, ...]
 """A kind of description, one of its fields and what it holds; or a kind alone."""
@@ -65,6 +71,21 @@ def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
 def kinds(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description."""
     return frozenset(mechanism for mechanism in mechanisms(architecture) if len(mechanism) == 1)
+
+
+@cache
+def kinds_of(*families: type[Value]) -> Of:
+    """`Of` kinds of some families of parts alone, for what depends on no others."""
+
+    @cache
+    def of(architecture: Architecture) -> frozenset[Mechanism]:
+        return frozenset((kind.__name__,) for kind, name, _ in moved(architecture) if not name and issubclass(kind, families))
+
+    return of
+
+
+remembering = kinds_of(Sublayer, Mask, Remembered, KeyChoice, BlockChoice)
+"""What the kind of a decode state depends on: what mixes positions, which it sees, and which it chooses."""
 
 
 def held(value: Any) -> str:
@@ -118,9 +139,15 @@ def covering(*axes: Iterable[Any], together: int = 2) -> set[tuple[Any, ...]]:
 
 def rest_slow(rows: Iterable[tuple[Any, ...]], asked: Collection[tuple[Any, ...]]) -> list[Any]:
     """The rows as parameters of a test: all, of which those that are not `asked` in each run are `slow`."""
-    return [pytest.param(*row, marks=() if row in asked else pytest.mark.slow) for row in rows]
+    return [
+        pytest.param(*row, marks=() if row in asked else pytest.mark.slow) for row in rows if effort.slow_too or row in asked
+    ]
 
 
 def but_slow(names: Iterable[str], asked: Collection[str]) -> list[Any]:
     """The same of a single parameter."""
-    return [name if name in asked else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    return [
+        name if name in asked else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+        if effort.slow_too or name in asked
+    ]

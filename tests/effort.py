@@ -14,6 +14,9 @@ from hypothesis import settings
 PROFILES = {"half": 50, "all": 100}
 """Examples of a property in `make test`, and in `make test-slow` and wherever slow tests are asked for."""
 
+slow_too = True
+"""Whether slow tests are asked for, which `conftest.py` says: where they are not, cases that would be left out are not made."""
+
 
 def calls(work: Callable[[], object]) -> int:
     """Functions that `work` calls; a second is some millions of them."""

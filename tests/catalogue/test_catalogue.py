@@ -18,7 +18,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
-from covering import others_slow
+from covering import kinds, others_slow
 
 NAMES = [entry.name for entry in listing()]
 DISTINCT = {architecture(name): name for name in reversed(NAMES)}
@@ -170,10 +170,10 @@ def layers(name: str) -> int:
 
 
 BY_DEPTH = {name: architecture(name) for name in sorted(DISTINCT.values(), key=layers)}
-"""Those with the fewest layers first, which a cover takes of several with the same mechanisms."""
+"""Those with the fewest layers first, which a cover takes of several with the same kinds of parts."""
 
 
-@pytest.mark.parametrize("name", others_slow(BY_DEPTH))
+@pytest.mark.parametrize("name", others_slow(BY_DEPTH, kinds))
 def test_every_entry_builds_on_the_meta_device(name):
     made = architecture(name)
     model = build(made, device="meta")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from copy import deepcopy
-from itertools import islice
+from itertools import islice, product
 
 import pytest
 import torch
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
-from anyformer.costs.flop_counter import flops_by_module
+from anyformer.costs.flop_counter import MetaFlops
 from anyformer.describe import InputError
 from anyformer.generation import Sampling, continuations, generating
 from anyformer.generation.steps import stepper
@@ -22,8 +22,8 @@ from anyformer.parts import Proportional, Rotary
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
+from covering import cover, covering, others_slow, rest_slow
 from covering import kinds as kinds_of_parts
-from covering import others_slow
 
 ENTRIES = {entry.name: entry for entry in listing()}
 DISTINCT = {architecture(name, tiny=True): name for name in reversed(ENTRIES)}
@@ -125,7 +125,7 @@ def test_tiny_of_tiny_changes_nothing():
         assert tiny(made) == made
 
 
-@pytest.mark.parametrize("name", others_slow(ALIVE))
+@pytest.mark.parametrize("name", others_slow(ALIVE, kinds_of_parts))
 def test_every_tiny_variant_trains(name):
     """A few steps on one batch, with dropout and all that is random in training: the loss falls, and gradients are finite."""
     made = ALIVE[name]
@@ -156,21 +156,21 @@ def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     given = [made.embedding.example(rows, length)]
     if made.two_inputs:
         given.append(made.output_embedding.example(rows, length, seed=1))
-    with flops_by_module() as counter:
+    with MetaFlops() as counter:
         auxiliary = Auxiliary()
         output = model(*(x.to("meta") for x in given), auxiliary=auxiliary)
-        forward = counter.get_total_flops()
+        forward = counter.total
         index = [] if auxiliary.index is None else [auxiliary.index]
         torch.autograd.backward([output.float().sum(), *index])
     flops = declared.total_flops
-    assert (flops.dense, flops.backward) == (forward, counter.get_total_flops() - forward)
+    assert (flops.dense, flops.backward) == (forward, counter.total - forward)
     if generative(made):
         state = model.state(rows, length, source=shape.source)
         room = length + (shape.source if made.source == "prefix" else 0)
         assert state.nbytes == declared.total_state_bytes + slot_bytes(rows, room)
 
 
-@pytest.mark.parametrize("name", others_slow(GENERATIVE))
+@pytest.mark.parametrize("name", others_slow(GENERATIVE, kinds_of_parts))
 def test_every_generative_variant_generates_what_the_whole_computes(name):
     made, count = ALIVE[name], 4
     model = build(made, seed=0).eval()
@@ -203,8 +203,11 @@ LAYOUTS = {
 """How matrices are held: the type that they are stored in, and what a processor answers."""
 
 
-@pytest.mark.parametrize("name", others_slow(GENERATIVE, kinds_of_parts))
-def test_every_generative_variant_generates_as_the_command_does_on_every_processor(name, monkeypatch):
+BY_TURNS = covering(sorted(cover(GENERATIVE, kinds_of_parts)), LAYOUTS, together=1)
+
+
+@pytest.mark.parametrize(("name", "layout"), rest_slow(product(GENERATIVE, LAYOUTS), BY_TURNS))
+def test_every_generative_variant_generates_as_the_command_does_on_every_processor(name, layout, monkeypatch):
     """Weights are held for generating and steps recorded; the tokens are those of a pass of the plain model over the text.
 
     In 16 bits products round, so that of those texts only the number of tokens is asked.
@@ -214,24 +217,25 @@ def test_every_generative_variant_generates_as_the_command_does_on_every_process
     sources, prompts = None, [[5, 3, 7, 2, 2, 9, 1], [4, 8]]
     if made.two_inputs:
         sources, prompts = made.embedding.example(2, 9), [[0], [0]]
-    for layout, (dtype, answers) in LAYOUTS.items():
-        for question, answer in answers.items():
-            monkeypatch.setattr(f"anyformer.{question}", lambda *asked, answer=answer: answer)
-        model = generating(deepcopy(plain).to(dtype))
-        step, multiple = stepper(count, None)
-        given = sources.to(dtype) if sources is not None and sources.is_floating_point() else sources
-        steps = continuations(
-            model, prompts, sampling=Sampling(temperature=0), max_tokens=count, source=given, step=step, multiple=multiple
-        )
-        rows = torch.stack(list(steps), 1).tolist()
-        assert [len(row) for row in rows] == [count, count], layout
-        for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True)):
-            source = () if sources is None else (sources[number : number + 1],)
-            with torch.inference_mode():
-                logits = plain(*source, torch.tensor([prompt + row[:-1]]))[0, -count:]
-            taken = logits.gather(-1, torch.tensor(row)[:, None])[:, 0]
-            if dtype == torch.float32:
-                torch.testing.assert_close(taken, logits.max(-1).values, atol=1e-4, rtol=1e-4, msg=layout)
+    dtype, answers = LAYOUTS[layout]
+    for question, answer in answers.items():
+        monkeypatch.setattr(f"anyformer.{question}", lambda *asked, answer=answer: answer)
+    model = generating(deepcopy(plain).to(dtype))
+    step, multiple = stepper(count, None)
+    given = sources.to(dtype) if sources is not None and sources.is_floating_point() else sources
+    steps = continuations(
+        model, prompts, sampling=Sampling(temperature=0), max_tokens=count, source=given, step=step, multiple=multiple
+    )
+    rows = torch.stack(list(steps), 1).tolist()
+    assert [len(row) for row in rows] == [count, count]
+    if dtype != torch.float32:
+        return
+    for number, (prompt, row) in enumerate(zip(prompts, rows, strict=True)):
+        source = () if sources is None else (sources[number : number + 1],)
+        with torch.inference_mode():
+            logits = plain(*source, torch.tensor([prompt + row[:-1]]))[0, -count:]
+        taken = logits.gather(-1, torch.tensor(row)[:, None])[:, 0]
+        torch.testing.assert_close(taken, logits.max(-1).values, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", sorted(ALIVE.keys() - GENERATIVE.keys()))

@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import naive
 import pytest
 from zoo import DECODERS, ENCODERS, LIMITED, PAIRS, PROMPTED_DECODERS, SOURCES, ZOO
 
-from anyformer.testing import flops, learning, whole
+import effort
+from anyformer.testing import built, chunks, decoding, flops, learning, saved, whole
 from anyformer.testing.contracts import CONTRACTS, LEARNING, owed
 from anyformer.testing.traits import decodes_tokens, encodes_tokens, limits, reads_prefix, recurrent, two_inputs, two_texts
-from covering import cover
+from covering import cover, kinds, remembering
+
+OF_FIELDS = {
+    built.declared_weights_are_the_parameters,
+    built.description_survives_text,
+    learning.every_weight_learns,
+    flops.declared_flops_are_counted,
+    decoding.cached_and_chunked_equal_the_whole,
+    decoding.later_padding_is_taken_or_refused,
+}
+"""What any field of a part can break: asked with every field and what it holds. The others follow the kind of a part."""
+OF_STATES = {
+    chunks.any_chunk_equals_the_default_chunk,
+    decoding.forked_state_continues_like_its_row,
+    decoding.left_padding_goes_with_a_state,
+    decoding.right_padding_goes_with_a_state,
+    flops.declared_flops_of_a_decode_step_are_counted,
+    flops.declared_flops_of_chunks_are_counted,
+    saved.saved_bytes_are_a_polynomial_of_the_length,
+}
+"""What follows what a state depends on, whatever else an architecture has."""
+
+
+@cache
+def few(of, *names):
+    """Some of these architectures, which have every kind of part of them."""
+    return cover({name: ZOO[name] for name in names}, of)
+
+
+def asked(contract):
+    """Of the architectures that owe a contract those that are asked in each run."""
+    if contract.holds in OF_FIELDS:
+        return cover(ZOO)
+    owing = (name for name, each in ZOO.items() if contract.owed_by(each))
+    return few(remembering if contract.holds in OF_STATES else kinds, *owing)
 
 
 def pairs():
     """Every contract that every architecture owes; of an architecture one after the other, which share its model."""
-    chosen = cover(ZOO)
+    in_each_run = {contract: asked(contract) for contract in CONTRACTS}
     for name, architecture in ZOO.items():
-        marks = () if name in chosen else pytest.mark.slow
-        yield from (pytest.param(name, each, id=f"{name}-{each.name}", marks=marks) for each in owed(architecture))
+        for each in owed(architecture):
+            if name in in_each_run[each]:
+                yield pytest.param(name, each, id=f"{name}-{each.name}")
+            elif effort.slow_too:
+                yield pytest.param(name, each, id=f"{name}-{each.name}", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(("name", "contract"), list(pairs()))

@@ -17,7 +17,7 @@ from zoo import ZOO
 
 from anyformer.testing.stand_in import Wait
 from anyformer.testing.traits import decodes_tokens
-from covering import cover, kinds
+from covering import cover, kinds, remembering
 
 ROOT = Path(__file__).parents[2]
 OBJECTIVES = ("causal", "masked", "span_corruption", "dpo", "replaced_tokens", "distillation", "images")
@@ -55,9 +55,11 @@ def hold(found: list[dict]) -> None:
 def test_architectures_with_every_kind_of_part_wait_for_no_more_than_is_listed():
     from benchmarks.operators import LOOPS, OPTIMISERS
 
-    names = sorted(cover(ZOO, kinds))
-    found = results(*names, *OBJECTIVES, *LOOPS, *(each.kind for each in OPTIMISERS))
-    assert {each["name"] for each in found} >= {*names, *OBJECTIVES, *LOOPS}
+    trained, states = cover(ZOO, kinds), cover({name: each for name, each in ZOO.items() if decodes_tokens(each)}, remembering)
+    steps = [*(f"train {name}" for name in sorted(trained)), *(f"decode {name}" for name in sorted(states))]
+    found = results(*steps, *OBJECTIVES, *LOOPS, *(each.kind for each in OPTIMISERS))
+    assert {f"{each['group']} {each['name']}" for each in found} >= {*steps}
+    assert {each["name"] for each in found} >= {*OBJECTIVES, *LOOPS}
     hold(found)
 
 

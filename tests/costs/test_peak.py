@@ -101,6 +101,11 @@ NARROWER = (
 )  # fmt: skip
 
 
+def spelled(value: Precision | str) -> str:
+    """What stands of a parameter in the name of a case."""
+    return value if isinstance(value, str) else "-".join(map(str, value.plain().values()))
+
+
 def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: int = 1) -> int:
     """Bytes that the second update allocates on top of weights and moments."""
     model = build(made, plan).train()
@@ -142,8 +147,12 @@ def test_the_peak_is_the_measured_one(name, precision):
     assert predicted.total == pytest.approx(predicted.persistent + found, rel=0.05)
 
 
-@pytest.mark.parametrize("name", ["even", "mostly weights"])
-@pytest.mark.parametrize("precision", NARROWER, ids=lambda precision: "-".join(map(str, precision.plain().values())))
+SIZED = ("even", "mostly weights")
+
+
+@pytest.mark.parametrize(
+    ("precision", "name"), rest_slow(product(NARROWER, SIZED), covering(NARROWER, SIZED, together=1)), ids=spelled
+)
 def test_other_precisions(name, precision):
     """Weights in bf16 with what the optimiser keeps of them, inputs kept in 8 bits, and copies of weights that nothing needs.
 
@@ -169,8 +178,10 @@ def bytes_kept(made: Architecture, precision: Precision) -> Iterator[int]:
         yield from (x.nbytes for x in state.values() if x.ndim)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("name", ["dense", "latent", "window"])
+WRITTEN_OUT = (("dense", "latent", "window"), ("fp32", "bf16"))
+
+
+@pytest.mark.parametrize(("name", "precision"), rest_slow(product(*WRITTEN_OUT), covering(*WRITTEN_OUT, together=1)))
 def test_scores_written_out(name, precision):
     made, batch, length = CASES[name]
     plan = Plan(precision=precision, attention="plain")
@@ -236,9 +247,14 @@ def test_states_of_other_precisions_are_counted():
     assert peak_memory(longer, batch=4, length=4096, plan=plan).at == "forward"
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.parametrize("checkpointing", ["selective", "full"])
-@pytest.mark.parametrize("name", ["dense", "tied, a large table", "experts", "latent", "encoder-decoder", "parallel, one key"])
+COMPUTED_AGAIN = (
+    ("dense", "tied, a large table", "experts", "latent", "encoder-decoder", "parallel, one key"),
+    ("selective", "full"),
+    ("fp32", "bf16"),
+)
+
+
+@pytest.mark.parametrize(("name", "checkpointing", "precision"), rest_slow(product(*COMPUTED_AGAIN), covering(*COMPUTED_AGAIN)))
 def test_layers_that_are_computed_again(name, checkpointing, precision):
     made, batch, length = CASES[name]
     plan = Plan(precision=precision, attention="sdpa", checkpointing=checkpointing)

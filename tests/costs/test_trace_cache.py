@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
 import pytest
@@ -14,6 +15,7 @@ from anyformer.describe import change_all
 from anyformer.operations import Shape
 from anyformer.parts import Capacity, RMSNorm, Window
 from anyformer.plan import Plan
+from covering import covering, rest_slow
 
 BF16 = Plan(precision="bf16", attention="sdpa")
 
@@ -96,17 +98,20 @@ def test_the_oldest_go(fresh, monkeypatch):
     assert len([*(fresh / "saved").iterdir()]) == 2
 
 
-@pytest.mark.parametrize("batches", [(2, 1, 5, 1000), pytest.param((2, 1, 5, 3, 16, 1000), marks=pytest.mark.slow)], ids=str)
-@pytest.mark.parametrize("name", ["llama", "gpt2", "experts", "capacity", "linear_elu", "latent", "buckets_shared"])
-def test_any_batch_is_what_a_trace_of_it_says(name, batches, fresh):
+FEW, MANY = (2, 1, 5, 1000), (2, 1, 5, 3, 16, 1000)
+BATCHED = (("llama", "gpt2", "experts", "capacity", "linear_elu", "latent", "buckets_shared"), (False, True))
+ASKED = {(*row, FEW) for row in covering(*BATCHED, together=1)}
+
+
+@pytest.mark.parametrize(("name", "recomputed", "batches"), rest_slow(product(*BATCHED, (FEW, MANY)), ASKED), ids=str)
+def test_any_batch_is_what_a_trace_of_it_says(name, recomputed, batches, fresh):
     """Whether it follows from others, or, where rows are rounded, does not."""
     rounded = {"decoder.layer.experts.sublayer.capacity": Capacity(factor=1.3)}
     architecture = change_all(ZOO["experts"], rounded) if name == "capacity" else ZOO[name]
     source = 7 if architecture.two_inputs else 0
-    for recomputed in (False, True):
-        for batch in batches:
-            question = TraceQuestion(architecture, Shape(batch=batch, length=11, source=source), BF16, recomputed=recomputed)
-            assert saved(question) == trace(question)
+    for batch in batches:
+        question = TraceQuestion(architecture, Shape(batch=batch, length=11, source=source), BF16, recomputed=recomputed)
+        assert saved(question) == trace(question)
 
 
 def test_after_two_batches_any_other_is_counted(fresh, monkeypatch):
@@ -124,17 +129,19 @@ def totals(found):
     return sums
 
 
-@pytest.mark.parametrize("name", ["llama", "window", "linear_elu", "delta_gated", "alibi"])
-def test_long_sequences_follow_from_three_shorter_ones(name, fresh, monkeypatch):
+LONG = (("llama", "window", "linear_elu", "delta_gated", "alibi"), (3000, 3001, 4096))
+
+
+@pytest.mark.parametrize(("name", "length"), rest_slow(product(*LONG), covering(*LONG, together=1)))
+def test_long_sequences_follow_from_three_shorter_ones(name, length, fresh, monkeypatch):
     plan = Plan(precision="bf16", attention="plain" if name == "alibi" else "sdpa", chunk=64)
     architecture = ZOO[name]
     if name == "window":
         architecture = change_all(architecture, {"decoder.layer.attention.mask": Window(size=8)})
     monkeypatch.setattr(sizes, "STEP", 512)
     monkeypatch.setattr(trace_cache, "LONG", 2048)
-    for length in (3000, 3001, 4096):
-        question = TraceQuestion(architecture, Shape(batch=2, length=length), plan)
-        assert totals(saved(question)) == totals(trace(question))
+    question = TraceQuestion(architecture, Shape(batch=2, length=length), plan)
+    assert totals(saved(question)) == totals(trace(question))
 
 
 def test_sizes_beyond_any_tensor_are_counted(fresh):

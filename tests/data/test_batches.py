@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.data import IGNORED, Batch, Batches, Bytes, Split, spread, windows
@@ -10,6 +10,7 @@ from anyformer.data.vocabulary import make_tokenizer
 from anyformer.objectives import CausalObjective, Setting
 from anyformer.text import DataError
 from data.texts import Prepare
+from effort import examples
 
 SETTING = Setting(make_tokenizer(Bytes(), tuple, tuple), 8)
 NAMES = ("tokens", "targets", "rows", "documents")
@@ -29,7 +30,7 @@ def _same(one: Batch, other: Batch) -> None:
         assert left is None or np.array_equal(left, right), name
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(tokens=st.integers(2, 400), length=st.integers(1, 40), batch=st.integers(1, 7), seed=st.integers(0, 9))
 def test_each_epoch_has_each_window_once_from_its_own_origin(tokens: int, length: int, batch: int, seed: int) -> None:
     if tokens <= length:
@@ -73,7 +74,7 @@ def test_a_batch_depends_on_seed_and_step_alone(sampling: str, isolate: bool) ->
     assert np.array_equal(np.concatenate([batch.rows for batch in first]), np.arange(144))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(world=st.sampled_from([1, 2, 3, 4, 6, 12]), micro=st.integers(1, 12), step=st.integers(0, 50), isolate=st.booleans())
 def test_ranks_and_micro_batches_share_the_same_samples(world: int, micro: int, step: int, isolate: bool) -> None:
     batches = Batches(_split(300, 20), 8, 12, 1, isolate)
@@ -118,7 +119,7 @@ def test_the_end_of_text_is_a_target_and_nothing_crosses_it(make: Prepare, libra
     assert (targets == 256).sum() == len(corpus.train.starts)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(
     tokens=st.integers(2, 200),
     length=st.integers(1, 40),
@@ -164,7 +165,7 @@ def test_what_cannot_be_cut_is_refused(said: str, call: object) -> None:
         call(Split.of(np.arange(5), name="train"))  # type: ignore[operator]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tokens=st.integers(2, 400), length=st.integers(1, 40), batch=st.integers(1, 7), most=st.integers(1, 60))
 def test_some_windows_are_spread_evenly_over_the_split(tokens: int, length: int, batch: int, most: int) -> None:
     split = _split(tokens)

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.data.order import hashed, hashed_below, permuted
+from effort import examples
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(size=st.integers(1, 700), seed=st.integers(-5, 2**64), epoch=st.integers(0, 10**6))
 def test_a_permutation_is_one(size: int, seed: int, epoch: int) -> None:
     image = permuted(np.arange(size), size, seed, epoch)

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anyformer.data import BytePairs, Skipped, lines
@@ -14,6 +14,7 @@ from anyformer.data.sources import SourceFile, find_sources
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.text import DataError
 from data.texts import PACK
+from effort import examples
 
 
 def _source(path: Path, content: bytes, explicit: bool = True) -> SourceFile:
@@ -27,7 +28,7 @@ def _facts(source: SourceFile) -> SourceFacts:
     return facts
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(text=st.text(min_size=1, max_size=300), size=st.integers(1, 64))
 @example(text="a\r\n\r\nb\r\n", size=3)
 def test_pieces_join_to_the_text_and_stay_small(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -31,6 +31,7 @@ from anyformer.data.rows import (
     whole_field,
 )
 from anyformer.text import DataError
+from effort import examples
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
 tables = st.lists(st.tuples(cells.filter(bool), cells), min_size=1, max_size=5)
@@ -46,7 +47,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(table=tables)
 def test_every_format_gives_back_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]]
@@ -167,10 +168,12 @@ def test_a_record_of_many_values_is_refused_before_it_is_read(tmp_path: Path, mo
     assert len(read(write(tmp_path, "b.jsonl", '{"a": [1, 2]}\n' * 60))) == 60
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     records=st.lists(
-        st.dictionaries(st.text(max_size=3), st.recursive(st.text() | st.integers() | st.booleans() | st.none(), st.lists))
+        st.dictionaries(
+            st.text(max_size=3), st.recursive(st.text() | st.integers() | st.booleans() | st.none(), st.lists, max_leaves=8)
+        )
     ),
     block=st.integers(1, 40),
     indent=st.sampled_from([None, 1]),

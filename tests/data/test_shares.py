@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anyformer.data import Shares, quotas
 from anyformer.data.shares import BLOCK
+from effort import examples
 
 WEIGHTS = st.lists(st.integers(1, 50), min_size=1, max_size=5)
 
@@ -51,7 +52,7 @@ def test_a_part_that_ends_leaves_its_rows_to_the_others_in_proportion():
     assert counts == [[500, 300, 200], [500, 300, 200], [200, 480, 320], [0, 600, 400], [0, 600, 400]]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(mixtures())
 def test_each_part_gives_its_first_samples_once(mixture):
     weights, bounds, seed = mixture
@@ -65,7 +66,7 @@ def test_each_part_gives_its_first_samples_once(mixture):
     assert shares.given(2345).tolist() == np.bincount(parts[:2345], minlength=len(weights)).tolist()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(mixtures(), st.lists(st.integers(0, 9 * BLOCK), min_size=1, max_size=40))
 def test_a_row_does_not_depend_on_the_rows_asked_for_with_it(mixture, rows):
     weights, bounds, seed = mixture

@@ -13,7 +13,7 @@ from anyformer.generation.processors import MinNewTokens, NoRepeatNGrams, Repeti
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.model.transformer import build
 from as_transformers import both, continued_there, without_padding
-from covering import kinds, others_slow
+from covering import others_slow, remembering
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
@@ -87,7 +87,7 @@ def plainly(model, prompt, count, most, ends, start):
     return [text for _, text in done]
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
+@pytest.mark.parametrize("name", others_slow(EVERY, remembering))
 def test_beams_over_states_are_those_of_whole_texts(name):
     """Of every kind of decode state: full, ring, latent, recurrent, cross; prompts of unequal length."""
     model = build(EVERY[name]).eval()

@@ -23,7 +23,7 @@ from anyformer.generation import (
 from anyformer.generation.continuous_batching import served
 from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
-from covering import kinds, others_slow
+from covering import others_slow, remembering
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
@@ -57,7 +57,7 @@ def together(model, prompts, batch, lengths, most=9, **more):
     return rows
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
+@pytest.mark.parametrize("name", others_slow(EVERY, remembering))
 def test_every_row_gets_the_tokens_that_it_gets_alone(name):
     model = build(EVERY[name]).eval()
     expected = alone(model, PROMPTS, LENGTHS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from zoo import DECODERS, ENCODERS, PAIRS
 
@@ -17,7 +17,8 @@ from anyformer.generation.processors import Suppress
 from anyformer.generation.sampling import NoChoiceError
 from anyformer.generation.steps import stepper
 from anyformer.model.transformer import Transformer, build
-from covering import kinds, others_slow
+from covering import others_slow, remembering
+from effort import examples
 
 GREEDY = Sampling(temperature=0)
 
@@ -31,7 +32,7 @@ def uncached(model: Transformer, prompt: list[int], count: int) -> list[int]:
     return tokens[len(prompt) :]
 
 
-@pytest.mark.parametrize("name", others_slow(DECODERS, kinds))
+@pytest.mark.parametrize("name", others_slow(DECODERS, remembering))
 def test_greedy_tokens_equal_the_uncached_models(name):
     model = build(DECODERS[name]).eval()
     prompts = [[3, 1, 4, 1, 5, 9, 2], [6, 5], [7]]
@@ -40,7 +41,7 @@ def test_greedy_tokens_equal_the_uncached_models(name):
         assert row == uncached(model, prompt, 9)
 
 
-@pytest.mark.parametrize("name", others_slow(PAIRS, kinds))
+@pytest.mark.parametrize("name", others_slow(PAIRS, remembering))
 def test_greedy_targets_equal_the_uncached_models(name):
     model = build(PAIRS[name]).eval()
     sources = [[3, 1, 4, 1, 5], [9, 2]]
@@ -97,7 +98,7 @@ def test_draws_follow_the_distribution():
     torch.testing.assert_close(hot, (LOGITS[0] / 2).softmax(-1))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.integers(0, 10_000), st.floats(0.05, 3.0), st.integers(1, 5), st.floats(0.05, 1.0))
 def test_a_draw_never_has_probability_zero(index, temperature, top_k, top_p):
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
@@ -168,9 +169,14 @@ def test_what_cannot_be_generated_is_refused_with_the_reason(speaker):
         list(continuations(build(PAIRS["original"]), [[1]], sampling=GREEDY, max_tokens=2))
 
 
-def test_a_compiled_step_gives_the_same_tokens_and_serves_one_model_in_one_type(speaker):
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_compiled_step_gives_the_same_tokens_and_serves_one_model_in_one_type(speaker, backend, monkeypatch):
     """Another model of the same shapes, and then the same model in another type, are compiled anew."""
     model, tokenizer = speaker
+    if backend == "eager":  # the graph as it is, without generated code
+        compiling = torch.compile
+        plainly = lambda run, *, options, **how: compiling(run, backend=backend, **how)  # noqa: E731
+        monkeypatch.setattr("torch.compile", plainly)
 
     def continued(speaking, compile):
         return generate(speaking, tokenizer, ["def ", "class Q:"], max_tokens=12, sampling=GREEDY, compile=compile)

@@ -15,7 +15,7 @@ from anyformer.generation import decode, prefill
 from anyformer.generation.decode import pad_left, reads_whole
 from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
-from covering import kinds, others_slow
+from covering import others_slow, remembering
 
 EVERY = {**DECODERS, **PROMPTED_DECODERS, **LIMITED}
 PROMPTS = [[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5], [8, 9, 7], [9, 3, 2, 3, 8, 4]]
@@ -31,7 +31,7 @@ def read(model, tokens, padding, chunk):
     return logits, decode(model, torch.tensor([1, 2, 3])[: len(tokens)], state)
 
 
-@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
+@pytest.mark.parametrize("name", others_slow(EVERY, remembering))
 def test_pieces_equal_the_whole(name):
     model = build(EVERY[name]).eval()
     for prompts in (PROMPTS, PROMPTS[:1]):

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transformers import generation as theirs
 from transformers.generation.logits_process import TopHLogitsWarper
@@ -15,6 +15,7 @@ from anyformer.describe import UserError
 from anyformer.generation import Sampling
 from anyformer.generation import processors as ours
 from anyformer.generation.prefixes import Prefixes
+from effort import examples
 
 VOCABULARY, ENDS, MOST = 24, (3, 7), 9
 PROMPTS = [[1, 2, 1, 2, 1], [5], [4, 4, 4], [9, 2]]
@@ -233,7 +234,7 @@ def test_a_row_with_a_seed_is_drawn_as_alone():
         assert found == alone
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=4), st.integers(0, 6), st.data())
 def test_texts_are_kept_through_additions_forks_and_replacement(prompts, made, data):
     texts, rows = Prefixes.of(prompts), [list(prompt) for prompt in prompts]
