@@ -38,6 +38,7 @@ OTHERS = {
     **dict.fromkeys(("captions", "image-questions"), 204),
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
     "speech-to-text": 300,
+    "segmentation": 300,
 }
 """Recipes with other numbers of updates."""
 FIRST = {"stdlib": "teacher", "instruction": "answers"}

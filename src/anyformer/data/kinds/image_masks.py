@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -80,7 +81,7 @@ class ImageMasks(PlainImages, Classed):
         if self.mask in row.values or not isinstance(image, str):
             return row
         above = row.folder.parent
-        path = f"{self.masks}/{image.rpartition('.')[0]}.png"
+        path = f"{self.masks}/{Path(image).stem}.png"
         return replace(row, values={**row.values, self.mask: path}, folder=above, root=above)
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:

@@ -10,7 +10,7 @@ from pydantic import Field
 from anyformer.describe import Count, InputError
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.coordinates import Centred
-from anyformer.parts.embedding.embedding import Cells, Input
+from anyformer.parts.embedding.embedding import ImageCells, Input
 from anyformer.parts.sketch import Sketch, number
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Patches(Input):
         return self.class_tokens + (height // self.size) * (width // self.size)
 
     @property
-    def cells(self) -> Cells:
-        return Cells(self.size, self.channels, self.class_tokens)
+    def cells(self) -> ImageCells:
+        return ImageCells(self.size, self.channels, self.class_tokens)
 
     @property
     def has_axes(self) -> bool:
