@@ -39,6 +39,7 @@ OTHERS = {
     "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
     "speech-to-text": 300,
+    "segmentation": 300,
 }
 """Recipes with other numbers of updates."""
 FIRST = {"stdlib": "teacher", "instruction": "answers"}

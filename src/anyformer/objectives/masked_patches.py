@@ -24,7 +24,7 @@ from anyformer.objectives.selection import exactly
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.embedding.embedding import PatchGrid
+from anyformer.parts.embedding.embedding import ImageCells
 from anyformer.parts.embedding.patches_module import cut
 from anyformer.requirements.pixel_decoder import check_pixel_decoder, pixel_decoder
 from anyformer.requirements.usual import BY_KIND
@@ -182,7 +182,7 @@ def normalised(pixels_BNP: Tensor) -> Tensor:
     return (pixels_BNP - pixels_BNP.mean(-1, keepdim=True)) / (variance + FLAT).sqrt()
 
 
-def cells_of(architecture: Architecture) -> PatchGrid:
+def cells_of(architecture: Architecture) -> ImageCells:
     """How the architecture cuts an image."""
     cells = architecture.embedding.cells
     assert cells is not None, "refused by the check"

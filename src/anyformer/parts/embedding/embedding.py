@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyformer.parts.embedding.embedding_module import EmbeddingModule, InputModule
 
 
-class PatchGrid(NamedTuple):
+class ImageCells(NamedTuple):
     """How an image becomes positions: `front` learned vectors, then row by row a position per square of `size` x `size` pixels
     of `channels` numbers."""
 
@@ -72,7 +72,7 @@ class Input(Drawn):
         return padding
 
     @property
-    def cells(self) -> PatchGrid | None:
+    def cells(self) -> ImageCells | None:
         """How it cuts an image into squares; None of an input that cuts none."""
         return None
 

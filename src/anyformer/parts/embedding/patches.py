@@ -11,7 +11,7 @@ from anyformer.describe import Count, InputError
 from anyformer.describe.registry import with_kind
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.coordinates import Coordinates
-from anyformer.parts.embedding.embedding import Input, PatchGrid
+from anyformer.parts.embedding.embedding import ImageCells, Input
 from anyformer.parts.sketch import Sketch, number
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class Patches(Input):
         return self.class_tokens + (height // self.size) * (width // self.size)
 
     @property
-    def cells(self) -> PatchGrid:
-        return PatchGrid(self.size, self.channels, self.class_tokens)
+    def cells(self) -> ImageCells:
+        return ImageCells(self.size, self.channels, self.class_tokens)
 
     @property
     def has_axes(self) -> bool:
