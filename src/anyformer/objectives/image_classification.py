@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, RecordBatch
+from anyformer.data import Corpus, Data, Images, RecordBatch
 from anyformer.describe import NotNegative
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -30,6 +30,7 @@ class ImageClassificationObjective(OneImageObjective, ClassObjective):
     depend on the seed and the sample's number alone.
     """
 
+    reads: ClassVar[type[Data]] = Images
     kind: Literal["image_classification"] = "image_classification"
     shift: NotNegative = 0.0
     """Share of the side by which a training image is moved at most, per direction; its edge fills the gap."""

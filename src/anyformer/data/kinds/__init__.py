@@ -6,6 +6,7 @@ from anyformer.data.kinds.chat_records import ChatRecords, Dialogue
 from anyformer.data.kinds.chats import Chats
 from anyformer.data.kinds.completions import Completions
 from anyformer.data.kinds.image_questions import QuestionsAboutImages
+from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_texts import ImageTexts
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
@@ -17,6 +18,7 @@ from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
 from anyformer.data.kinds.sounds import Sounds
 from anyformer.data.kinds.speech import Speech
+from anyformer.data.kinds.unlabelled_images import UnlabelledImages
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
@@ -29,6 +31,7 @@ __all__ = [
     "Completions",
     "Component",
     "Dialogue",
+    "ImageRecords",
     "ImageTexts",
     "Images",
     "Labelled",
@@ -42,6 +45,7 @@ __all__ = [
     "Sounds",
     "Speech",
     "TextPairs",
+    "UnlabelledImages",
     "Vectors",
     "WordLabels",
 ]
