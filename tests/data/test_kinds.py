@@ -8,8 +8,9 @@ import json
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from anyformer.data import AnswerSpans, Bytes, Data, Labelled, Scored, Similar, WordLabels, prepare
+from anyformer.data import AnswerSpans, Bytes, Data, Labelled, Scored, Similar, UnlabelledImages, WordLabels, prepare
 from anyformer.data.builtin import SOURCES
 from anyformer.data.builtin.branches import complexity
 from anyformer.data.fields import number_field, text_field
@@ -60,6 +61,18 @@ def test_a_text_or_two_with_a_class_or_a_number(tmp_path):
         Scored(paths=("a.jsonl",), text_pair="")
     # A number of records stays one: 0.0 is a share, which is judged only when all are read.
     assert isinstance(Scored(paths=("a.jsonl",), skip_bad=0).skip_bad, int)
+
+
+def test_an_image_alone(tmp_path):
+    grid = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    Image.fromarray(grid).save(tmp_path / "a.png")
+    size = {"channels": 1, "height": 3, "width": 4}
+    found = table(tmp_path, UnlabelledImages, [{"image": "a.png", "label": 3}, {"image": "a.png"}], **size)
+    assert list(found.columns) == ["image"]
+    assert found.names == {}
+    assert found[1]["image"].tolist() == [grid.tolist()]
+    with pytest.raises(DataError, match=r"rows.jsonl:1: .*'image'"):
+        table(tmp_path, UnlabelledImages, [{"label": 3}], **size)
 
 
 def test_the_first_token_of_a_word_bears_its_class(tmp_path):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from anyformer.objectives.one_image import image_positions
+from PIL import Image
 
 from anyformer.catalogue import architecture
 from anyformer.data import RecordBatch
 from anyformer.describe import change_all
 from anyformer.model.transformer import build
-from anyformer.objectives import ImageFeaturesObjective, Setting, default_objective
+from anyformer.objectives import ImageClassificationObjective, ImageFeaturesObjective, Setting, default_objective
 from anyformer.objectives.image_features import neighbour_accuracy
 from anyformer.objectives.views import Views, grey
 from anyformer.parts import Head
@@ -181,6 +184,25 @@ def test_baseline_is_the_loss_of_equal_features():
     same = [torch.ones(3 * rows, 8) for rows in (4, 3)]
     assert measured(objective, same, batches)["loss"] == pytest.approx(loss, rel=1e-5)
     assert name == "all images of a batch alike"
+
+
+def test_images_without_classes_are_read_where_the_first_has_none(tmp_path):
+    """By the fields of the first record; the figures then lack those of neighbours, and classes cannot be learnt."""
+    Image.fromarray(np.arange(12 * 12 * 3, dtype=np.uint8).reshape(12, 12, 3)).save(tmp_path / "a.png")
+    found = {}
+    for kind, row in (("unlabelled_images", {"image": "a.png"}), ("images", {"image": "a.png", "label": "b"})):
+        path = tmp_path / f"{kind}.jsonl"
+        path.write_text((json.dumps(row) + "\n") * 4)
+        found[kind] = ImageFeaturesObjective().usual_data(DINO, (str(path),))
+        assert found[kind].kind == kind
+    data = found["unlabelled_images"]
+    ImageFeaturesObjective().check_data(data, DINO, image_positions(DINO, data))
+    with pytest.raises(ValueError, match=r"trained on data.kind = 'images', and data.kind is 'unlabelled_images'"):
+        ImageClassificationObjective().check_data(data, DINO, 5)
+    alone = RecordBatch(tuple(({"image": record["image"]},) for (record,) in batch().records), batch().rows)
+    given = ImageFeaturesObjective().examples(alone, Setting(None, 5), held_out=True)
+    assert torch.equal(given.tokens, examples(ImageFeaturesObjective(), held_out=True).tokens)
+    assert "neighbour_accuracy" not in measured(ImageFeaturesObjective(), [drawn(15, 4)], [given])
 
 
 @pytest.mark.parametrize("name", KINDS)

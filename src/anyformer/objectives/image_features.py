@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Corpus, Data, Images, RecordBatch
+from anyformer.data import Corpus, Data, RecordBatch
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
@@ -46,7 +46,6 @@ class ImageFeaturesObjective(ImageObjective, ContrastObjective):
     transform.
     """
 
-    reads: ClassVar[type[Data]] = Images
     kind: Literal["image_features"] = "image_features"
     temperature: Annotated[float, Field(gt=0)] = 0.1
     """What the cosines are divided by; SimCLR 0.1, and 0.5 for CIFAR-10."""

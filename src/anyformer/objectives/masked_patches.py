@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Data, ImageRecords, RecordBatch
+from anyformer.data import IGNORED, Data, RecordBatch
 from anyformer.describe import Count
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -42,7 +42,6 @@ class MaskedPatchesObjective(VariedImageObjective):
     same share of every image, drawn anew per row.
     """
 
-    reads: ClassVar[type[Data]] = ImageRecords
     kind: Literal["masked_patches"] = "masked_patches"
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.75
     """Share of the patches that are hidden."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ from anyformer.parts.call.noise import Noise, uniform
 
 class ImageObjective(PixelObjective):
     """An objective on one image per row: T is the number of its positions. The base of such objectives."""
+
+    reads: ClassVar[type[Data]] = ImageRecords
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
@@ -90,8 +93,8 @@ def stacked(batch: RecordBatch, column: str = "image") -> Tensor:
 
 
 def classes_of(batch: RecordBatch) -> Tensor:
-    """(B,) int64: the number of the class of every image."""
-    return torch.tensor([int(record["label"]) for (record,) in batch.records])
+    """(B,) int64: the number of the class of every image; 0 of all where they have none."""
+    return torch.tensor([int(record["label"]) if "label" in record else 0 for (record,) in batch.records])
 
 
 def image_positions(architecture: Architecture, data: Data) -> int:

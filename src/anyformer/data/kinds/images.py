@@ -29,13 +29,13 @@ class Images(PlainImages, Classed):
     """The field that holds the name of its class; of a file in a directory, the directory's name."""
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
-        return {"image": self.pixels(row), "label": choice_field(row, self.label)}
+        return {**super().record(row), "label": choice_field(row, self.label)}
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        return {"image": self.column, "label": LABEL}
+        return {**super().types(names), "label": LABEL}
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
