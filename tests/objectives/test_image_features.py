@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from anyformer.objectives.one_image import image_positions
+from anyformer.objectives.on_images import image_positions
 from PIL import Image
 
 from anyformer.catalogue import architecture
@@ -193,7 +193,7 @@ def test_images_without_classes_are_read_where_the_first_has_none(tmp_path):
     for kind, row in (("unlabelled_images", {"image": "a.png"}), ("images", {"image": "a.png", "label": "b"})):
         path = tmp_path / f"{kind}.jsonl"
         path.write_text((json.dumps(row) + "\n") * 4)
-        found[kind] = ImageFeaturesObjective().usual_data(DINO, (str(path),))
+        found[kind] = ImageFeaturesObjective().usual.data(DINO, (str(path),))
         assert found[kind].kind == kind
     data = found["unlabelled_images"]
     ImageFeaturesObjective().check_data(data, DINO, image_positions(DINO, data))
