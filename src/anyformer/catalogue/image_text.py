@@ -188,7 +188,8 @@ def llava_next() -> Architecture:
     """Liu et al. 2024 (llava-vl.github.io/blog/2024-01-30-llava-next): LLaVA 1.5's tower, tiles, Mistral 7B."""
     square = llava().images
     assert square is not None, "the tower whose parts it takes"
-    tower = TiledTower.parse({**square.plain(), "kind": "tiled"})
+    shared = {name: value for name, value in square.plain().items() if name in TiledTower.model_fields}
+    tower = TiledTower.parse({**shared, "kind": "tiles"})
     text = mistral(width=4096, depth=32, heads=32, ffn=14_336, vocab=32_064, rotary=Rotary(theta=1_000_000.0))
     return text.but(images=tower)
 
