@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from typer.testing import CliRunner
 
-from anyformer.cli import app
+from anyformer.cli import answering, app
+from anyformer.cli.answering import key_of
 from anyformer.costs.figures import count
 from anyformer.costs.narrow_pages import narrow
 from anyformer.costs.rows import FigureRow, Section
@@ -21,6 +22,14 @@ ASKED = (
 )
 
 
+@pytest.fixture
+def keeping(monkeypatch):
+    """Answers are kept: `test_answering.py` asks that they are told again at any width as anew."""
+    monkeypatch.setattr(answering, "key_of", key_of)
+    monkeypatch.setattr(answering, "contents", lambda: "these files")
+    monkeypatch.setattr(answering, "shipped", lambda key: None)
+
+
 def said(command, **environment):
     result = CliRunner().invoke(app, command.split(), env=environment)
     assert result.exit_code == 0, result.output
@@ -28,7 +37,7 @@ def said(command, **environment):
 
 
 @pytest.mark.parametrize("command", ASKED)
-def test_no_line_is_wider_than_the_terminal(command):
+def test_no_line_is_wider_than_the_terminal(command, keeping):
     output = said(command, COLUMNS="80")
     assert max(map(len, output.splitlines())) <= 80
     assert output.strip("\n") + "\n" == output, "neither begins nor ends with an empty line"
@@ -60,7 +69,7 @@ def test_names_without_room_stand_above():
     ]
 
 
-@pytest.mark.parametrize("question", ["--serve", "--finetune", "--gpus 1"])
+@pytest.mark.parametrize("question", ["--serve", "--finetune --rank 4", "--gpus 1"])
 def test_a_length_beyond_the_table_is_told_first(question):
     first = said(f"plan gpt2 {question} --length 2k").splitlines()[0]
     assert first == "gpt2: the decoder's position table ends at 1,024, so it cannot be run at 2,048"

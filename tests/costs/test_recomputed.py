@@ -19,20 +19,29 @@ from anyformer.costs.saved.measured import SavedStorages, watching_saved
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
 from anyformer.operations import Shape
+from anyformer.parts.attention.block_choice import BlockChoice
+from anyformer.parts.attention.indexer import KeyChoice
+from anyformer.parts.attention.slots import Adjustment, Remembered, Term
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
+from anyformer.parts.layers.streams import Streams
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
-from covering import cover, covering, kinds, rest_slow
+from covering import Of, cover, covering, kinds, kinds_of, rest_slow
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
 KERNELS = (("fp32", "sdpa"), ("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))
 
 
-def by_turns(*hows: str) -> list[Any]:
-    """Every architecture with each way and kernel, of which each run asks those that have every kind, with one way each."""
-    asked = {(name, how, *KERNELS[0]) for name, how in covering(sorted(cover(ZOO, kinds)), hows, together=1)}
+LEAVING = kinds_of(Sublayer, Streams, Adjustment, Term, Remembered, KeyChoice, BlockChoice)
+"""What is carried from layer to layer beside the stream, or as several of them."""
+
+
+def by_turns(of: Of, *hows: str) -> list[Any]:
+    """Every architecture with each way and kernel, of which each run asks a cover, with one way each."""
+    asked = {(name, how, *KERNELS[0]) for name, how in covering(sorted(cover(ZOO, of)), hows, together=1)}
     return rest_slow([(name, how, *kernel) for name in ZOO for how in hows for kernel in KERNELS], asked)
 
 
@@ -91,7 +100,7 @@ def given_to(architecture: Architecture) -> list[Tensor]:
     return [architecture.embedding.example(B, S), architecture.output_embedding.example(B, T, seed=1)]
 
 
-@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns("selective", "full"))
+@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns(LEAVING, "selective", "full"))
 def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     """All memory that a call takes and somebody still holds, whether autograd, torch's checkpoint or a context."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
@@ -106,7 +115,7 @@ def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     assert expected == alive.bytes
 
 
-@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns("full", "selective"))
+@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns(kinds, "full", "selective"))
 def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kernel, monkeypatch):
     """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
