@@ -22,6 +22,7 @@ from anyformer.huggingface.vision.models import VISION
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.images.grid import GridTower
+from covering import but_slow, cover
 from huggingface.parity import gap
 from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, moves, pixels, text, their_logits, whole
 
@@ -56,6 +57,17 @@ kinds = pytest.mark.parametrize(
         "internvl",
     ],
 )
+
+
+TOWERS = cover(
+    {
+        name: huggingface.read_architecture(huggingface.Config({**config, "model_type": model_type}), images=True)[0].images
+        for name, (model_type, config) in CASES.items()
+        if name in kinds.args[1]
+    }
+)
+"""Of these a few with every mechanism of a tower; `make test-slow` asks of all what depends on the tower alone."""
+towers = pytest.mark.parametrize("name", but_slow(kinds.args[1], TOWERS))
 
 
 def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,7 +117,7 @@ def test_prefill_and_then_token_by_token(name):
         assert gap(torch.cat(chunks, 1), theirs[1:]) <= ROUGH.get(name, TOLERANCE)
 
 
-@kinds
+@towers
 def test_an_image_in_a_later_chunk(name):
     both = whole(name)
     tokens, shown = text(both, (2,)), pixels(both, 2)
@@ -128,7 +140,7 @@ def test_paligemma_reads_a_prompt_with_its_images_both_ways():
         assert gap(both.ours(tokens, images=shown), theirs) > 1e-2
 
 
-@kinds
+@towers
 def test_transformers_generates_the_same(name):
     both = whole(name)
     tokens, shown = text(both, (1, 1), length=20), pixels(both, 2)
@@ -256,7 +268,7 @@ def test_text_alone_is_what_is_read_by_default():
         assert torch.equal(alone(tokens), both.ours(tokens))
 
 
-@kinds
+@towers
 def test_a_checkpoint_keeps_the_images(name, tmp_path):
     both = whole(name)
     checkpoint.save(both.ours, tmp_path / "kept")
@@ -502,7 +514,7 @@ def test_another_tower_than_that_of_the_files_is_not_written(tmp_path):
         huggingface.export(build(changed), tmp_path / "again", towers=both.directory)
 
 
-@kinds
+@towers
 def test_images_that_do_not_fit_the_text_are_refused(name):
     both = whole(name)
     tokens, shown = text(both, (1,)), pixels(both, 1)
@@ -520,7 +532,7 @@ def test_every_composite_with_images_is_a_composite():
     assert VISION.keys() <= huggingface.COMPOSITES.keys()
 
 
-@kinds
+@towers
 def test_verify_compares_the_tower_too(name, monkeypatch):
     """Images of any size are small ones here: the usual side is 12,544 patches of these towers."""
     example = GridTower.example
