@@ -7,6 +7,7 @@ the others are told to end. What is asked of a launcher itself starts torchrun.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import json
 import multiprocessing
@@ -76,6 +77,8 @@ def serve(asks: IO[str], answers: IO[str]) -> None:
     """Fork for each line that is read, and write the status of each group: the first that is not 0."""
     for name in LOADED:
         importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # no process looks for garbage, and writes, in what all of them share
     for line in asks:
         print(json.dumps(together(**json.loads(line))), file=answers, flush=True)
 
@@ -90,6 +93,14 @@ def together(folder: str, count: int, words: list[str], environment: dict[str, s
     for each in group:
         each.start()
     return ended(group)
+
+
+def forked(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """What `python WORDS` says in a folder, in a process forked from this one."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    status = together(str(folder), 1, list(words), environment, str(folder / "said"))
+    said = [(folder / f"said.{name}").read_text(encoding="utf-8") for name in ("out", "err")]
+    return subprocess.CompletedProcess(words, status, *said)
 
 
 def ended(group: list[BaseProcess]) -> int:

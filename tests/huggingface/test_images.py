@@ -26,6 +26,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid import GridTower
+from covering import but_slow, cover
 from huggingface.parity import gap
 from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, leaves, moves, pixels, text, their_logits, tiled, whole
 
@@ -46,6 +47,18 @@ TWINS = (
 )  # fmt: skip
 """Types that differ from one of those above in names of weights, in absent keys or by a part less."""
 types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
+
+
+TOWERS = cover(
+    {
+        name: huggingface.read_architecture(huggingface.Config({**config, "model_type": model_type}), images=True)[0].images
+        for name, (model_type, config) in CASES.items()
+        if name in KINDS
+    }
+)
+"""Of these a few with every mechanism of a tower; `make test-slow` asks of all what depends on the tower alone."""
+towers = pytest.mark.parametrize("name", but_slow(KINDS, TOWERS))
+alike = pytest.mark.parametrize("name", but_slow((*KINDS, *TWINS), TOWERS))
 
 
 def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,7 +108,7 @@ def test_prefill_and_then_token_by_token(name):
         assert gap(torch.cat(chunks, 1), theirs[1:]) <= ROUGH.get(name, TOLERANCE)
 
 
-@kinds
+@towers
 def test_an_image_in_a_later_chunk(name):
     both = whole(name)
     tokens, shown = text(both, (2,)), pixels(both, 2)
@@ -118,7 +131,7 @@ def test_paligemma_reads_a_prompt_with_its_images_both_ways():
         assert gap(both.ours(tokens, images=shown), theirs) > 1e-2
 
 
-@types
+@alike
 def test_transformers_generates_the_same(name):
     both = whole(name)
     tokens, shown = text(both, (1, 1), length=20), pixels(both, 2)
@@ -254,7 +267,7 @@ def test_text_alone_is_what_is_read_by_default():
         assert torch.equal(alone(tokens), both.ours(tokens))
 
 
-@kinds
+@towers
 def test_a_checkpoint_keeps_the_images(name, tmp_path):
     both = whole(name)
     checkpoint.save(both.ours, tmp_path / "kept")
@@ -619,7 +632,7 @@ def changed(both: Whole, images: Images, by: Callable[[torch.Tensor], torch.Tens
     return tuple(map(by, images)) if any_size(both) else by(images)
 
 
-@kinds
+@towers
 def test_images_that_do_not_fit_the_text_are_refused(name):
     both = whole(name)
     tokens, shown = text(both, (1,)), pixels(both, 1)
@@ -637,7 +650,7 @@ def test_every_composite_with_images_is_a_composite():
     assert VISION.keys() <= huggingface.COMPOSITES.keys()
 
 
-@kinds
+@towers
 def test_verify_compares_the_tower_too(name, monkeypatch):
     """Images of any size are small ones here: the usual side is 12,544 patches of these towers."""
     example = GridTower.example

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from anyformer import huggingface
+from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.convert import shapes_of
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
@@ -70,6 +71,8 @@ def keys_that_are_absent_mean_what_transformers_takes_them_for(both: Pair) -> No
     keys = both.case.config | {name: saved[name] for name in ("model_type", "architectures")}
     architecture, _ = huggingface.read_architecture(huggingface.Config(keys))
     architecture = architecture.but(mtp=None)  # of which transformers computes and saves nothing
+    if canonical(architecture) == canonical(both.ours.architecture):
+        return
     with torch.device("meta"):
         again = Transformer(architecture).eval()
     again.load_state_dict(both.ours.state_dict(), assign=True)

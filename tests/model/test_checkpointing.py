@@ -102,8 +102,14 @@ def test_without_gradients_nothing_is_prepared_to_be_repeated(how, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["selective", "full"])
-@pytest.mark.parametrize("backend", ["aot_eager_decomp_partition", pytest.param("inductor", marks=pytest.mark.slow)])
-def test_a_compiler_gets_the_same(how, backend):
+@pytest.mark.parametrize(
+    ("backend", "order"),
+    [
+        ("aot_eager_decomp_partition", "own shared*2"),
+        pytest.param("inductor", "own*2 shared*2 own shared", marks=pytest.mark.slow),
+    ],
+)
+def test_a_compiler_gets_the_same(how, backend, order):
     """Shared keys cross layers, and running statistics must not move twice.
 
     What is kept and what is repeated is decided before code is generated, so that the fast form generates none.
@@ -111,7 +117,8 @@ def test_a_compiler_gets_the_same(how, backend):
     norm, stack = ZOO["batch_norm"].decoder.final_norm, ZOO["shared_keys"].decoder
     first = stack.layers[0]
     branch = next(iter(stack.variants[first].branches))
-    architecture = change_all(ZOO["shared_keys"], {f"decoder.{first}.{branch}.norm_before": norm})
+    changes = {"decoder.order": order, f"decoder.{first}.{branch}.norm_before": norm}
+    architecture = change_all(ZOO["shared_keys"], changes)
     eager, compiled = (build(architecture, Plan(checkpointing=how)).train() for _ in range(2))
     given, noise = given_to(architecture), Noise.at(0, 1, torch.arange(B))
     torch._dynamo.reset()

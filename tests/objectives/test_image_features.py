@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from anyformer.objectives.on_images import image_positions
 from PIL import Image
 
 from anyformer.catalogue import architecture
@@ -18,6 +17,7 @@ from anyformer.describe import change_all
 from anyformer.model.transformer import build
 from anyformer.objectives import ImageClassificationObjective, ImageFeaturesObjective, Setting, default_objective
 from anyformer.objectives.image_features import neighbour_accuracy
+from anyformer.objectives.on_images import image_positions
 from anyformer.objectives.views import Views, grey
 from anyformer.parts import Head
 from anyformer.parts.call.noise import Noise

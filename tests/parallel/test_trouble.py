@@ -21,8 +21,9 @@ from anyformer.training.parallel.launch import mesh_of
 TROUBLED = Path(__file__).with_name("troubled.py")
 
 
-def test_a_process_that_dies_ends_the_run(run_of, torchrun, tmp_path):
-    finished = torchrun(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
+@pytest.mark.parametrize("launcher", ["start", pytest.param("torchrun", marks=pytest.mark.slow)])
+def test_a_process_that_dies_ends_the_run(run_of, launcher, request, tmp_path):
+    finished = request.getfixturevalue(launcher)(2, TROUBLED, run_of("llama-3-8b"), "run", "dies")
     assert finished.returncode != 0
     said = r"rank 1 on \S+ is lost \(it ended, or cannot be reached\); rank 0 waited for it in \w+ \(\S+:\d+\); .*--resume"
     told = re.findall(f"LostProcessError: ({said})", finished.stderr)

@@ -16,6 +16,7 @@ from anyformer.starting_points import THINGS, Spellings, plugin, writing
 from anyformer.testing import contracts
 from anyformer.testing.around import decoder_of
 from anyformer.testing.plugin import promises
+from forking import forked
 
 ALONE = [thing for thing in THINGS.values() if thing.alone]
 PARTS = ("norm", "mask", "adjust", "place", "term", "weigh", "combine", "choice", "sublayer")
@@ -101,10 +102,7 @@ def test_a_mistake_in_one_is_found(folder, tmp_path):
 
 
 def test_its_test_is_one_of_each_contract(folder):
-    said = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_task_of_mine.py"],
-        cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    said = forked(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_task_of_mine.py")
     assert said.returncode == 0, said.stdout + said.stderr
     assert "10 passed" in said.stdout
 

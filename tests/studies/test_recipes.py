@@ -33,8 +33,8 @@ PATHS = {path.stem: path for path in RECIPES}
 
 
 def words(recipe: str) -> frozenset[str]:
-    """The keys and tables of a study itself, and the kinds that it names."""
-    return frozenset(re.findall(r'^\w+ =|^\[\w+|kind ?= ?"\w+"', recipe, re.M))
+    """The keys and tables of a study itself, and the kinds of positions that it names, on which the lengths depend."""
+    return frozenset(re.findall(r'^\w+ =|^\[\w+|kind ?= ?"(?:\w*position|relative\w*|alibi)"', recipe, re.M))
 
 
 CHOSEN = cover({name: path.read_text(encoding="utf-8") for name, path in PATHS.items()}, words)
