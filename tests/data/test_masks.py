@@ -10,7 +10,7 @@ from PIL import Image
 
 from anyformer.data import ImageMasks, prepare
 from anyformer.data.builtin import SOURCES
-from anyformer.data.masks import OUTSIDE
+from anyformer.data.pictured import OUTSIDE
 from anyformer.describe import DescriptionError, UserError
 
 LABELS = ("background", "thing", "other")

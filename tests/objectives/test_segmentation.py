@@ -8,7 +8,7 @@ import torch
 
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, ImageMasks, RecordBatch
-from anyformer.data.masks import OUTSIDE
+from anyformer.data.pictured import OUTSIDE
 from anyformer.describe import UserError
 from anyformer.model.transformer import build
 from anyformer.objectives import SegmentationObjective, Setting, loss_of

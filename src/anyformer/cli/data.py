@@ -117,7 +117,7 @@ def run(
 
     `inspect` prints samples of a training batch token by token: special tokens, padding, documents and prefixes in colour, the
     targets and their weights, and the attention of every mask as a small picture; and of a sound how long and how loud it is,
-    and its spectrum. `train` uses the same rows.
+    and its spectrum; of an image its greys, and beside them its mask. `train` uses the same rows.
 
     `prepare` tokenises the data and keeps it, so that `train` starts at once; it prints what was kept and what was left out.
     Killed, it goes on where it was. `torchrun --nproc-per-node N -m anyformer data prepare ...` makes equal parts in N
@@ -222,6 +222,7 @@ def found(run: Run, corpus: Corpus, samples: Iterable[Seen]) -> dict[str, Any]:
                 "sounds": [
                     {"seconds": each.seconds, "rate": each.rate, "level": each.level, "peak": each.peak} for each in seen.sounds
                 ],
+                "images": [{"shape": each.image.shape, "classes": each.shares} for each in seen.images],
                 "sequences": [{"role": each.role, "places": list(map(asdict, each.places))} for each in seen.sequences],
             }
             for seen in samples

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from anyformer.cli.picture_on_screen import print_picture
 from anyformer.cli.spectrogram import print_heard
 from anyformer.cli.text_on_screen import safe
 
@@ -33,6 +34,8 @@ def print_seen(console: Console, seen: Seen) -> None:
     console.rule(f"sample {seen.sample:,}" + ("" if seen.label is None else f": label {seen.label}"), align="left")
     for heard in seen.sounds:
         print_heard(console, heard)
+    for shown in seen.images:
+        print_picture(console, shown)
     for sequence in seen.sequences:
         places = sequence.places
         facts = [f"{len(places):,} positions", f"{sum(place.target is not None for place in places):,} targets"]

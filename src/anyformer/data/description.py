@@ -15,6 +15,7 @@ from anyformer.text.specials import Specials
 
 if TYPE_CHECKING:
     from anyformer.data.columns import Record
+    from anyformer.data.pictured import Pictured
     from anyformer.model import Architecture
     from anyformer.sound.heard import Heard
 
@@ -70,6 +71,10 @@ class Data(Value):
 
     def heard(self, record: Record) -> Heard | None:
         """The sound of a prepared record, if it has one."""
+        return None
+
+    def pictured(self, record: Record) -> Pictured | None:
+        """The image of a prepared record, if it has one."""
         return None
 
     @property

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from anyformer.data.images import fitted, opened
 from anyformer.data.media import medium_field
+from anyformer.data.pictured import OUTSIDE
 from anyformer.data.row import BadRecord, RecordRow, shown
 
-OUTSIDE = 255
-"""The number of a pixel that counts for nothing, as it is stored; classes have the numbers before it."""
 MODES = ("L", "P", "1", "I", "I;16")
 """Pillow's names of images with one whole number per pixel: grey, of a palette, black and white, and of more bits."""
 Mask = NDArray[np.uint8]

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.data import IGNORED, Data, ImageMasks, RecordBatch
-from anyformer.data.masks import OUTSIDE
+from anyformer.data.pictured import OUTSIDE
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus
+from anyformer.data.pictured import Pictured
 from anyformer.model.inputs import count_positions
 from anyformer.objectives import Examples, Setting
-from anyformer.objectives.feed import Feed
 from anyformer.objectives.mixing import epochs, training_feed
 from anyformer.parts.call.state import EMPTY
 from anyformer.pictures.patterns import masks_of
@@ -50,12 +50,14 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Seen:
-    """One row of a batch: its global sample number, its sequences, the label of the whole row if it has one, and its sounds."""
+    """One row of a batch: its global sample number, its sequences, the label of the whole row if it has one, its sounds and its
+    images."""
 
     sample: int
     sequences: tuple[Sequence, ...]
     label: str | None = None
     sounds: tuple[Heard, ...] = ()
+    images: tuple[Pictured, ...] = ()
 
 
 def planned(run: Run, corpus: Corpus) -> list[str]:
@@ -73,14 +75,11 @@ def inspected(run: Run, corpus: Corpus, step: int, rows: int) -> Iterator[Seen]:
     examples, words = feed.at(step), _Words(corpus)
     for row in range(min(rows * (len(examples.tokens) // len(examples.rows)), len(examples.tokens))):
         seen = _seen(run, examples, words, row)
-        yield replace(seen, sounds=_sounds(run, feed, seen.sample))
-
-
-def _sounds(run: Run, feed: Feed, sample: int) -> tuple[Heard, ...]:
-    """The sounds of a sample's records; the parts of a mixture are of one kind, and hear with one rate."""
-    data = next(iter(run.data.components.values()))
-    (records,) = feed.records(np.array([sample]))
-    return tuple(heard for heard in map(data.heard, records) if heard is not None)
+        # The parts of a mixture are of one kind, and hear with one rate.
+        data, (records,) = next(iter(run.data.components.values())), feed.records(np.array([seen.sample]))
+        sounds = tuple(heard for heard in map(data.heard, records) if heard is not None)
+        images = tuple(shown for shown in map(data.pictured, records) if shown is not None)
+        yield replace(seen, sounds=sounds, images=images)
 
 
 class _Words:

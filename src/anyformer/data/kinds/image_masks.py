@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from anyformer.data.columns import ColumnType
+from anyformer.data.columns import ColumnType, Record
 from anyformer.data.images import fitted, image_of, pixels_of
 from anyformer.data.kinds.image_records import PlainImages
-from anyformer.data.masks import OUTSIDE, mask_field
+from anyformer.data.masks import mask_field
+from anyformer.data.pictured import OUTSIDE, Pictured
 from anyformer.data.records import Classed, Names
 from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
@@ -83,6 +84,9 @@ class ImageMasks(PlainImages, Classed):
         above = row.folder.parent
         path = f"{self.masks}/{PurePath(image).with_suffix('.png')}"
         return replace(row, values={**row.values, self.mask: path}, folder=above, root=above)
+
+    def pictured(self, record: Record) -> Pictured | None:
+        return Pictured(record["image"], record["mask"], self.labels)
 
     def named(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"mask": [self.labels[number] for number in np.unique(record["mask"]) if number != OUTSIDE]}

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from anyformer.data.columns import ColumnType
+from anyformer.data.columns import ColumnType, Record
 from anyformer.data.images import SUFFIXES, Image, image_field
 from anyformer.data.kinds.image_sizes import largest_square
+from anyformer.data.pictured import Pictured
 from anyformer.data.recognising import first_row
 from anyformer.data.records import Names, Records
 from anyformer.data.row import RecordRow
@@ -57,6 +58,9 @@ class ImageRecords(Records):
     def pixels(self, row: RecordRow) -> Image:
         """The image of a row."""
         return image_field(row, self.image, self.channels, self.height, self.width)
+
+    def pictured(self, record: Record) -> Pictured | None:
+        return Pictured(record["image"])
 
     @property
     def column(self) -> ColumnType:
