@@ -40,6 +40,7 @@ anyformer generate checkpoint --file prompts.txt --batch 8 > texts.txt
 anyformer generate runs/2026-01-01-120000 --image cat.jpg --image dog.jpg --temperature 0
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 anyformer generate runs/2026-01-01-120000 --audio one.wav --audio two.flac
+anyformer generate path/to/qwen2-audio "What is said?" --chat --audio talk.flac
 anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
 """
 text_option = partial(typer.Option, rich_help_panel="Text")
@@ -171,11 +172,12 @@ def run(
     with first_speaks():
         with _kept():
             from anyformer.cli.text_on_screen import told
-            from anyformer.loading import image_prompt
+            from anyformer.loading import hears_among, image_prompt
 
         begun = chat.begun()
-        _refuse(given, chat, text, computing, json=json)
-        if given.audio:
+        transcribes = bool(given.audio) and not hears_among(model)
+        _refuse(given, chat, text, computing, json=json, transcribes=transcribes)
+        if transcribes:
             heard(model, given.audio, _device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
             return
         prompts, numbers = given.texts(), given.numbers()
@@ -189,7 +191,7 @@ def run(
                 settings: GenerationSettings = {**ready.settings, "batch": computing.batch}
                 talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
                 return
-            chats = asked(begun, _contents(ready, prompts, len(given.image or ()))) if prompts and chat.chat else None
+            chats = asked(begun, _contents(ready, prompts, given)) if prompts and chat.chat else None
             if given.image and not given.ways:
                 prompts = [image_prompt(model, ready.tokenizer)] * len(given.image)
             told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
@@ -218,10 +220,10 @@ def _ready(
 ) -> Ready:
     """Load the model, as far as it is this process's."""
     from anyformer.generation import Acceptance, generating
-    from anyformer.loading import load, pixels
+    from anyformer.loading import load, pixels, sounds
 
     with _kept():
-        loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide, among=them.checkers)
+        loaded, tokenizer = load(place, device=_device(), divide=them.divide, among=them.checkers, **given.towers)
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
         decoding, line = decoding_asked(tokenizer, choice, more)
         loaded = generating(loaded, computing.weights)
@@ -230,26 +232,29 @@ def _ready(
         "decoding": decoding, "stop": tuple(text.stop or ()), "compile": computing.compile, "block": computing.block,
         "chat": chat.chat, "special": text.special, "images": pixels(place, given.image) if given.image else None,
         "batch": computing.batch or (16 if drafter is None else None), "draft": drafter, "acceptance": Acceptance(),
-        "logprobs": text.logprobs,
+        "logprobs": text.logprobs, "sounds": sounds(place, given.audio) if given.audio else None,
     }  # fmt: skip
     return Ready(loaded, tokenizer, settings, line)
 
 
-def _contents(ready: Ready, prompts: Sequence[str], images: int) -> Sequence[str | Sequence[Any]]:
-    """What a user says: the prompts, or where images are shown to a model with a tower, parts of images and text."""
+def _contents(ready: Ready, prompts: Sequence[str], given: PromptOptions) -> Sequence[str | Sequence[Any]]:
+    """What a user says: the prompts, or where a tower is shown images or sounds, parts of these and text."""
     from anyformer.generation.images import parts_of
 
-    tower = ready.model.architecture.images
-    if not images or tower is None or ready.tokenizer is None:
-        return prompts
-    return parts_of(prompts, images, ready.tokenizer.token(tower.token))
+    architecture, tokenizer = ready.model.architecture, ready.tokenizer
+    for kind, tower, files in (("image", architecture.images, given.image), ("audio", architecture.audio, given.audio)):
+        if files and tower is not None and tokenizer is not None:
+            return parts_of(prompts, kind, len(files), tokenizer.token(tower.token))
+    return prompts
 
 
-def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool) -> None:
+def _refuse(
+    given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool, transcribes: bool
+) -> None:
     """Refuse options that do not go together."""
     from anyformer.describe import UserError
 
-    if given.audio:
+    if transcribes:
         check_alone(
             {
                 "a prompt": given.ways > 0, "--image": bool(given.image), "--chat": chat.chat, "--stop": bool(text.stop),
