@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from anyformer.describe import change, diff, get, load_plugin
     from anyformer.generation import generate
     from anyformer.huggingface import export
-    from anyformer.loading import load, pixels
+    from anyformer.loading import load, pixels, sounds
     from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
     from anyformer.model.transformer import Transformer
     from anyformer.plan import Plan
@@ -30,7 +30,7 @@ _HOMES = {
     "describe": ("change", "diff", "get", "load_plugin"),
     "generation": ("generate",),
     "huggingface": ("export",),
-    "loading": ("load", "pixels"),
+    "loading": ("load", "pixels", "sounds"),
     "model": ("Architecture", "decoder_only", "encoder_decoder", "encoder_only"),
     "model.transformer": ("Transformer",),
     "plan": ("Plan",),
@@ -63,6 +63,7 @@ __all__ = [
     "load_plugin",
     "match",
     "pixels",
+    "sounds",
     "train",
     "transform",
 ]

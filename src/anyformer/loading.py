@@ -14,6 +14,7 @@ from anyformer import catalogue, checkpoint, huggingface
 from anyformer.checkpoint import at_hand
 from anyformer.data import ImageTexts
 from anyformer.describe import Notice, UserError, read_data
+from anyformer.generation.sounds import SoundFrames
 from anyformer.huggingface import gguf
 from anyformer.model import Architecture
 from anyformer.model.adapted import adapted
@@ -240,6 +241,21 @@ def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it reads images")
     return huggingface.pixels(files, source)
+
+
+def hears_among(path: str | Path) -> bool:
+    """Whether the model at `path` hears sounds among the tokens of its text, by a tower of its own."""
+    source = imported_towers(path)
+    return source is not None and huggingface.read_config(source).model_type in huggingface.HEARING
+
+
+def sounds(path: str | Path, files: Sequence[str | Path]) -> SoundFrames:
+    """Files of sound for the model at `path`, a composite or a checkpoint imported from one, as its `preprocessor_config.json`
+    says."""
+    source = imported_towers(path)
+    if source is None:
+        raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it hears sounds")
+    return SoundFrames(*huggingface.sounds(files, source))
 
 
 def trained_pixels(path: str | Path) -> huggingface.TrainedPixels | None:

@@ -206,6 +206,6 @@ def test_files_of_the_image_processor_say_how_images_were_made(inside: dict[str,
 
 def test_images_stand_before_the_words_of_a_turn() -> None:
     shown = {"type": "image"}
-    assert parts_of(["a", "b"], 4, "<i>") == [[shown, shown, {"type": "text", "text": word}] for word in "ab"]
+    assert parts_of(["a", "b"], "image", 4, "<i>") == [[shown, shown, {"type": "text", "text": word}] for word in "ab"]
     for prompts, count in ((["a", "b"], 3), (["a <i>"], 1)):
-        assert parts_of(prompts, count, "<i>") == prompts
+        assert parts_of(prompts, "image", count, "<i>") == prompts

@@ -6,25 +6,22 @@ import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
 
 from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
+from anyformer.cli.computing import Computation, TextOptions, device
 from anyformer.cli.drawing import PictureOptions, check_picture_alone, draw
 from anyformer.cli.hearing import check_alone, heard
 from anyformer.cli.options import grouped
 from anyformer.cli.processes import ProcessOptions, first_speaks, refuse_clock
 from anyformer.cli.prompts import PromptOptions
 from anyformer.cli.terminal import tell
-from anyformer.mesh import started
 
 if TYPE_CHECKING:
-    from anyformer.generation import Drafter, GenerationSettings
+    from anyformer.generation import GenerationSettings
     from anyformer.inference import Processes
     from anyformer.model.transformer import Transformer
     from anyformer.text import Tokenizer
@@ -42,112 +39,9 @@ anyformer generate runs/2026-01-01-120000 --image cat.jpg --image dog.jpg --temp
 anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 anyformer generate runs/2026-01-01-120000 --audio one.wav --audio two.flac
 anyformer generate runs/2026-01-01-120000 --class 3 --class 8 --steps 50 --output digits.png
+anyformer generate path/to/qwen2-audio "What is said?" --chat --audio talk.flac
 anyformer generate checkpoint --chat --system "Be short." --template-set enable_thinking=false
 """
-text_option = partial(typer.Option, rich_help_panel="Text")
-computing_option = partial(typer.Option, rich_help_panel="Computation")
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """Where texts end, and what is shown of them."""
-
-    max_tokens: Annotated[
-        int | None,
-        text_option(
-            "--max-tokens",
-            "-n",
-            help="Stop after this many new tokens: by default as its authors, or 128.",
-            min=1,
-            metavar="TOKENS",
-        ),
-    ] = None
-    stop: Annotated[
-        list[str] | None,
-        text_option(help="Stop before this text, which may name special tokens; may be repeated.", metavar="TEXT"),
-    ] = None
-    special: Annotated[bool, text_option("--special/--no-special", help="Show special tokens, or not.")] = False
-    logprobs: Annotated[
-        int | None,
-        text_option(
-            help="Print tokens with their log-probabilities and those of this many likeliest tokens, as the model gives them "
-            "before any choice.",
-            min=0,
-            metavar="COUNT",
-        ),
-    ] = None
-    max_time: Annotated[float | None, text_option(help="Stop after this many seconds.", min=0.0, metavar="SECONDS")] = None
-
-
-@dataclass(frozen=True)
-class Computation:
-    """How texts are computed."""
-
-    weights: Annotated[
-        str,
-        computing_option(
-            help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4 and "
-            "the table of tokens in 8. A token waits for the bytes of the weights, so fewer are faster; anyformer quantise "
-            "measures what they cost.",
-            metavar="stored|fp32|bf16|fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
-        ),
-    ] = "stored"
-    block: Annotated[
-        int | None,
-        computing_option(
-            help="Of a model that fills masks: reveal this many positions before the next ones. By default all together.",
-            min=1,
-            metavar="TOKENS",
-        ),
-    ] = None
-    batch: Annotated[
-        int | None,
-        computing_option(
-            help="Compute this many prompts together; one that ends leaves its place to the next. The texts are the same. By "
-            "default 16, with --draft 1.",
-            min=1,
-            metavar="PROMPTS",
-        ),
-    ] = None
-    draft: Annotated[
-        str | None,
-        computing_option(
-            help="Let this smaller model of the same vocabulary write ahead, and verify several of its tokens in one pass; or, "
-            "with the word lookup, what followed the last tokens where they stood before. The text has the same distribution, "
-            "and with --temperature 0 it is the same.",
-            metavar="MODEL|lookup",
-        ),
-    ] = None
-    draft_tokens: Annotated[
-        int | None,
-        computing_option(help="Let --draft propose so many tokens at most: by default 4, lookup 8.", min=1, metavar="TOKENS"),
-    ] = None
-    compile: Annotated[
-        bool | None,
-        computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
-    ] = None
-
-    def check(self) -> None:
-        """Refuse what cannot be before the model is loaded."""
-        from anyformer.describe import UserError
-        from anyformer.generation import check_weights
-
-        check_weights(self.weights, started())
-        if self.draft is None and self.draft_tokens is not None:
-            raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
-
-    def drafter(self) -> Drafter | None:
-        """What --draft names."""
-        from anyformer.generation import Draft, Lookup, generating
-        from anyformer.loading import load
-
-        tokens = self.draft_tokens
-        if self.draft is None:
-            return None
-        if self.draft == "lookup":
-            return Lookup() if tokens is None else Lookup(tokens=tokens)
-        model = generating(load(Path(self.draft), device=_device())[0], self.weights)
-        return Draft(model) if tokens is None else Draft(model, tokens=tokens)
 
 
 @grouped
@@ -175,29 +69,30 @@ def run(
     with first_speaks():
         with _kept():
             from anyformer.cli.text_on_screen import told
-            from anyformer.loading import image_prompt
+            from anyformer.loading import hears_among, image_prompt
 
         begun = chat.begun()
         if picture.asked:
             check_picture_alone(_asked(given, chat, text, computing, json=json) | {"--audio": bool(given.audio)})
-            draw(model, picture, _device(), (choice.seed or [0])[0])
+            draw(model, picture, device(), (choice.seed or [0])[0])
             return
-        _refuse(given, chat, text, computing, json=json)
-        if given.audio:
-            heard(model, given.audio, _device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
+        transcribes = bool(given.audio) and not hears_among(model)
+        _refuse(given, chat, text, computing, json=json, transcribes=transcribes)
+        if transcribes:
+            heard(model, given.audio, device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
             return
         prompts, numbers = given.texts(), given.numbers()
         computing.check()
         choice.check()
         refuse_clock(text.max_time)
         talks = chat.chat and not given.ways
-        with several.together(_device(), waits=talks) as them:
+        with several.together(device(), waits=talks) as them:
             ready = _ready(model, given, chat, text, choice, computing, them)
             if talks:
                 settings: GenerationSettings = {**ready.settings, "batch": computing.batch}
                 talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
                 return
-            chats = asked(begun, _contents(ready, prompts, len(given.image or ()))) if prompts and chat.chat else None
+            chats = asked(begun, _contents(ready, prompts, given)) if prompts and chat.chat else None
             if given.image and not given.ways:
                 prompts = [image_prompt(model, ready.tokenizer)] * len(given.image)
             told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
@@ -226,10 +121,10 @@ def _ready(
 ) -> Ready:
     """Load the model, as far as it is this process's."""
     from anyformer.generation import Acceptance, generating
-    from anyformer.loading import load, pixels
+    from anyformer.loading import load, pixels, sounds
 
     with _kept():
-        loaded, tokenizer = load(place, device=_device(), images=bool(given.image), divide=them.divide, among=them.checkers)
+        loaded, tokenizer = load(place, device=device(), divide=them.divide, among=them.checkers, **given.towers)
         more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
         decoding, line = decoding_asked(tokenizer, choice, more)
         loaded = generating(loaded, computing.weights)
@@ -238,26 +133,29 @@ def _ready(
         "decoding": decoding, "stop": tuple(text.stop or ()), "compile": computing.compile, "block": computing.block,
         "chat": chat.chat, "special": text.special, "images": pixels(place, given.image) if given.image else None,
         "batch": computing.batch or (16 if drafter is None else None), "draft": drafter, "acceptance": Acceptance(),
-        "logprobs": text.logprobs,
+        "logprobs": text.logprobs, "sounds": sounds(place, given.audio) if given.audio else None,
     }  # fmt: skip
     return Ready(loaded, tokenizer, settings, line)
 
 
-def _contents(ready: Ready, prompts: Sequence[str], images: int) -> Sequence[str | Sequence[Any]]:
-    """What a user says: the prompts, or where images are shown to a model with a tower, parts of images and text."""
+def _contents(ready: Ready, prompts: Sequence[str], given: PromptOptions) -> Sequence[str | Sequence[Any]]:
+    """What a user says: the prompts, or where a tower is shown images or sounds, parts of these and text."""
     from anyformer.generation.images import parts_of
 
-    tower = ready.model.architecture.images
-    if not images or tower is None or ready.tokenizer is None:
-        return prompts
-    return parts_of(prompts, images, ready.tokenizer.token(tower.token))
+    architecture, tokenizer = ready.model.architecture, ready.tokenizer
+    for kind, tower, files in (("image", architecture.images, given.image), ("audio", architecture.audio, given.audio)):
+        if files and tower is not None and tokenizer is not None:
+            return parts_of(prompts, kind, len(files), tokenizer.token(tower.token))
+    return prompts
 
 
-def _refuse(given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool) -> None:
+def _refuse(
+    given: PromptOptions, chat: ChatOptions, text: TextOptions, computing: Computation, *, json: bool, transcribes: bool
+) -> None:
     """Refuse options that do not go together."""
     from anyformer.describe import UserError
 
-    if given.audio:
+    if transcribes:
         check_alone(_asked(given, chat, text, computing))
         return
     if given.ways > 1 or not (given.ways or chat.chat or given.image):
@@ -282,12 +180,6 @@ def _asked(
         "--draft": computing.draft is not None, "--block": computing.block is not None,
         "--weights": computing.weights != "stored", "--compile": computing.compile is not None, "--json": json,
     }  # fmt: skip
-
-
-def _device() -> str:
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager

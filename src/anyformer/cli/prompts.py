@@ -46,7 +46,9 @@ class PromptOptions:
     audio: Annotated[
         list[Path] | None,
         typer.Option(
-            help="A file of speech (WAV, FLAC, MP3, OGG), whose transcript is printed. Repeat it for more files.",
+            help="A file of sound (WAV, FLAC, MP3, OGG): its transcript is printed; or of a model that hears sounds among its "
+            "tokens (Qwen2-Audio, Voxtral, Audio Flamingo 3), what is said to a prompt that has the token for sound where it "
+            "stands. Repeat it for more files.",
             metavar="FILE",
         ),
     ] = None
@@ -55,6 +57,11 @@ class PromptOptions:
     def ways(self) -> int:
         """In how many ways prompts are given: one at most makes sense."""
         return sum(map(bool, (self.prompts, self.tokens, self.file)))
+
+    @property
+    def towers(self) -> dict[str, bool]:
+        """The towers that are needed, as `load` is asked for them."""
+        return {"images": bool(self.image), "audio": bool(self.audio)}
 
     def texts(self) -> list[str]:
         return (self.prompts or []) if self.file is None else prompts_of(self.file)

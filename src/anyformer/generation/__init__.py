@@ -10,6 +10,7 @@ from anyformer.generation.generation_config import AuthorsError, decoding_of
 from anyformer.generation.rows import Continuation
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.settings import GenerationSettings, authors_decoding
+from anyformer.generation.sounds import SoundFrames
 from anyformer.generation.speculative import Acceptance
 from anyformer.generation.text import generate, generate_tokens, generated, stream
 from anyformer.generation.weights import check_weights, generating
@@ -28,6 +29,7 @@ __all__ = [
     "GenerationSettings",
     "Lookup",
     "Sampling",
+    "SoundFrames",
     "authors_decoding",
     "check_weights",
     "continuations",

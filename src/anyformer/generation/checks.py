@@ -57,10 +57,11 @@ def check(
     images: Images | None = None,
     batch: int | None = None,
     rows: int | None = None,
+    heard: bool = False,
 ) -> None:
     """Refuse prompts that `model` cannot continue for `max_tokens` tokens, `batch` at a time, or all together.
 
-    `rows`: rows whose decode state is held at a time, where that is not one of each prompt.
+    `rows`: rows whose decode state is held at a time, where that is not one of each prompt. `heard`: sounds come with them.
     """
     check_model(model)
     architecture = model.architecture
@@ -81,8 +82,9 @@ def check(
     if source is not None and len(source) != len(prompts):
         raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one source and one prompt per row")
     embedding = architecture.output_embedding if start is None else architecture.embedding
-    shown = None if images is None or architecture.images is None else architecture.images.token
-    lowest, highest = (bound((t for prompt in prompts for t in prompt if t != shown), default=0) for bound in (min, max))
+    shown = set() if images is None or architecture.images is None else {architecture.images.token}
+    shown |= {architecture.audio.token} if heard and architecture.audio is not None else set()
+    lowest, highest = (bound((t for prompt in prompts for t in prompt if t not in shown), default=0) for bound in (min, max))
     if embedding.symbols is None:
         raise InputError(
             f"the source is {embedding.kind}, not text: give it as source, an image as images (--image), and the beginning of "

@@ -15,6 +15,7 @@ from anyformer.generation.memory import grown
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.generation.sampling import Sampling
+from anyformer.generation.sounds import SoundFrames, arguments_of
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
@@ -38,6 +39,7 @@ def prefill(
     state: StackState,
     images: Images | None = None,
     chunk: int | None = None,
+    sounds: SoundFrames | None = None,
 ) -> Tensor:
     """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix.
 
@@ -46,7 +48,7 @@ def prefill(
     length = tokens_BT.shape[1]
     lengths = torch.full((len(tokens_BT),), length, device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
-    if images is not None or reads_whole(model, padding_BT):
+    if images is not None or sounds is not None or reads_whole(model, padding_BT):
         chunk = length
     elif chunk is None:
         chunk = max(LEAST, ROWS.get(tokens_BT.device.type, ROWS_ELSEWHERE) // len(tokens_BT))
@@ -54,7 +56,9 @@ def prefill(
     for start in range(0, length, chunk):
         stop = start + chunk
         padding = padding_BT[:, start:stop] if padding_BT is not None and start < padded else None
-        features = model.features(tokens_BT[:, start:stop], padding=padding, prefix=prefix, state=state, images=images)
+        features = model.features(
+            tokens_BT[:, start:stop], padding=padding, prefix=prefix, state=state, images=images, **arguments_of(sounds)
+        )
     return model.logits(features[:, -1])
 
 
@@ -105,6 +109,7 @@ def begin(
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
     images: Images | None = None,
+    sounds: SoundFrames | None = None,
     step: Step = decode,
     multiple: int = 1,
 ) -> tuple[Tensor, StackState, Grow, Rereading]:
@@ -120,11 +125,11 @@ def begin(
     grow = partial(grown, model, most=most, source=read)
     state = grow(None, batch=len(tokens), count=tokens.shape[1])
     if source is None:
-        logits = prefill(model, tokens, padding, state, images)
+        logits = prefill(model, tokens, padding, state, images, sounds=sounds)
     else:
         logits = read_source(model, source, source_padding, tokens, padding, state)
     again = Rereading(model, step)
-    again.begin(tokens, padding, state, ReadInputs(source, read, source_padding, images))
+    again.begin(tokens, padding, state, ReadInputs(source, read, source_padding, images, sounds))
     return logits, state, grow, again
 
 
@@ -140,6 +145,7 @@ def continued(
     source: Tensor | None = None,
     source_padding: Tensor | None = None,
     images: Images | None = None,
+    sounds: SoundFrames | None = None,
     step: Step = decode,
     multiple: int = 1,
     answers: int = 1,
@@ -152,15 +158,15 @@ def continued(
 
     For a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or
     `source` holds the sources, of any kind that the model reads, with `source_padding`, and prompts begin the targets.
-    `images`: those that the prompts show, in order, each with all of its tokens in its prompt.
+    `images`, `sounds`: those that the prompts show, in order, each with all of its tokens in its prompt.
     """
-    check(model, prompts, max_tokens, start, source, images, rows=len(prompts) * answers)
+    check(model, prompts, max_tokens, start, source, images, heard=sounds is not None, rows=len(prompts) * answers)
     device = model.device
     tokens, padding = pad_left(prompts, device)
     texts = _texts(prompts, start, source, source_padding, device, ends, max_tokens) if sampling.reads else None
     logits, state, grow, again = begin(
         model, tokens, padding, max_tokens=max_tokens, start=start, source=source, source_padding=source_padding, images=images,
-        step=step, multiple=multiple,
+        sounds=sounds, step=step, multiple=multiple,
     )  # fmt: skip
     if answers > 1:
         each = torch.arange(len(prompts), device=device).repeat_interleave(answers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.describe import InputError
 from anyformer.model.transformer import Transformer
 from anyformer.parts.images.encoder_module import Images
-from anyformer.parts.images.placeholder import each
+from anyformer.parts.images.placeholder import PlaceholderEncoder, each
 
 
 def source_of(model: Transformer, images: Images | None, prompts: int) -> Tensor | None:
@@ -40,7 +40,17 @@ def with_images(
     if tower is None:
         raise InputError("this model reads no images: leave them out, or load a composite with its tower (images=True)")
     tower.check_images(images)
-    sizes = tower.sizes(images)
+    return in_place(prompts, tower, tower.sizes(images), tower.written(images), first)
+
+
+def in_place(
+    prompts: Sequence[Sequence[int]],
+    tower: PlaceholderEncoder,
+    sizes: Sequence[int],
+    written: Iterable[Sequence[int]],
+    first: int,
+) -> Sequence[Sequence[int]]:
+    """The prompts with `written` where they have a token for each of what a tower reads, which takes `sizes` of its tokens."""
     found = sum(list(prompt).count(tower.token) for prompt in prompts)
     if found == sum(sizes):
         return prompts
@@ -49,22 +59,23 @@ def with_images(
         return [[*prompt[:first], *[tower.token] * size, *prompt[first:]] for prompt, size in shown]
     if found != len(sizes):
         raise InputError(
-            f"{len(sizes)} images are given, and the prompts have {found} tokens {tower.token}, which stand for images: write "
-            f"one where an image stands, or as many as it takes ({each(sizes)})"
+            f"{len(sizes)} {tower.noun} are given, and the prompts have {found} tokens {tower.token}, which stand for "
+            f"{tower.noun}: write one where one of them stands, or as many as it takes ({each(sizes)})"
         )
-    left = iter(tower.written(images))
+    left = iter(written)
     return [[piece for token in prompt for piece in (next(left) if token == tower.token else [token])] for prompt in prompts]
 
 
-def parts_of(prompts: Sequence[str], images: int, token: str) -> list[str | list[dict[str, str]]]:
-    """The contents of a user's turns, each with its images before its text, from which a chat template writes their tokens.
+def parts_of(prompts: Sequence[str], kind: str, count: int, token: str) -> list[str | list[dict[str, str]]]:
+    """The contents of a user's turns, each with its images (`kind` "image"), or sounds ("audio"), before its text, from which a
+    chat template writes their tokens.
 
-    `token`: that of an image; prompts that spell it say themselves where images stand, and stay as they are. All of one
-    prompt's images are its own; several prompts have equally many, in their order.
+    `token`: that of one of them; prompts that spell it say themselves where they stand, and stay as they are. All of one
+    prompt's are its own; several prompts have equally many, in their order.
     """
-    if images % len(prompts) or any(token in prompt for prompt in prompts):
+    if count % len(prompts) or any(token in prompt for prompt in prompts):
         return list(prompts)
-    shown = [{"type": "image"}] * (images // len(prompts))
+    shown = [{"type": kind}] * (count // len(prompts))
     return [[*shown, {"type": "text", "text": prompt}] for prompt in prompts]
 
 

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import InputError
+from anyformer.generation.sounds import SoundFrames, arguments_of
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
@@ -21,19 +22,20 @@ from anyformer.parts.images.encoder_module import Images
 
 @dataclass
 class ReadInputs:
-    """What was read into a decode state, but for its tokens: sources that become `positions`, and their padding, or images."""
+    """What was read into a state, but for its tokens: sources that become `positions`, and their padding, images or sounds."""
 
     source: Tensor | None = None
     positions: int = 0
     source_padding: Tensor | None = None
     images: Images | None = None
+    sounds: SoundFrames | None = None
 
     def of(self, rows: Tensor) -> ReadInputs:
         """Those of rows that may repeat."""
-        if self.images is not None:
+        if self.images is not None or self.sounds is not None:
             raise InputError(
-                "several answers to a prompt with images cannot be given where a longer text is read again from its start; ask "
-                "for one, without beams"
+                "several answers to a prompt with images or sounds cannot be given where a longer text is read again from its "
+                "start; ask for one, without beams"
             )
         source, padding = (None if each is None else each[rows] for each in (self.source, self.source_padding))
         return replace(self, source=source, source_padding=padding)
@@ -54,7 +56,8 @@ def read_again(
     before = inputs.positions if model.architecture.source == "prefix" else model.architecture.virtual_tokens or 0
     fresh = model.state(len(tokens_BT), state.slots.capacity - before, source=inputs.positions)
     if inputs.source is None:
-        features = model.features(tokens_BT, padding=padding_BT, prefix=state.prefix, state=fresh, images=inputs.images)
+        seen = {"images": inputs.images, **arguments_of(inputs.sounds)}
+        features = model.features(tokens_BT, padding=padding_BT, prefix=state.prefix, state=fresh, **seen)
     else:
         features = model.features(
             inputs.source, tokens_BT, padding=inputs.source_padding, decoder_padding=padding_BT, state=fresh

@@ -16,6 +16,7 @@ from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
 from anyformer.generation.images import joined, of_prompts, on
 from anyformer.generation.sampling import Sampling
+from anyformer.generation.sounds import SoundFrames
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
 from anyformer.generation.steps import stepper
 from anyformer.model.transformer import Transformer
@@ -42,6 +43,8 @@ class GenerationJob:
     likeliest: int | None = None
     source: Tensor | None = None
     """Of a model that reads no text as source: that of every prompt, which begins the target."""
+    sounds: SoundFrames | None = None
+    """Those of all prompts, in order."""
 
     def __post_init__(self) -> None:
         rows, seed = len(self.prompts) * self.answers, self.sampling.seed
@@ -64,6 +67,15 @@ class GenerationJob:
         """The images where the model is."""
         return None if self.images is None else on(self.model.device, self.images)
 
+    def heard(self) -> SoundFrames | None:
+        """The sounds where the model is."""
+        return None if self.sounds is None else self.sounds.on(self.model.device)
+
+    def check_sounds(self, how: str) -> None:
+        """Refuse sounds where all prompts are not read together."""
+        if self.sounds is not None:
+            raise InputError(f"sounds are read together with all of their texts: leave {how} out, or give one prompt at a time")
+
 
 def running(
     job: GenerationJob, *, draft: Drafter | Transformer | None, acceptance: Acceptance | None, ended: Callable[[int], bool]
@@ -74,8 +86,10 @@ def running(
     when its token was given; it may get more tokens, which mean nothing.
     """
     if draft is not None:
+        job.check_sounds("the draft")
         return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
     if job.batch is not None and job.batch < len(job.prompts) * job.answers:
+        job.check_sounds(f"batch = {job.batch}")
         if job.source is not None:
             raise InputError(
                 f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
@@ -97,6 +111,7 @@ def searching(
     over: Callable[[], bool] | None,
 ) -> Iterator[list[Hypothesis]]:
     """The best texts of each prompt, one prompt's after the other; `batch` prompts are searched together."""
+    job.check_sounds("the beams")
     images, source = of_prompts(job.model, job.prompts, job.shown()), job.read()
     size = job.batch or len(job.prompts)
     for first in range(0, len(job.prompts), size):
@@ -110,7 +125,7 @@ def searching(
 
 def _together(job: GenerationJob) -> Given:
     steps = continued(
-        job.model, job.prompts, answers=job.answers, images=job.shown(), source=job.read(), **job.how()
+        job.model, job.prompts, answers=job.answers, images=job.shown(), source=job.read(), sounds=job.heard(), **job.how()
     )  # fmt: skip
     for next_B, logits in steps:
         told = chances(logits, next_B, job.likeliest)

@@ -13,6 +13,7 @@ from anyformer.generation.drafting import Drafter
 from anyformer.generation.generation_config import MANNERS, decoding_of
 from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.sampling import GREEDY, Sampling
+from anyformer.generation.sounds import SoundFrames
 from anyformer.generation.speculative import Acceptance
 from anyformer.model.transformer import Transformer
 from anyformer.parts.images.encoder_module import Images
@@ -54,6 +55,8 @@ class GenerationSettings(TypedDict, total=False):
     """Each prompt is what a user says, written by the tokenizer's chat template; a row ends where the answer does, too."""
     images: Images | None
     """(n, channels, height, width): those of all prompts in order, each where its prompt has the token for an image."""
+    sounds: SoundFrames | None
+    """Those of all prompts in order, each where its prompt has the token for a sound; read together with all of their texts."""
     batch: int | None
     """Prompts at a time, each of which leaves its place to the next when it ends; by default all together. The texts are the
     same."""

@@ -15,6 +15,7 @@ from anyformer.generation.rows import Continuation, TextRow, Told
 from anyformer.generation.running import GenerationJob, Given, running, searching
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.settings import GenerationSettings, decoding_for, ends_for, start_for, within
+from anyformer.generation.sounds import with_sounds
 from anyformer.generation.unmasking import check_unmasked, unmasked
 from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
@@ -98,7 +99,7 @@ class _Run:
         self.model, self.tokenizer, self.settings = model, tokenizer, settings
         self.decoding = decoding_for(tokenizer, settings)
         self.ends = ends_for(tokenizer, settings, next((each.template for each in prompts if isinstance(each, Chat)), None))
-        images = settings.get("images")
+        images, sounds = settings.get("images"), settings.get("sounds")
         given = [self._read(prompt) for prompt in prompts]
         if fills_masks(model) and tokenizer is not None and tokenizer.find("mask") is not None:
             self._refuse_for_masks()
@@ -113,18 +114,18 @@ class _Run:
         if source is not None:
             given, start, images = begun(given, start), None, None
         before = 0 if tokenizer is None else len(tokenizer.frame.single.before)
-        tokens = [each or first for each in with_images(model, given, images, before)]
+        tokens = [each or first for each in with_sounds(model, with_images(model, given, images, before), sounds, before)]
         self.most = self.decoding.most(max(map(len, tokens), default=0) if start is None else 1)
         beams, batch = self.decoding.beams, settings.get("batch")
         texts = len(tokens) * (self.decoding.answers if beams is None else 1)
         together = texts if batch is None else min(batch, texts)
         rows = together if beams is None else beams.rows(together)
-        check(model, tokens, self.most, start, source, images=images, batch=batch, rows=rows)
+        check(model, tokens, self.most, start, source, images=images, batch=batch, rows=rows, heard=sounds is not None)
         self._refuse_together(beams is not None)
         self._make_rows(tokens if start is None else [[start]] * len(tokens))
         job = GenerationJob(
             model, tokens, within(self.decoding.sampling, model, tokenizer), self.most, self.ends, start,
-            self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"), source,
+            self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"), source, sounds,
         )  # fmt: skip
         if beams is not None:
             found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self.decoding.over())
@@ -156,7 +157,7 @@ class _Run:
                 raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
             return list(cast("Sequence[int]", prompt))
         assert self.tokenizer is not None, "asked for text"
-        marked = self.settings.get("images") is not None
+        marked = any(self.settings.get(key) is not None for key in ("images", "sounds"))
         if chat:
             check_chats(self.model)
             return prompt_tokens(self.tokenizer, turns or [{"role": "user", "content": prompt}], marked=marked)

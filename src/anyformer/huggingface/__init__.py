@@ -22,6 +22,8 @@ from anyformer.huggingface.registry import (
     register,
     text_keys,
 )
+from anyformer.huggingface.sound.models import HEARING
+from anyformer.huggingface.sounds import sounds
 from anyformer.huggingface.stored_form import StoredForm, form_of
 from anyformer.huggingface.towers import CompositeTower, TowersAsked, aside, left_aside, told_of, towers_asked
 from anyformer.huggingface.trained_pixels import TrainedPixels
@@ -32,6 +34,7 @@ __all__ = [
     "ALIASES",
     "COMPOSITES",
     "FAMILIES",
+    "HEARING",
     "MISSING",
     "READ_ONLY",
     "CompositeTower",
@@ -59,6 +62,7 @@ __all__ = [
     "read_architecture",
     "read_config",
     "register",
+    "sounds",
     "text_keys",
     "told_of",
     "towers_asked",

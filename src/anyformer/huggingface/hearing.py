@@ -8,7 +8,7 @@ from typing import Any
 
 from anyformer.describe import DescriptionError
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.sound import LogMel, SoundFeatures
+from anyformer.sound import LogMel
 from anyformer.text.beside import Beside
 
 _FILE, _AROUND, _INSIDE = "preprocessor_config.json", "processor_config.json", "feature_extractor"
@@ -22,7 +22,7 @@ _NOTHING = {"dither": 0.0, "padding_value": 0.0}
 class PublishedHearing:
     """The features of a model that hears `seconds` each time, with silence behind shorter sounds."""
 
-    features: SoundFeatures
+    features: LogMel
     seconds: float
 
 

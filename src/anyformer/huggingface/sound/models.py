@@ -50,6 +50,8 @@ class Hearing:
     """What transformers' class is given: of frames (n, F, I) and their padding."""
     stored: Mapping[str, str]
     """Pattern of names in files, published or saved by transformers 5 -> the name here."""
+    masked: bool = True
+    """Whether its class is told which frames only fill a window, or hears the silence there."""
 
     def names(self, tower: SoundEncoder) -> Names:
         """The weights of tower and projector, ours to those here."""
@@ -164,7 +166,7 @@ _TWO: Table = {"first": "linear_1", "second": "linear_2"}
 HEARING: Mapping[str, Hearing] = {
     "audioflamingo3": Hearing(audioflamingo3, _TWO, _masked("input_features_mask"), _STORED),
     "qwen2_audio": Hearing(qwen2_audio, {"first": "linear"}, _masked("feature_attention_mask"), _STORED),
-    "voxtral": Hearing(voxtral, _TWO, _whole, _STORED),
+    "voxtral": Hearing(voxtral, _TWO, _whole, _STORED, masked=False),
 }
 """Model type of a composite -> its sound."""
 
