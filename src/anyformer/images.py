@@ -1,5 +1,5 @@
 """The one door for files of images: named formats, so many pixels, regular files, and every failure of a decoder an error for
-people; and PNG files written. By Pillow (the extra `images`)."""
+people. By Pillow (the extra `images`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyformer.describe import UserError
-from anyformer.files import writing
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from PIL import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
@@ -85,13 +82,3 @@ def _scans(source: Path | bytes) -> int:
             count += (held + block).count(_SCAN)
             held = block[-1:]
     return count
-
-
-def write_png(path: Path, image: NDArray[np.uint8]) -> None:
-    """Write an image (height, width, channels), grey, in colours or with alpha, as a PNG file, whole or not at all."""
-    if find_spec("PIL") is None:
-        raise ImageError(path, "images are written by Pillow, which is not installed", "pip install 'anyformer[images]'")
-    from PIL import Image
-
-    with writing(path) as partial:
-        Image.fromarray(image[:, :, 0] if image.shape[2] == 1 else image).save(partial, "PNG")

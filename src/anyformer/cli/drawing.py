@@ -69,9 +69,8 @@ def check_picture_alone(others: Mapping[str, bool]) -> None:
 
 def draw(model: Path, options: PictureOptions, device: str, seed: int) -> None:
     """Write a sheet of pictures, a row for every class."""
-    from anyformer.evaluation import enlarged, open_subject, painter, sheet_of
+    from anyformer.evaluation import enlarged, open_subject, painter, sheet_of, write_png
     from anyformer.files import check_file
-    from anyformer.images import write_png
 
     output = options.output or _OUTPUT
     check_file(output)

@@ -97,8 +97,7 @@ def draw_sample(trained: Trained, console: Console) -> tuple[str, ...]:
     """Write a sheet of pictures beside the run of a model that makes pictures, a row for every class of the first `_ROWS`; the
     options of a command for more of them, empty of any other model."""
     from anyformer.describe import UserError
-    from anyformer.evaluation import enlarged, painter_of, sheet_of
-    from anyformer.images import write_png
+    from anyformer.evaluation import enlarged, painter_of, sheet_of, write_png
     from anyformer.loading import labels_of
     from anyformer.training.run import load_run
 

@@ -2,7 +2,7 @@
 
 from anyformer.evaluation.choices import ChoiceQuestion, ChoiceResults, answer, better, read_questions
 from anyformer.evaluation.decoder_likelihood import target_scores
-from anyformer.evaluation.drawing import Painter, enlarged, painter, painter_of, sheet_of
+from anyformer.evaluation.drawing import Painter, enlarged, painter, painter_of, sheet_of, write_png
 from anyformer.evaluation.fill import Filled, fill
 from anyformer.evaluation.gaps import CandidateScores, Gap, by_left_side, by_mask, by_sentinel, by_whole_text
 from anyformer.evaluation.harness_tasks import Asking, Result, check_harness, run_tasks
@@ -64,4 +64,5 @@ __all__ = [
     "target_scores",
     "task_of",
     "text_figures",
+    "write_png",
 ]

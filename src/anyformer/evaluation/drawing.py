@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -15,7 +16,9 @@ from torch import Tensor
 from anyformer.data import Data, Images
 from anyformer.data.labels import place_of
 from anyformer.describe import UserError
+from anyformer.files import writing
 from anyformer.generation.flow import flowed, number_of_classes
+from anyformer.images import ImageError
 from anyformer.loading import labels_of
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import FlowMatchingObjective, Objective
@@ -106,3 +109,13 @@ def enlarged(sheet: Picture, least: int = 256) -> Picture:
     """The sheet with every pixel as a square, so that its longer side has `least` pixels at least."""
     times = max(1, -(-least // max(sheet.shape[:2])))
     return sheet.repeat(times, 0).repeat(times, 1)
+
+
+def write_png(path: Path, sheet: Picture) -> None:
+    """Write a picture (height, width, channels), grey, in colours or with alpha, as a PNG file, whole or not at all."""
+    if find_spec("PIL") is None:
+        raise ImageError(path, "images are written by Pillow, which is not installed", "pip install 'anyformer[images]'")
+    from PIL import Image
+
+    with writing(path) as partial:
+        Image.fromarray(sheet[:, :, 0] if sheet.shape[2] == 1 else sheet).save(partial, "PNG")
