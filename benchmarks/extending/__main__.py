@@ -5,8 +5,8 @@
     python -m benchmarks.extending --new          # those that the result does not have yet
 
 Every thing is written as a plug-in, once as it is, which must keep all its contracts, and once with each mistake, in a process
-of its own. Ends with an error if a right one is refused or a wrong one is not. Beside them stand the files and lines that a thing
-takes in a checkout, counted from what `anyformer new ... --package` would write.
+of its own. Ends with an error if a right one is refused or a wrong one is not. Beside them stand the files and lines that a
+thing takes in a checkout, counted from what `anyformer new ... --package` would write, and the trials by hand of trials.toml.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import sys
 import tempfile
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from benchmarks.extending.taking import all_taken
 from anyformer.starting_points import THINGS
 
 RESULT = Path(__file__).parents[1] / "results" / "extending.json"
+TRIALS = Path(__file__).with_name("trials.toml")
 RIGHT = "as it is written"
 
 
@@ -108,7 +110,8 @@ def record(results: dict[Mistake, Found]) -> str:
     }
     listed = [{**asdict(each.mistake), "by": each.by} for each in rows]
     takes = {name: asdict(each) for name, each in all_taken().items()}
-    written = json.dumps({**summary, "takes": takes, "mistakes": listed}, indent=1, ensure_ascii=False)
+    trials = tomllib.loads(TRIALS.read_text(encoding="utf-8"))["trial"]
+    written = json.dumps({**summary, "takes": takes, "trials": trials, "mistakes": listed}, indent=1, ensure_ascii=False)
     RESULT.write_text(written + "\n", encoding="utf-8")
     return f"{summary['caught']} of {summary['of']} are caught"
 
