@@ -28,14 +28,14 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test sta
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
 import pytest
-from hypothesis import is_hypothesis_test, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import effort
 from effort import PROFILES
 
-# Time is no property of a value: on a busy machine a deadline fails what is right.
+# Time is no property of a value: on a busy machine a deadline fails what is right, and so does a slow draw.
 for profile, count in PROFILES.items():
-    settings.register_profile(profile, deadline=None, max_examples=count)
+    settings.register_profile(profile, deadline=None, max_examples=count, suppress_health_check=[HealthCheck.too_slow])
 
 
 def pytest_configure(config: pytest.Config) -> None:

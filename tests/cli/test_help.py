@@ -19,6 +19,11 @@ PROGRAM = typer.main.get_command(app)
 NAMES = {entry.name for entry in listing()}
 
 
+@pytest.mark.parametrize("verb", COMMANDS)
+def test_every_argument_and_option_has_a_help_text(verb):
+    assert not [each.name for each in PROGRAM.commands[verb].params if not each.help], "say what it is: help=..."
+
+
 def options(verb):
     return [each for each in PROGRAM.commands[verb].params if each.param_type_name == "option"]
 

@@ -173,7 +173,8 @@ def test_a_record_of_many_values_is_refused_before_it_is_read(tmp_path: Path, mo
     records=st.lists(
         st.dictionaries(
             st.text(max_size=3), st.recursive(st.text() | st.integers() | st.booleans() | st.none(), st.lists, max_leaves=8)
-        )
+        ),
+        max_size=6,
     ),
     block=st.integers(1, 40),
     indent=st.sampled_from([None, 1]),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from benchmarks.extending.__main__ import RESULT, RIGHT, committed, every, outcomes
 from benchmarks.extending.mistakes import known
+from benchmarks.extending.taking import added, all_taken
 
-from anyformer.starting_points import THINGS
+from anyformer.starting_points import ROOMS, THINGS
 
 KNOWN = known()
 LEAST = 5
 """Mistakes of every thing that may stand outside the package."""
+PAGE = Path(__file__).parents[2] / "docs" / "extend.md"
 
 
 def test_every_thing_has_mistakes_of_several_kinds():
@@ -41,6 +44,15 @@ def test_all_were_tried_and_noticed_and_what_is_written_is_fine():
     record = json.loads(RESULT.read_text())
     assert record["caught"] == record["of"] == len(KNOWN)
     assert record["missed_when_first_made"] == sum(each.missed for each in KNOWN)
+
+
+def test_what_each_takes_is_counted_and_stands_on_the_page():
+    recorded = json.loads(RESULT.read_text())["takes"]
+    assert list(recorded) == [*ROOMS]
+    assert recorded == {name: asdict(each) for name, each in all_taken().items()}, "run: python -m benchmarks.extending --new"
+    rows = {f"| {' | '.join(map(str, (name, *each.values())))} |" for name, each in recorded.items()}
+    assert rows <= set(PAGE.read_text().splitlines()), "docs/extend.md, In a checkout"
+    assert added("a\nb\nc\n", "a\nx\ny\nc\nd\n") == 3
 
 
 def test_one_is_tried():
