@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, wraps
 from itertools import combinations, product
 from typing import Any
 
@@ -59,7 +59,20 @@ def _defaults(kind: type[Value]) -> tuple[tuple[str, Any], ...]:
     return tuple((name, field.get_default(call_default_factory=True)) for name, field in fields)
 
 
-@cache
+def _once(of: Of) -> Of:
+    """The same, remembered by identity: to hash a description takes as long as to look through it."""
+    known = dict[int, tuple[Any, frozenset[Any]]]()
+
+    @wraps(of)
+    def remembered(architecture: Any) -> frozenset[Any]:
+        if id(architecture) not in known:
+            known[id(architecture)] = architecture, of(architecture)  # which is kept, so that no other gets its identity
+        return known[id(architecture)][1]
+
+    return remembered
+
+
+@_once
 def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description, and every field that is not at its default: with what it holds."""
     return frozenset(
@@ -67,7 +80,7 @@ def mechanisms(architecture: Architecture) -> frozenset[Mechanism]:
     )
 
 
-@cache
+@_once
 def kinds(architecture: Architecture) -> frozenset[Mechanism]:
     """Every kind in a description."""
     return frozenset(mechanism for mechanism in mechanisms(architecture) if len(mechanism) == 1)
@@ -77,7 +90,7 @@ def kinds(architecture: Architecture) -> frozenset[Mechanism]:
 def kinds_of(*families: type[Value]) -> Of:
     """`Of` kinds of some families of parts alone, for what depends on no others."""
 
-    @cache
+    @_once
     def of(architecture: Architecture) -> frozenset[Mechanism]:
         return frozenset((kind.__name__,) for kind, name, _ in moved(architecture) if not name and issubclass(kind, families))
 
@@ -97,13 +110,18 @@ def held(value: Any) -> str:
 
 def cover(architectures: Mapping[str, Any], of: Of = mechanisms) -> frozenset[str]:
     """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
-    return _cover(tuple(architectures.items()), of)
+    key = of, tuple((name, id(each)) for name, each in architectures.items())
+    if key not in _covers:
+        _covers[key] = dict(architectures), _cover(architectures, of)
+    return _covers[key][1]
 
 
-@cache
-def _cover(architectures: tuple[tuple[str, Any], ...], of: Of) -> frozenset[str]:
-    """Many files ask for the cover of the same zoo."""
-    having = {name: of(each) for name, each in architectures}
+_covers: dict[Any, tuple[Mapping[str, Any], frozenset[str]]] = {}
+"""Many files ask for the cover of the same zoo; what is covered is kept, so that nothing else gets its identity."""
+
+
+def _cover(architectures: Mapping[str, Any], of: Of) -> frozenset[str]:
+    having = {name: of(each) for name, each in architectures.items()}
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
@@ -23,7 +25,7 @@ from anyformer.generation import (
 from anyformer.generation.continuous_batching import served
 from anyformer.model.transformer import build
 from anyformer.testing.comparisons import equal
-from covering import others_slow, remembering
+from covering import covering, others_slow, remembering, rest_slow
 
 GREEDY = Sampling(temperature=0)
 EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
@@ -64,8 +66,10 @@ def test_every_row_gets_the_tokens_that_it_gets_alone(name):
     assert together(model, PROMPTS, 3, LENGTHS) == expected
 
 
-@pytest.mark.parametrize("name", ["llama", "window", "latent_window_gate", "delta_gated", "prefix", "prompt"])
-@pytest.mark.parametrize("batch", [1, 2, 8])
+PLACES = (("llama", "window", "latent_window_gate", "delta_gated", "prefix", "prompt"), (1, 2, 8))
+
+
+@pytest.mark.parametrize(("name", "batch"), rest_slow(product(*PLACES), covering(*PLACES, together=1)))
 def test_any_number_of_places_and_a_state_that_grows(name, batch, monkeypatch):
     monkeypatch.setattr(memory, "BLOCK", 4)
     model = build(EVERY[name]).eval()

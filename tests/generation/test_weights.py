@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from itertools import product
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from anyformer.quantising import FORMATS, HALF, SINGLE, Plain
 from anyformer.quantising.joint import joined, read_together
 from anyformer.quantising.model import dense, quantisable, quantised
 from anyformer.quantising.tensor import PackedMatrix, Quantised
-from covering import kinds, others_slow
+from covering import covering, kinds, others_slow, rest_slow
 
 KERNELS = {"bf16": HALF, "fp32": SINGLE, **{name: FORMATS[name] for name in ("int8", "int4", "int4-64", "int4-32")}}
 FEW_BITS = ("fp8", "int8", "int4-32", "nf4")
@@ -90,8 +91,10 @@ def test_sizes_without_a_kernel_are_restored(name, outputs, inputs):
         assert held.product is None
 
 
-@pytest.mark.parametrize("form", ["fp32", "bf16", *FEW_BITS])
-@pytest.mark.parametrize("name", MODELS)
+HELD = (MODELS, ("fp32", "bf16", *FEW_BITS), (False, True))
+
+
+@pytest.mark.parametrize(("name", "form", "tiles"), rest_slow(product(*HELD), covering(*HELD)), indirect=["tiles"])
 def test_every_model_computes_what_its_plain_matrices_do(name, form, tiles):
     model = build(MODELS[name], seed=3).eval()
     wanted = {"fp32": deepcopy(model), "bf16": deepcopy(model).bfloat16().float()}
