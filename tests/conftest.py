@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -97,15 +98,24 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _measured_once() -> Iterator[None]:
-    """A run measures the products of its machine for half a second, and draws its curve for a third: the first is done once for
-    all tests, the second only for those that use `drawn_curves`."""
-    from anyformer.training import ending, precision
+    """A run measures the products of its machine for half a second, draws its curve for a third, and counts the FLOPs of its
+    model for another: the first is done once for all tests, the others only for those that use `drawn_curves` and
+    `counted_flops`. Declared FLOPs are those that are counted, as the contracts hold of every architecture."""
+    from anyformer.training import ending, precision, summary
 
     def undrawn(rows: object, path: Path, **labels: object) -> None:
         path.write_bytes(DOT)
 
+    def declared(architecture: Any, shape: Any, plan: Any) -> tuple[int, int]:
+        flops = architecture.trained_cost(shape, plan).total_flops
+        return flops.dense, flops.backward
+
     rate = functools.cache(precision._rate)
-    with mock.patch.object(precision, "_rate", rate), mock.patch.object(ending, "draw_losses", undrawn):
+    with (
+        mock.patch.object(precision, "_rate", rate),
+        mock.patch.object(ending, "draw_losses", undrawn),
+        mock.patch.object(summary, "total_flops", declared),
+    ):
         yield
 
 
@@ -122,6 +132,21 @@ def drawn_curves(monkeypatch: pytest.MonkeyPatch) -> None:
     from anyformer.training import chart, ending
 
     monkeypatch.setattr(ending, "draw_losses", chart.draw_losses)
+
+
+@pytest.fixture
+def counted_flops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs count the FLOPs of their models, as they do outside the tests."""
+    from anyformer.costs.counted import total_flops
+    from anyformer.training import summary
+
+    monkeypatch.setattr(summary, "total_flops", total_flops)
+    remembered = (summary.update_figures, summary.piece_flops)
+    for each in remembered:
+        each.cache_clear()
+    yield
+    for each in remembered:
+        each.cache_clear()
 
 
 DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")

@@ -27,4 +27,9 @@ def calls(work: Callable[[], object]) -> int:
 
 def examples(count: int) -> settings:
     """Under `@examples(60)` a property has 60 examples in `make test-slow`, and half as many in `make test`."""
-    return settings(max_examples=count * settings.default.max_examples // PROFILES["all"])
+    return settings(max_examples=share(count))
+
+
+def share(count: int) -> int:
+    """Of so many cases those that are asked now: all in `make test-slow`, half in `make test`."""
+    return count * settings.default.max_examples // PROFILES["all"]

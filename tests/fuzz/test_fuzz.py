@@ -15,6 +15,7 @@ import time
 import pytest
 
 from anyformer.describe import UserError
+from effort import share
 from fuzz import outcome
 from fuzz.campaign import KINDS, campaign
 from fuzz.guard import place
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memor
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_escapes(kind):
-    few = KINDS[kind].few
+    few = share(KINDS[kind].few)
     found = campaign(kind, range(few))
     assert found["found"] == {}
     assert found["outcomes"].get("refused", 0) > few / 4

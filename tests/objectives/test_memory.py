@@ -42,6 +42,7 @@ def run(request, tmp_path, monkeypatch) -> Run:
     return Run.parse(plain)
 
 
+@pytest.mark.usefixtures("counted_flops")
 @pytest.mark.parametrize("run", SHAPES, indirect=True)
 def test_the_predicted_peak_is_the_measured_one(run):
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))

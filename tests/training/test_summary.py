@@ -42,6 +42,7 @@ def wide(tiny, **changes):
     return change_all(tiny, {"architecture.width": 64, "decoder.layer.feedforward.width": 128, "length": 64, **changes})
 
 
+@pytest.mark.usefixtures("counted_flops")
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_predictions_stand_beside_measurements(tiny, tmp_path, accumulation):
     trained = train(wide(tiny, accumulation=accumulation), tmp_path / "run", console=QUIET)

@@ -114,6 +114,7 @@ def test_words_say_what_is_worth_one():
     assert words({}) == [], "a line of an older version"
 
 
+@pytest.mark.usefixtures("counted_flops")
 def test_layers_that_are_computed_again_are_executed_and_no_more_of_the_model(tiny, tmp_path):
     work = {
         how: UsageMeter.of(tiny.but(plan=tiny.plan.but(checkpointing=how)), tmp_path, HOST, Alone()).work
