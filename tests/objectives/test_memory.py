@@ -24,8 +24,8 @@ SHAPES = (
     "instruction", "speech_to_text", "ctc", "sounds", "segmentation", "image_regression",
 )  # fmt: skip
 """Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, answers of one, no
-head, targets shorter than their sources, documents, a source of frames, frames with padding, frames without, a target per pixel,
-real numbers."""
+head, targets shorter than their sources, documents, a source of frames, frames with padding, frames without, a target per
+pixel, real numbers."""
 BATCH = 16
 
 
