@@ -21,10 +21,11 @@ from objectives.test_resuming import CASES, data_of
 CPU = torch.device("cpu")
 SHAPES = (
     "classification", "seq2seq", "images", "dpo", "replaced_tokens", "distillation", "distillation_kept", "contrastive", "ul2",
-    "instruction", "speech_to_text", "ctc", "sounds",
+    "instruction", "speech_to_text", "ctc", "sounds", "segmentation", "image_regression",
 )  # fmt: skip
 """Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, answers of one, no
-head, targets shorter than their sources, documents, a source of frames, frames with padding, frames without."""
+head, targets shorter than their sources, documents, a source of frames, frames with padding, frames without, a target per
+pixel, real numbers."""
 BATCH = 16
 
 
@@ -55,7 +56,7 @@ def test_the_predicted_peak_is_the_measured_one(run):
     assert flops.predicted == flops.measured
 
 
-@pytest.mark.parametrize("run", SHAPES, indirect=True)
+@pytest.mark.parametrize("run", [*SHAPES, "masked_patches"], indirect=True)
 def test_made_up_examples_have_the_tensors_of_real_ones(run):
     objective, data = run.objective, run.data
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))

@@ -22,7 +22,7 @@ STILL = 4
 class Second:
     """A second model of a step: one with a `signal` learns every weight by it, in a forward pass before the first model's; one
     without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all.
-    `length`: T of its rows, where it is not that of the first model's."""
+    `length`: T of its rows, where it reads what the first model gives, in a forward pass behind it."""
 
     architecture: Architecture
     signal: TracedLoss | None = None
@@ -72,8 +72,11 @@ class PricedStep:
         for second in self.seconds:
             if second.signal is None:
                 peak = peak.beside(STILL * second.architecture.trained_cost(Shape(source=1)).parameters)
-            else:
+            elif second.length is None:
                 peak = peak.after(self._whole(second.architecture, second.signal, shape, plan, accumulation))
+            else:
+                longer = replace(shape, length=second.length)
+                peak = self._whole(second.architecture, second.signal, longer, plan, accumulation).after(peak)
         return peak
 
     def flops(self, shape: Shape, plan: Plan) -> int:

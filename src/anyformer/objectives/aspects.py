@@ -120,8 +120,8 @@ class Partner:
 
     `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
     beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`: how many positions of a row of T
-    its head reads; None: all. `length`: the positions that it reads, from the run's architecture and data, where they are not
-    those that the run's model reads. `check` refuses an architecture that does not suit the run's own, the second it is given.
+    its head reads; None: all. `length`: the positions that it reads, from the run's architecture and data, where it reads
+    what the run's model gives. `check` refuses an architecture that does not suit the run's own, the second it is given.
     `asked`: what it is asked about every training example before the first update, after which it is needed no more.
     """
 
