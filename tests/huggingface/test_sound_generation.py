@@ -33,7 +33,7 @@ CHAT = (
     "{{ part['text'] + ' ' }}{% endif %}{% endfor %}{% endfor %}{% if add_generation_prompt %}w9{% endif %}"
 )
 EAR = transformers.WhisperFeatureExtractor(feature_size=BANDS, chunk_length=1)
-SECONDS = (0.3, 0.77)
+SECONDS = (0.303, 0.77)
 
 
 def said_in(seconds: float) -> Any:
@@ -117,7 +117,7 @@ def test_what_cannot_be_said_of_sounds_is_refused(files: list[Path], tmp_path: P
     published("qwen2_audio", tmp_path)
     model, tokenizer = af.load(tmp_path, audio=True)
     frames = SoundFrames(*huggingface.sounds(files, tmp_path))
-    greedy = {"sampling": Sampling(temperature=0), "max_tokens": 2, "sounds": frames}
+    greedy: dict[str, Any] = {"sampling": Sampling(temperature=0), "max_tokens": 2, "sounds": frames}
     for more, message in (
         ({"batch": 1}, "leave batch = 1 out"), ({"beams": Beams(count=2)}, "leave the beams out"),
     ):  # fmt: skip

@@ -76,10 +76,10 @@ def run(
             check_picture_alone(_asked(given, chat, text, computing, json=json) | {"--audio": bool(given.audio)})
             draw(model, picture, device(), (choice.seed or [0])[0])
             return
-        transcribes = bool(given.audio) and not hears_among(model)
-        _refuse(given, chat, text, computing, json=json, transcribes=transcribes)
-        if transcribes:
-            heard(model, given.audio, device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
+        speech = given.audio if given.audio and not hears_among(model) else None
+        _refuse(given, chat, text, computing, json=json, transcribes=speech is not None)
+        if speech is not None:
+            heard(model, speech, device(), batch=computing.batch or 16, most=text.max_tokens, json=json)
             return
         prompts, numbers = given.texts(), given.numbers()
         computing.check()
@@ -144,8 +144,9 @@ def _contents(ready: Ready, prompts: Sequence[str], given: PromptOptions) -> Seq
 
     architecture, tokenizer = ready.model.architecture, ready.tokenizer
     for kind, tower, files in (("image", architecture.images, given.image), ("audio", architecture.audio, given.audio)):
-        if files and tower is not None and tokenizer is not None:
-            return parts_of(prompts, kind, len(files), tokenizer.token(tower.token))
+        token = None if tower is None or tokenizer is None else tokenizer.token(tower.token)
+        if files and token is not None:
+            return parts_of(prompts, kind, len(files), token)
     return prompts
 
 

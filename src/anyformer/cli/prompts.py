@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.describe import UserError, json_data
 from anyformer.files import read_text
+
+if TYPE_CHECKING:
+    from anyformer.huggingface import TowersAsked
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class PromptOptions:
         return sum(map(bool, (self.prompts, self.tokens, self.file)))
 
     @property
-    def towers(self) -> dict[str, bool]:
+    def towers(self) -> TowersAsked:
         """The towers that are needed, as `load` is asked for them."""
         return {"images": bool(self.image), "audio": bool(self.audio)}
 
