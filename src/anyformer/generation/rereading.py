@@ -56,8 +56,8 @@ def read_again(
     before = inputs.positions if model.architecture.source == "prefix" else model.architecture.virtual_tokens or 0
     fresh = model.state(len(tokens_BT), state.slots.capacity - before, source=inputs.positions)
     if inputs.source is None:
-        seen = {"images": inputs.images, **arguments_of(inputs.sounds)}
-        features = model.features(tokens_BT, padding=padding_BT, prefix=state.prefix, state=fresh, **seen)
+        seen = arguments_of(inputs.sounds)
+        features = model.features(tokens_BT, padding=padding_BT, prefix=state.prefix, state=fresh, images=inputs.images, **seen)
     else:
         features = model.features(
             inputs.source, tokens_BT, padding=inputs.source_padding, decoder_padding=padding_BT, state=fresh

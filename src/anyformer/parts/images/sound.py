@@ -40,6 +40,10 @@ class SoundEncoder(PlaceholderEncoder):
         """The sounds that it reads, in words."""
         raise NotImplementedError
 
+    def sizes(self, audio: Tensor, padding: Tensor | None) -> list[int]:
+        """The tokens that each of some sounds takes."""
+        raise NotImplementedError
+
     def check(self, audio: Tensor, padding: Tensor | None, tokens_BT: Tensor) -> None:
         """Refuse sounds that it does not read, or another number of them than the tokens ask for, with an `InputError`."""
         raise NotImplementedError
