@@ -62,8 +62,9 @@ class ImageMasks(PlainImages, Classed):
 
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
-        """Images as `PlainImages` has them, and as many classes as the architecture has outputs, the first the background."""
-        names = ["background", *(f"class {number}" for number in range(1, max(architecture.outputs, 2)))]
+        """Of as many classes as the head has outputs, of two without one; the first is the background."""
+        count = 2 if architecture.head is None else min(max(architecture.outputs, 2), OUTSIDE)
+        names = ["background", *(f"class {number}" for number in range(1, count))]
         return cls.sized(architecture, paths, labels=names)
 
     @property
