@@ -42,7 +42,7 @@ from anyformer.requirements.needs import (
 from anyformer.requirements.pixel_decoder import needs_visible_patches
 
 SPOKEN = "spoken-digits"
-DRAWN = "digits"
+DRAWN = "shapes"
 Need = Callable[[str, Architecture], None]
 """Raises `ValueError`, with the name of the objective, for an architecture that lacks something."""
 
@@ -104,7 +104,7 @@ USUAL = (
         "flow_matching",
         "Squared error of the velocity from noise to data",
         (needs_images, needs_condition, needs_velocity),
-        data=DRAWN,
+        data="digits",
     ),
     UsualObjective(
         "image_classification",
@@ -121,7 +121,7 @@ USUAL = (
         "masked_patches",
         "Squared error of the pixels of patches that are hidden from the encoder",
         (needs_visible_patches,),
-        data="shapes",
+        data=DRAWN,
     ),
     UsualObjective(
         "image_regression",
