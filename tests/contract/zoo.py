@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoo_conditions import CONDITIONED
+from zoo_conditions import CONDITIONED, MODULATED_DECODERS
 from zoo_inputs import ALONE, NARROW_DECODERS, NARROW_ENCODERS, SOURCES, TEXT_PAIRS
 from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
 
@@ -1025,6 +1025,7 @@ DECODERS = {
         mtp=ParallelPrediction(depth=2, block=pre_norm(RMS, SELF.but(mask=Window(size=5)), FEED)),
     ),
     **NARROW_DECODERS,
+    **MODULATED_DECODERS,
 }
 
 

@@ -52,6 +52,8 @@ CONDITIONED: dict[str, Architecture] = {
         head=Head(outputs=4, bias=True),
         initialisation=LOUD,
     ),
+}
+MODULATED_DECODERS: dict[str, Architecture] = {
     "modulated_decoder": decoder_only(
         Embedding(vocab=VOCAB),
         WIDTH,

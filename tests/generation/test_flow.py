@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from zoo_conditions import CONDITIONED
+from zoo_conditions import CONDITIONED, MODULATED_DECODERS
 
 from anyformer.describe import InputError
 from anyformer.generation.flow import SOLVERS, flowed, guided, velocity
@@ -94,7 +94,7 @@ def test_guidance_of_1_is_the_model_and_of_0_has_no_class(model):
         (DIT, {"steps": 0}, "steps = 0 should be at least 1"),
         (DIT, {"solver": "eulr"}, "solver = 'eulr' should be one of euler, heun"),
         (DIT, {"guidance": float("nan")}, "guidance = nan should be from 0"),
-        (CONDITIONED["modulated_decoder"], {"classes_B": torch.tensor([0])}, "trained without classes"),
+        (MODULATED_DECODERS["modulated_decoder"], {"classes_B": torch.tensor([0])}, "trained without classes"),
     ],
 )
 def test_settings_that_cannot_be(architecture, settings, said):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import naive
 import pytest
 import torch
-from zoo_conditions import CONDITIONED
+from zoo_conditions import CONDITIONED, MODULATED_DECODERS
 
 from anyformer.catalogue import architecture
 from anyformer.describe import DescriptionError, InputError, change_all
@@ -18,7 +18,7 @@ from anyformer.parts.layers.modulation_module import applied
 from anyformer.planning.staged import Staged
 from anyformer.testing.models import evaluated
 
-DIT, TEXT = CONDITIONED["diffusion_transformer"], CONDITIONED["modulated_decoder"]
+DIT, TEXT = CONDITIONED["diffusion_transformer"], MODULATED_DECODERS["modulated_decoder"]
 TIMES, CLASSES = torch.tensor([0.25, 0.9], dtype=torch.float64), torch.tensor([2, 0])
 IMAGES = torch.randn(2, 1, 4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 

@@ -36,7 +36,9 @@ class LogitNormalTimes(FlowTimes):
 
     kind: Literal["logit_normal"] = "logit_normal"
     mean: float = 0.0
+    """Mean of logit(t): above 0 more of the noisy images are asked."""
     deviation: Positive = 1.0
+    """Deviation of logit(t): the larger, the more images near data and near noise are asked."""
 
     def of(self, uniform_B: Tensor) -> Tensor:
         import torch
