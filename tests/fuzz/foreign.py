@@ -236,7 +236,7 @@ def _tables() -> dict[str, Any]:
 
 KINDS = {
     "templates": Kind(template, 3_000, 120),
-    "tokenizers": Kind(tokenizer, 1_500, 40),
+    "tokenizers": Kind(tokenizer, 1_500, 80),
     "beside": Kind(beside, 2_000, 60),
     "digests": Kind(digests, 1_500, 60),
     "tomls": Kind(toml, 1_000, 60),
