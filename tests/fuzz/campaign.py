@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -23,6 +24,7 @@ def campaign(kind: str, seeds: Iterable[int]) -> dict[str, Any]:
     """Outcomes counted, percentiles of seconds and the most bytes of a case, and what none may come to, with its seeds."""
     make = KINDS[kind].make
     build(ZOO["llama"])  # what is loaded once is not the first case's
+    platform.platform()  # Python starts `uname` once per process, to say what it runs on
     with little_memory():
         outcomes = {seed: judged(make(seed)) for seed in seeds}
     return {
