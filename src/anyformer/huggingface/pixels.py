@@ -16,7 +16,7 @@ from anyformer.huggingface.config import Config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.resized import MOST, AsItIs, EnlargedMultiples, Exactly, Multiples, NoLonger, Resize, Shorter
 from anyformer.huggingface.tiling import Tiling
-from anyformer.huggingface.vocabulary import GRIDS, MAPPING, SIZE
+from anyformer.huggingface.vocabulary import MAPPING, SIZE
 from anyformer.images import read_image
 from anyformer.parts import Tiles
 from anyformer.parts.images.encoder_module import Images
@@ -198,7 +198,7 @@ def _tiling(config: Config, kind: str, crop: tuple[int, int] | None) -> Tiling |
     sides = crop or size or (shortest, shortest)
     side = sides[0]
     assert side is not None, "one of them is given"
-    given = config("image_grid_pinpoints", None, kind=GRIDS)
+    given = config("image_grid_pinpoints", None)
     grids = tuple((high, wide) for high, wide in (_TILED[kind] if given is None else given))
     fits = all(high % side == 0 and wide % side == 0 and high * wide <= PIXELS for high, wide in grids)
     if sides != (side, side) or not grids or not fits:

@@ -131,7 +131,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts
         topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim
-        alignment_intermediate_size downsample_factor num_position_embeddings scale_factor""",
+        alignment_intermediate_size downsample_factor num_patches num_position_embeddings projector_hidden_size
+        projector_input_dim projector_output_dim scale_factor vision_output_dim""",
     ),
     (
         WHOLE,
@@ -155,7 +156,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
-        logits_scaling low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth
+        logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
+        scale_depth
         swa_rope_theta""",
     ),
     (
@@ -207,7 +209,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
         use_task_id use_tpu_fourier_optimizations vision_use_head
-        projector_bias
+        projector_bias projector_use_layernorm
         use_absolute_position_embeddings use_mean_pooling""",
     ),
     (
@@ -221,7 +223,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
-        torch_dtype type vision_feature_select_strategy weight_mode""",
+        torch_dtype type vision_aspect_ratio vision_feature_select_strategy weight_mode""",
     ),
     (
         NAMES,
@@ -256,6 +258,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER | _list_of(LAYER, "numbers of layers"), """vision_feature_layer"""),
+    (GRIDS, """image_grid_pinpoints"""),
     (TABLES, """block_configs"""),
     (
         MAPPING,

@@ -15,7 +15,6 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Shaped, Shapes, Table, To, under
 from anyformer.huggingface.vision.encoders import LAYER, PROJECTOR, TOWER
 from anyformer.huggingface.vision.qwen import tower_table
-from anyformer.huggingface.vocabulary import POSITIVE, SIZE
 from anyformer.huggingface.words.vit_line import side_of
 from anyformer.parts import (
     Attention,
@@ -51,9 +50,9 @@ def llama4(config: Config) -> ImageEncoder:
     for name in ("attention_dropout", "projector_dropout"):
         inner.expect(name, 0.0, 0, why="towers are computed without dropout")
     patch, image, width = side_of(inner, "patch_size", 14), side_of(inner, "image_size", 448), inner("hidden_size", 768)
-    wide, between = inner("projector_input_dim", 4096, kind=SIZE), inner("projector_output_dim", 4096, kind=SIZE)
+    wide, between = inner("projector_input_dim", 4096), inner("projector_output_dim", 4096)
     inner.expect("vision_output_dim", between, why="it is the width behind the adapter")
-    ratio = inner("pixel_shuffle_ratio", 0.5, kind=POSITIVE)
+    ratio = inner("pixel_shuffle_ratio", 0.5)
     side = round(1 / ratio)
     if side < 2 or 1 / side != ratio:
         raise inner.refused("pixel_shuffle_ratio", ratio, "1 / n, of squares of n x n patches")

@@ -19,7 +19,6 @@ from anyformer.huggingface.vision.encoders import LAYER, PROJECTOR, TOWER, layer
 from anyformer.huggingface.vision.pixtral import FeatureMajor
 from anyformer.huggingface.vision.qwen import arguments as by_squares
 from anyformer.huggingface.vision.qwen import side_of, tower_table, turns
-from anyformer.huggingface.vocabulary import FLAG, SIZE
 from anyformer.parts import (
     Block,
     GridTower,
@@ -43,15 +42,15 @@ def lfm2_vl(config: Config) -> ImageEncoder:
     """Liquid AI 2025 (arXiv 2511.23404), section 5: squares of patches side by side, a norm, two layers."""
     inner = tower_table(config, "siglip2_vision_model")
     inner.assume(hidden_size=768, num_hidden_layers=12)
-    rows = inner("num_patches", 256, kind=SIZE)
+    rows = inner("num_patches", 256)
     if math.isqrt(rows) ** 2 != rows:
         raise inner.refused("num_patches", rows, "a square, the rows and columns of a table")
     position = ResampledPosition(side=math.isqrt(rows), corners="edges", antialias=True)
     norm = words.layer_norm(inner, 1e-6)
     within = TwoLayerProjector(
-        hidden=config("projector_hidden_size", 2560, kind=SIZE),
+        hidden=config("projector_hidden_size", 2560),
         activation=words.activation(config, "projector_hidden_act", "gelu"),
-        norm=LayerNorm() if config("projector_use_layernorm", True, kind=FLAG) else None,
+        norm=LayerNorm() if config("projector_use_layernorm", True) else None,
         bias=config("projector_bias", True),
     )
     side = config("downsample_factor", 2)

@@ -16,7 +16,6 @@ from torch.nn.functional import pad
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.vision.encoders import STORED, encoder, names, skipped
-from anyformer.huggingface.vocabulary import GRIDS, NAME
 from anyformer.huggingface.words.activations import activation
 from anyformer.parts import ImageEncoder, TiledTower, TwoLayerProjector
 from anyformer.parts.images.encoder_module import Images
@@ -34,7 +33,7 @@ def llava_next(config: Config) -> ImageEncoder:
 
 def llava_onevision(config: Config) -> ImageEncoder:
     """Li et al. 2024 (arXiv 2408.03326), section 3.2: as many features as some tiles have, interpolated beyond."""
-    named = config("vision_aspect_ratio", "anyres_max_9", kind=NAME)
+    named = config("vision_aspect_ratio", "anyres_max_9")
     found = re.fullmatch(r"anyres_max_([1-9]\d{0,3})", named)
     if found is None:
         raise config.refused("vision_aspect_ratio", named, "anyres_max_N, N tiles of features at most")
@@ -62,7 +61,7 @@ def _tiled(
 
 def _example(config: Config, side: int, usual: Grids) -> tuple[int, int]:
     """Rows and columns of tiles that an image may have: two of each, or else those of the largest grid."""
-    given = config("image_grid_pinpoints", None, kind=GRIDS)
+    given = config("image_grid_pinpoints", None)
     grids = [tuple(grid) for grid in (usual if given is None else given)]
     if not grids or any(edge % side for grid in grids for edge in grid):
         raise config.refused("image_grid_pinpoints", given, f"pairs of multiples of the tower's {side} pixels, high and wide")
