@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from anyformer import huggingface
 from anyformer.describe import UserError, change_all
 from anyformer.huggingface import export_two_towers, load_two_towers, read_two_towers
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.missing import TWO_TOWERS
 from anyformer.operations import Shape
 
 TEXTS, IMAGES, T, END = 3, 3, 9, 7
@@ -99,6 +103,41 @@ def test_what_is_written_is_read_by_transformers_and_here(theirs, directory, tmp
     wanted = theirs(input_ids=tokens, pixel_values=images).logits_per_text
     torch.testing.assert_close(given, wanted, atol=1e-5, rtol=1e-5)
     assert load_two_towers(tmp_path / "out")[0].description == model.description
+
+
+def test_buffers_of_older_files_are_passed_over_and_other_tensors_are_refused(theirs, directory, tmp_path):
+    tensors = load_file(directory / "model.safetensors")
+    for name, more, said in (
+        ("older", {"text_model.embeddings.position_ids": torch.arange(T)[None]}, ""),
+        ("foreign", {"audio_model.weight": torch.ones(2)}, "1 tensors belong to neither tower of .*audio_model.weight"),
+        ("inside", {"vision_model.other.weight": torch.ones(2)}, "have no place in this .*other.weight"),
+        ("several", {"logit_scale": torch.ones(2)}, r"logit_scale should be one number, got the shape \(2,\)"),
+    ):
+        made = tmp_path / name
+        made.mkdir()
+        (made / "config.json").write_bytes((directory / "config.json").read_bytes())
+        save_file({**tensors, **more}, made / "model.safetensors", metadata={"format": "pt"})
+        if not said:
+            assert torch.equal(load_two_towers(made)[0].log_scale, theirs.logit_scale.reshape(1))
+            continue
+        with pytest.raises(UserError, match=said):
+            load_two_towers(made)
+
+
+@pytest.mark.parametrize("model_type", CLASSES)
+def test_absent_keys_mean_what_they_mean_in_transformers(model_type):
+    written = json.loads(CLASSES[model_type][0]().to_json_string(use_diff=False))
+    assert {"text_config", "vision_config"} <= written.keys()
+    keys = ("model_type", "text_config", "vision_config", "projection_dim", "logit_scale_init_value")
+    told = read_two_towers(Config({key: written[key] for key in keys if key in written}))
+    assert told == read_two_towers(Config({"model_type": model_type}))
+
+
+def test_another_reader_names_this_one():
+    assert set(TWO_TOWERS) == CLASSES.keys()
+    for model_type in TWO_TOWERS:
+        with pytest.raises(UserError, match="load_two_towers"):
+            huggingface.family(model_type)
 
 
 @pytest.mark.parametrize("model_type", CLASSES)
