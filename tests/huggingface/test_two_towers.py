@@ -13,6 +13,7 @@ from anyformer import huggingface
 from anyformer.describe import UserError, change_all
 from anyformer.huggingface import export_two_towers, load_two_towers, read_two_towers
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.missing import TWO_TOWERS
 from anyformer.operations import Shape
 
@@ -157,16 +158,37 @@ def test_first_files_of_clip_are_read():
     assert (towers.text.width, towers.end, towers.features) == (768, 49_407, 512)
 
 
-def test_others_are_refused(directory, tmp_path):
+def test_others_are_refused():
     with pytest.raises(UserError, match="no two towers that are compared, as clip and siglip"):
         read_two_towers(Config({"model_type": "gpt2"}))
     with pytest.raises(UserError, match="made_up"):
         read_two_towers(Config({"model_type": "clip", "made_up": 3}))
     with pytest.raises(UserError, match=r"text_config: .*made_up"):
         read_two_towers(Config({"model_type": "clip", "text_config": {"made_up": 3}}))
+    with pytest.raises(UserError, match=r"text_config.eos_token_id = null should be the token"):
+        read_two_towers(Config({"model_type": "clip", "text_config": {"eos_token_id": None}}))
+
+
+BEYOND = {
+    "clip": (
+        ({"end": None}, "up to its end: set end"),
+        ({"text.head.bias": True}, "than these towers: text"),
+        ({"image.head.scale": 2.0}, "than these towers: image"),
+        ({"bias": -1.0}, "SiglipModel of transformers"),
+    ),
+    "siglip": (
+        ({"end": END}, "than these towers: end"),
+        ({"text.head.pool": "mean"}, "than these towers: text"),
+        ({"image.head.transform": {"bias": False}}, "than these towers: image"),
+    ),
+}
+
+
+def test_what_no_class_of_transformers_computes_is_not_written(theirs, directory, tmp_path):
     model, _ = load_two_towers(directory)
-    other = {"text.head.pool": "mean"} if model.description.end is None else {"end": END + 1, "text.head.bias": True}
-    model.description = change_all(model.description, other)
-    with pytest.raises(UserError):
-        export_two_towers(model, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+    towers = model.description
+    for changes, said in BEYOND[theirs.config.model_type]:
+        model.description = change_all(towers, changes)
+        with pytest.raises(MismatchError, match=said):
+            export_two_towers(model, tmp_path / "out")
+        assert not (tmp_path / "out").exists()

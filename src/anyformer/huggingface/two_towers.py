@@ -13,9 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import UserError
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.canonical import canonical
-from anyformer.huggingface.config import Config, shown
+from anyformer.huggingface.config import Config
 from anyformer.huggingface.convert import fill, opened, shapes_of, tensors_of
 from anyformer.huggingface.digests import check_digests, write_digests
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
@@ -133,6 +134,8 @@ def read_two_towers(config: Config) -> TwoTowers:
         return _joined(config, text=text, image=image, log_scale=math.log(10), bias=-10.0)
     log_scale = config("logit_scale_init_value", 2.6592, nowhere, kind=NUMBER)
     config.finish(("initializer_factor",))
+    if end is None:
+        raise config.refused(f"{_TEXT}.eos_token_id", end, "the token that ends a text")
     symbols = text.embedding.symbols
     assert symbols is not None, "a tower of texts reads tokens"
     return _joined(config, text=text, image=image, log_scale=log_scale, end=symbols - 1 if end == _OLD_END else end)
@@ -155,7 +158,7 @@ def _family_of(config: Config) -> TwoTowersFamily:
     return found
 
 
-def _tower(config: Config, files: TowerFiles, around: Mapping[str, Any]) -> tuple[Architecture, int]:
+def _tower(config: Config, files: TowerFiles, around: Mapping[str, Any]) -> tuple[Architecture, int | None]:
     """One tower, and the token that ends its texts; what older files have in `..._dict` goes before the table."""
     table = {key: config(key, None, nowhere, kind=MAPPING) or {} for key in (files.key, f"{files.key}_dict")}
     plain: dict[str, Any] = {key: value for each in table.values() for key, value in each.items()}
@@ -240,6 +243,8 @@ def written(towers: TwoTowers) -> tuple[TwoTowersFamily, dict[str, Any]]:
     """The family that expresses the towers, and their configuration; `MismatchError` where none does."""
     found = families()["clip" if towers.bias is None else "siglip"]
     text, image = computed(towers.text), computed(towers.image)
+    if found.width is not None and towers.end is None:
+        raise MismatchError(f"{found.default_class} of transformers reads a text up to its end: set end, the token of it")
     table: dict[str, Any] = {
         "model_type": found.model_type,
         "architectures": [found.default_class],
@@ -249,10 +254,19 @@ def written(towers: TwoTowers) -> tuple[TwoTowersFamily, dict[str, Any]]:
     if found.width is not None:
         table |= {"projection_dim": towers.features, "logit_scale_init_value": towers.log_scale}
         table[_TEXT]["eos_token_id"] = towers.end
-    again = read_two_towers(Config(table))
-    same = (canonical(again.text), canonical(again.image), again.end) == (canonical(text), canonical(image), towers.end)
-    if not same or towers.end == _OLD_END:
-        raise MismatchError(f"{found.default_class} of transformers computes something else: end = {shown(towers.end)}")
+    try:
+        again = read_two_towers(Config(table))
+    except UserError as error:
+        raise MismatchError(f"{found.default_class} of transformers cannot hold these towers: {error}") from None
+    pairs = {
+        "text": (canonical(again.text), canonical(text)),
+        "image": (canonical(again.image), canonical(image)),
+        "end": (again.end, towers.end),
+    }
+    if other := [name for name, (theirs, ours) in pairs.items() if theirs != ours]:
+        raise MismatchError(
+            f"{found.default_class} of transformers computes something else than these towers: {', '.join(other)}"
+        )
     return found, table
 
 

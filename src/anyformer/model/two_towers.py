@@ -25,7 +25,9 @@ class TwoTowers(Value):
     arXiv 2303.15343, algorithm 1). The papers' t' is a here.
 
         towers = TwoTowers(
-            text=get("clip-text-base-32").but(head=Head(outputs=512, pool="last")), image=get("clip-vision-base-32"), end=49407
+            text=af.architecture("clip-text-base-32").but(head=Head(outputs=512, pool="last")),
+            image=af.architecture("clip-vision-base-32"),
+            end=49407,
         )
         model = towers.build()
         similar = model(tokens, images)    # (texts, images)
