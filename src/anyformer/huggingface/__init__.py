@@ -27,6 +27,7 @@ from anyformer.huggingface.sounds import sounds
 from anyformer.huggingface.stored_form import StoredForm, form_of
 from anyformer.huggingface.towers import CompositeTower, TowersAsked, aside, left_aside, told_of, towers_asked
 from anyformer.huggingface.trained_pixels import TrainedPixels
+from anyformer.huggingface.two_towers import export_two_towers, load_two_towers, read_two_towers
 from anyformer.huggingface.verify import Verdict, verify
 from anyformer.huggingface.writing import export
 
@@ -49,18 +50,21 @@ __all__ = [
     "architecture_of",
     "aside",
     "export",
+    "export_two_towers",
     "family",
     "family_of",
     "find_family",
     "form_of",
     "left_aside",
     "load",
+    "load_two_towers",
     "merge_adapter",
     "own",
     "pixels",
     "read_adapter",
     "read_architecture",
     "read_config",
+    "read_two_towers",
     "register",
     "sounds",
     "text_keys",

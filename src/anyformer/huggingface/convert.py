@@ -89,13 +89,29 @@ def load(
     architecture, family, stored = architecture_of(directory, dtype, images=images, audio=audio)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
+    fill(model, family, stored, device=device, dtype=dtype, progress=progress, divide=divide)
+    return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))
+
+
+def fill(
+    model: Transformer,
+    family: Family,
+    stored: Stored,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    progress: bool = False,
+    divide: Divide = keep_whole,
+) -> None:
+    """Give a model on the meta device the weights that are stored; refuses a tensor too few or too many."""
+    architecture, directory = model.architecture, stored.directory
     shapes = shapes_of(architecture)
     of_weights = as_stored(rules(family.names_of(architecture), shapes), stored)
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
     _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     if stored.source.aside:
-        warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=2)
+        warnings.warn(_left_aside(directory, stored.source.aside), Notice, stacklevel=3)
 
     def held_as(stored: torch.dtype) -> torch.dtype:
         kept = dtype if dtype and stored.is_floating_point else stored
@@ -109,7 +125,6 @@ def load(
             value = portion(name, tensor).to(device=device, dtype=held_as(tensor.dtype))
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
             advance(tensor.numel())
-    return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))
 
 
 def _dtype(config: Config) -> torch.dtype:

@@ -50,6 +50,9 @@ BY_PARTS: Mapping[str, str] = {
 }
 """The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""
 
+TWO_TOWERS = ("clip", "siglip")
+"""Model types of two architectures, which `two_towers` reads and no family does."""
+
 MISSING: Mapping[str, str] = {
     **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
     **{

@@ -16,7 +16,7 @@ from anyformer.huggingface.composites import COMPOSITES
 from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.missing import MISSING
+from anyformer.huggingface.missing import MISSING, TWO_TOWERS
 from anyformer.huggingface.sound.models import hearing_of
 from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
@@ -202,6 +202,11 @@ def family(model_type: str) -> Family:
         )
     if model_type not in _FILES and (found := plugin_families.found(model_type)):
         return found
+    if model_type in TWO_TOWERS:
+        raise HuggingFaceError(
+            f"model type {model_type!r} is two architectures, and this reads one: load_two_towers of "
+            "anyformer.huggingface reads both"
+        )
     if model_type in MISSING:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:

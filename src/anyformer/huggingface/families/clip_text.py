@@ -39,8 +39,16 @@ def read_tips(config: Config) -> Architecture:
     return made.but(embedding=made.embedding.but(scale=words.root_scale(config, True, "scale_sqrt_depth")))
 
 
-def _layer(config: Config, mask: Causal | Bidirectional, activation: str) -> tuple[LayerNorm, Block]:
-    norm = words.layer_norm(config)
+def read_siglip(config: Config) -> Architecture:
+    """Zhai et al. 2023 (arXiv 2303.15343): a tower of texts that sees all, padding too."""
+    config.assume(vocab_size=32_000, hidden_size=768, intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12)
+    position = LearnedPosition(length=config("max_position_embeddings", 64, "stack.position.length"))
+    norm, block = _layer(config, Bidirectional(), "gelu_pytorch_tanh", 1e-6)
+    return _tower(config, block, encoder={"position": position, "final_norm": norm})
+
+
+def _layer(config: Config, mask: Causal | Bidirectional, activation: str, eps: float = 1e-5) -> tuple[LayerNorm, Block]:
+    norm = words.layer_norm(config, eps)
     heads = words.full_heads(config, mask=mask, bias=words.ALL)
     return norm, pre_norm(norm, heads, words.plain(config, activation))
 
@@ -78,12 +86,20 @@ _OPEN: Table = {
 
 
 def clip_names(architecture: Architecture) -> Names:
+    return _names("decoder")
+
+
+def siglip_names(architecture: Architecture) -> Names:
+    return _names("encoder")
+
+
+def _names(stack: str) -> Names:
     outside: Table = {
         "embedding": "embeddings.token_embedding",
-        "decoder.position": "embeddings.position_embedding",
-        "decoder.final_norm": "final_layer_norm",
+        f"{stack}.position": "embeddings.position_embedding",
+        f"{stack}.final_norm": "final_layer_norm",
     }
-    return Names(outside, {"decoder": ("encoder.layers.{i}.", _LAYER)})
+    return Names(outside, {stack: ("encoder.layers.{i}.", _LAYER)})
 
 
 def tips_names(architecture: Architecture) -> Names:
