@@ -6,15 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 import torch.nn.functional as F
 
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, QuestionsAboutSounds, RecordBatch, Speech
 from anyformer.data.recognising import recognised
+from anyformer.describe import UserError
 from anyformer.model.transformer import build
 from anyformer.objectives import Setting, SoundToTextObjective, loss_of
 from anyformer.objectives.choice import suited, usual_objective
+from anyformer.objectives.files_of_sounds import sound_prompt, sounds_in, trained_on
 from anyformer.objectives.text_beside import written
 from anyformer.plan import Plan
 from anyformer.requirements.usual import usual_records
@@ -168,3 +171,25 @@ def test_what_does_not_hear_among_tokens_is_refused():
         objective.check_data(data.but(seconds=2.0), model, 64)
     with pytest.raises(ValueError, match=r"gives 7 numbers per frame, and the embedding reads 6"):
         objective.but(features=FEATURES.but(bins=7)).check_data(data, model, 64)
+
+
+def test_files_are_heard_as_in_training(tmp_path):
+    """Of a run as it is kept, with text around a sound; refused: a longer file, and a token without a spelling."""
+    record = batch_of(ROWS).records[1][0]
+    soundfile.write(tmp_path / "a.wav", record["sound"], 1000, subtype="FLOAT")
+    own = {"kind": "sound_to_text", "features": FEATURES.plain(), "before_sound": "<"}
+    run = {"objective": own, "data": {"kind": "speech", "paths": ["x"], "rate": 1000, "seconds": 0.2}}
+    objective, data = trained_on(run)
+    assert trained_on({**run, "objective": {"kind": "ctc"}}) is None
+    assert trained_on(None) is None
+    model = MODELS["voxtral-mini-3b"]
+    found = sounds_in([tmp_path / "a.wav"], objective, data, model, "runs/x")
+    _, examples = made("voxtral-mini-3b")
+    torch.testing.assert_close(found.audio, examples.audio[1:2])
+    assert torch.equal(found.padding, examples.audio_padding[1:2])
+    assert sound_prompt(objective, model, OURS) == f"<{OURS.token(24)}"
+    assert sound_prompt(objective.but(before_sound=""), model, OURS) == ""
+    with pytest.raises(UserError, match=r"the tokenizer has no token 151646, which stands for a sound"):
+        sound_prompt(objective, MODELS["qwen2-audio-7b"], OURS)
+    with pytest.raises(UserError, match=r"a.wav: lasts 0.1 s, and runs/x hears 0.05 s at most"):
+        sounds_in([tmp_path / "a.wav"], objective, data.but(seconds=0.05), model, "runs/x")
