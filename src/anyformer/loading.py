@@ -6,13 +6,14 @@ import warnings
 from collections.abc import Mapping, Sequence
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.checkpoint import at_hand
-from anyformer.data import ImageTexts
+from anyformer.data import ImageTexts, SoundTexts
 from anyformer.describe import Notice, UserError, read_data
 from anyformer.generation.sounds import SoundFrames
 from anyformer.huggingface import gguf
@@ -21,10 +22,11 @@ from anyformer.model.adapted import adapted
 from anyformer.model.adapters import made_of
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import files_of_images
+from anyformer.objectives import files_of_images, files_of_sounds
 from anyformer.objectives.captions import CaptionsObjective
-from anyformer.objectives.files_of_images import images_in, trained_on
+from anyformer.objectives.files_of_images import images_in
 from anyformer.objectives.pixels import vector_size
+from anyformer.objectives.sound_to_text import SoundToTextObjective
 from anyformer.parts.images.encoder_module import Images
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
@@ -197,13 +199,10 @@ def labels_of(path: str | Path) -> tuple[str, ...]:
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:
     """What a model card says of the training of a checkpoint; None of one that was not trained here."""
-    place = checkpoint.newest(at_hand(path))
-    if not (place / checkpoint.MANIFEST).is_file():
+    run = _trained_in(path)
+    if run is None:
         return None
-    manifest = checkpoint.read_manifest(place)
-    run = manifest.facts.get("run")
-    if not isinstance(run, dict):
-        return None
+    manifest = checkpoint.read_manifest(checkpoint.newest(at_hand(path)))
     told = {"updates": manifest.facts.get("step"), **{key: run[key] for key in _TOLD if key in run}}
     data, base = run.get("data", {}), run.get("start_from")
     told["data"] = {"kind": data.get("kind"), "files": [Path(name).name for name in data.get("paths", ())]}
@@ -246,12 +245,14 @@ def pixels(path: str | Path, files: Sequence[str | Path]) -> Images:
 def hears_among(path: str | Path) -> bool:
     """Whether the model at `path` hears sounds among the tokens of its text, by a tower of its own."""
     source = imported_towers(path)
-    return source is not None and huggingface.read_config(source).model_type in huggingface.HEARING
+    imported = source is not None and huggingface.read_config(source).model_type in huggingface.HEARING
+    return imported or _trained_on_sounds(path) is not None
 
 
 def sounds(path: str | Path, files: Sequence[str | Path]) -> SoundFrames:
-    """Files of sound for the model at `path`, a composite or a checkpoint imported from one, as its `preprocessor_config.json`
-    says."""
+    """Files of sound for the model at `path`, as its composite's `preprocessor_config.json` or its training here says."""
+    if (trained := _trained_on_sounds(path)) is not None:
+        return files_of_sounds.sounds_in(files, *trained, architecture_of(path), str(path))
     source = imported_towers(path)
     if source is None:
         raise checkpoint.CheckpointError(f"{path}: was not imported from a composite, so nothing says how it hears sounds")
@@ -268,21 +269,31 @@ def trained_pixels(path: str | Path) -> huggingface.TrainedPixels | None:
     return huggingface.TrainedPixels(data.height, data.width, mean, deviation)
 
 
-def image_prompt(path: str | Path, tokenizer: Tokenizer | None) -> str:
-    """The beginning of a text that shows an image to the model at `path`; empty where the image stands in front by itself."""
-    trained = _trained_on_images(path)
-    if trained is None or tokenizer is None:
-        return ""
-    return files_of_images.image_prompt(trained[0], architecture_of(path), tokenizer)
+def opening_prompt(path: str | Path, tokenizer: Tokenizer | None) -> str:
+    """The beginning of a text with an image or a sound for the model at `path`; empty where that stands in front by itself."""
+    if (seen := _trained_on_images(path)) is not None:
+        return files_of_images.image_prompt(seen[0], architecture_of(path), tokenizer)
+    heard = _trained_on_sounds(path)
+    return "" if heard is None else files_of_sounds.sound_prompt(heard[0], architecture_of(path), tokenizer)
 
 
 def _trained_on_images(path: str | Path) -> tuple[CaptionsObjective, ImageTexts] | None:
     """The objective and the data of a checkpoint that was trained on texts beside images here."""
+    return files_of_images.trained_on(_trained_in(path))
+
+
+def _trained_on_sounds(path: str | Path) -> tuple[SoundToTextObjective, SoundTexts] | None:
+    """The objective and the data of a checkpoint that was trained on sounds among the tokens of texts here."""
+    return files_of_sounds.trained_on(_trained_in(path))
+
+
+def _trained_in(path: str | Path) -> dict[str, Any] | None:
+    """The run as plain data that a checkpoint is of; None of any other model."""
     place = checkpoint.newest(at_hand(path))
     if not (place / checkpoint.MANIFEST).is_file():
         return None
     run = checkpoint.read_manifest(place).facts.get("run")
-    return trained_on(run) if isinstance(run, dict) else None
+    return run if isinstance(run, dict) else None
 
 
 def _whole(length: object) -> int | None:

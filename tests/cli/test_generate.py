@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
+import soundfile
 from PIL import Image
 
 
@@ -38,6 +40,26 @@ def test_a_model_trained_on_images_captions_files(call, tmp_path):
     refused = call("generate", "r", "--image", "none.png", cwd=tmp_path)
     assert refused.returncode != 0
     assert "none.png: no such image" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_model_trained_on_sounds_writes_texts_of_files(call, tmp_path):
+    settings = [word for each in ("steps=2", "batch=4", "plan.compile=off") for word in ("--set", each)]
+    trained = call("train", "voxtral-mini-3b", "--tiny", *settings, "--out", "r", cwd=tmp_path)
+    assert trained.returncode == 0, trained.stderr
+    assert "word error rate" in trained.stdout + trained.stderr
+    for name in ("a.wav", "b.wav"):
+        soundfile.write(tmp_path / name, np.sin(np.arange(8000) / 9), 16_000)
+    heard = [word for name in ("a.wav", "b.wav") for word in ("--audio", name)]
+    generated = call("generate", "r", *heard, "--json", "--temperature", "0", "-n", "4", cwd=tmp_path)
+    assert generated.returncode == 0, generated.stderr
+    assert [json.loads(line)["prompt"] for line in generated.stdout.splitlines()] == ["", ""]
+    asked = call("generate", "r", "who?", "--audio", "a.wav", "-n", "4", cwd=tmp_path)
+    assert asked.returncode == 0, asked.stderr
+    soundfile.write(tmp_path / "long.wav", np.zeros(32_000), 16_000)
+    refused = call("generate", "r", "--audio", "long.wav", cwd=tmp_path)
+    assert refused.returncode != 0
+    assert "long.wav: lasts 2 s" in refused.stderr
 
 
 def test_pictures_are_made_of_the_classes_that_are_asked(call, tmp_path):

@@ -21,11 +21,11 @@ from objectives.test_resuming import CASES, data_of
 CPU = torch.device("cpu")
 SHAPES = (
     "classification", "seq2seq", "images", "dpo", "replaced_tokens", "distillation", "distillation_kept", "contrastive", "ul2",
-    "instruction", "speech_to_text", "ctc", "sounds", "segmentation", "image_regression",
+    "instruction", "speech_to_text", "ctc", "sounds", "segmentation", "image_regression", "sound_to_text",
 )  # fmt: skip
 """Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, answers of one, no
 head, targets shorter than their sources, documents, a source of frames, frames with padding, frames without, a target per
-pixel, real numbers."""
+pixel, real numbers, a sound among the tokens."""
 BATCH = 16
 
 

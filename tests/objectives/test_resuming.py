@@ -139,6 +139,7 @@ CASES = {
         36,
     ),
     "speech_to_text": Case(tiny("whisper-tiny"), {"kind": "speech_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 12),
+    "sound_to_text": Case(tiny("qwen2-audio-7b"), {"kind": "sound_to_text", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 32),
     "ctc": Case(hearing(Head(outputs=258)), {"kind": "ctc", **HEARD}, {"kind": "speech", **SHORT}, SPOKEN, 13),
     "sounds": Case(
         hearing(Head(pool="mean", outputs=4)),

@@ -69,7 +69,7 @@ def run(
     with first_speaks():
         with _kept():
             from anyformer.cli.text_on_screen import told
-            from anyformer.loading import hears_among, image_prompt
+            from anyformer.loading import hears_among, opening_prompt
 
         begun = chat.begun()
         if picture.asked:
@@ -93,8 +93,8 @@ def run(
                 talk(ready.model, ready.tokenizer, begun, settings, ready.line, them.same)
                 return
             chats = asked(begun, _contents(ready, prompts, given)) if prompts and chat.chat else None
-            if given.image and not given.ways:
-                prompts = [image_prompt(model, ready.tokenizer)] * len(given.image)
+            if (files := given.image or given.audio) and not given.ways:
+                prompts = [opening_prompt(model, ready.tokenizer)] * len(files)
             told(ready.model, ready.tokenizer, prompts or numbers, ready.settings, ready.line, chats, json=json)
         if ready.settings["draft"] is not None:
             tell(f"draft: {ready.settings['acceptance']}")
@@ -159,7 +159,7 @@ def _refuse(
     if transcribes:
         check_alone(_asked(given, chat, text, computing))
         return
-    if given.ways > 1 or not (given.ways or chat.chat or given.image):
+    if given.ways > 1 or not (given.ways or chat.chat or given.image or given.audio):
         raise UserError(
             "give either prompts of text, or token numbers as in --tokens 1,2,3, or a --file of prompts, or none with --chat"
         )

@@ -45,10 +45,10 @@ def data_of_kind(
 
 def say(paths: tuple[str, ...], data: Data, objective: str) -> None:
     """Say in a line which form of records was recognised, if the data is of it, and what is learnt of them."""
-    from anyformer.data.recognising import SHOWN, SPOKEN, recognised
+    from anyformer.data.recognising import HEARD, SHOWN, SPOKEN, recognised
 
     found = recognised(paths, (data.kind,))
-    if data.kind in {**SPOKEN, **SHOWN} and found is not None:
+    if data.kind in {**SPOKEN, **SHOWN, **HEARD} and found is not None:
         tell(f"data: {found.words}, for the {objective} objective")
 
 

@@ -234,12 +234,12 @@ _OBJECTIVE = "objective."
 
 
 def _usual_paths(what: str, model: Architecture) -> tuple[str, ...]:
-    """The built-in records that suit a model which reads no text."""
-    from anyformer.requirements.usual import usual_for
+    """The built-in records that suit a model which reads no text alone."""
+    from anyformer.requirements.usual import usual_records
 
-    usual = usual_for(model)
-    if not usual.data:
+    records = usual_records(model)
+    if not records:
         raise UserError(
             f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
         )
-    return (usual.data,)
+    return (records,)

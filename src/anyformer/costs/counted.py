@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.costs.counts import flop_count, located, parameters
-from anyformer.costs.examples import examples
+from anyformer.costs.examples import examples, without_numbers
 from anyformer.costs.flop_counter import MetaFlops, flops_by_module
 from anyformer.costs.saved import RESIDUAL
 from anyformer.model import Architecture
@@ -81,8 +81,9 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
 def total_flops(architecture: Architecture, shape: Shape, plan: Plan) -> tuple[int, int]:
     """FLOPs of the whole model's forward and backward pass, counted without components, which takes a third of the time."""
     model = build(architecture, plan, device="meta").eval()
+    inputs, options = without_numbers(architecture, shape)
     with MetaFlops() as counter:
-        outputs = model.predictions(*(x.to("meta") for x in examples(architecture, shape)))
+        outputs = model.predictions(*inputs, **options)
         forward = counter.total
         torch.autograd.backward([output.float().sum() for output in outputs])
     return forward, counter.total - forward

@@ -24,7 +24,7 @@ from anyformer.text.errors import DataError
 from anyformer.text.specials import Specials
 from anyformer.text.tokenizers import Tokenizer
 
-FORMAT = 6
+FORMAT = 7
 INDEX = "index.json"
 BEGIN = '{\n "format": '
 """How the text of an index begins."""

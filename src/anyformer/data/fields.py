@@ -94,3 +94,11 @@ def whole_text(row: RecordRow, name: str, text: str) -> str:
         reason = f"field {name!r} has {text[error.start]!r}, half of a surrogate pair"
         raise BadRecord(row.where, reason, "write the whole character") from None
     return text
+
+
+def full_text(row: RecordRow, name: str) -> str:
+    """A text that is not blank."""
+    text = text_field(row, name)
+    if not text.strip():
+        raise BadRecord(row.where, f"field {name!r} is empty", "write a text, or leave the record out")
+    return text

@@ -24,6 +24,10 @@ def _image(value: Any) -> bool:
     return _text(value) or isinstance(value, np.ndarray)
 
 
+def _sound(value: Any) -> bool:
+    return _text(value) or isinstance(value, Mapping | bytes)
+
+
 def _said(value: Any) -> bool:
     return _text(value) or is_turns(value)
 
@@ -66,6 +70,9 @@ FORMS = (
          {"image": "file_name"}),
     RecordForm("`image`, `question` and `answer`", "questions_about_images",
          {"image": _image, "question": _text, "answer": _text}),
+    RecordForm("`sound` and `text`: speech", "speech", {"sound": _sound, "text": _text}),
+    RecordForm("`sound`, `question` and `answer`", "questions_about_sounds",
+         {"sound": _sound, "question": _text, "answer": _text}),
     RecordForm("running text in `text`", "text", {"text": _text}),
 )  # fmt: skip
 """The forms, the likeliest first."""
@@ -75,6 +82,8 @@ SPOKEN: Mapping[str, str] = {
 """The objective that each kind of chats is usually read for."""
 SHOWN: Mapping[str, str] = {"captions": "captions", "questions_about_images": "captions"}
 """The objective that each kind of texts beside images is usually read for."""
+HEARD: Mapping[str, str] = {"speech": "sound_to_text", "questions_about_sounds": "sound_to_text"}
+"""The objective that each kind of texts beside sounds is usually read for by a text model that hears."""
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from anyformer.data import RecordBatch
 from anyformer.describe import UserError
 from anyformer.evaluation.published_objective import published_objective
 from anyformer.evaluation.subject import Subject
 from anyformer.generation import GREEDY, authors_decoding
 from anyformer.generation.settings import has_authors, within
-from anyformer.objectives import Objective, Setting, default_objective
+from anyformer.objectives import Objective, default_objective
+from anyformer.objectives.files_of_sounds import heard_alone, read_whole
 from anyformer.objectives.sounds import samples_of
 from anyformer.objectives.transcripts import TranscriptObjective
-from anyformer.sound import read_sound
 from anyformer.training.run import load_run
 
 
@@ -41,26 +40,17 @@ class Listener:
                 yield from self._texts(sounds[first : first + batch], most)
 
     def _sound(self, file: str | Path) -> np.ndarray:
-        sound = read_sound(Path(file), self.objective.features.rate)
-        if len(sound) > self.longest:
-            rate = self.objective.features.rate
-            raise UserError(
-                f"{file}: lasts {len(sound) / rate:.3g} s, and {self.subject.path} hears {self.longest / rate:.3g} s at most: "
-                "cut it into shorter files"
-            )
-        return sound
+        return read_whole(file, self.objective.features.rate, self.longest, str(self.subject.path))
 
     def _texts(self, sounds: Sequence[np.ndarray], most: int | None) -> list[str]:
         model, tokenizer = self.subject.model, self.subject.text
-        setting = Setting(tokenizer, self.subject.length, architecture=model.architecture)
-        records = RecordBatch(tuple(({"sound": sound},) for sound in sounds), np.arange(len(sounds)))
         # Silence reaches as far as in training; what is hidden need not.
-        samples = self.longest if self.objective.padding == "silence" else None
-        tokens, padding = self.objective.heard(records, setting, samples, training=False)
-        tokens, padding = tokens.to(model.device), None if padding is None else padding.to(model.device)
+        samples = self.longest if self.objective.padding == "silence" else 0
+        heard = heard_alone(sounds, self.objective, model.architecture, samples).on(model.device)
         chosen = authors_decoding(tokenizer, manners=True).sampling if has_authors(tokenizer) else GREEDY
+        sampling = within(chosen, model, tokenizer)
         return self.objective.transcripts(
-            model, tokens, padding, tokenizer, most=most or self.subject.length, sampling=within(chosen, model, tokenizer)
+            model, heard.audio, heard.padding, tokenizer, most=most or self.subject.length, sampling=sampling
         )
 
 

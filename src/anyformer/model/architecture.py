@@ -237,8 +237,9 @@ class Architecture(Shown):
             shape = replace(shape, ahead=self.images.ahead(shape))
             parts["images"] = self.images.cost(self.table_width, shape.batch * shape.images, plan, price)
         if self.audio is not None:
-            self.audio.check_length(shape.audio, shape.length)
-            parts["audio"] = self.audio.cost(self.table_width, shape.batch * shape.audio, plan, price)
+            heard = self.audio.but(sound=shape.frames) if shape.frames else self.audio
+            heard.check_length(shape.audio, shape.length)
+            parts["audio"] = heard.cost(self.table_width, shape.batch * shape.audio, plan, price)
         if self.latents is not None:
             parts["latents"] = self.latents.cost(self.width)
         if self.encoder is not None:

@@ -44,6 +44,7 @@ from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.signal import ObjectiveSignal
 from anyformer.objectives.simpo import SimPOObjective
 from anyformer.objectives.sound_classification import SoundClassificationObjective
+from anyformer.objectives.sound_to_text import SoundToTextObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
 from anyformer.objectives.speech_to_text import SpeechToTextObjective
@@ -90,6 +91,7 @@ __all__ = [
     "Setting",
     "SimPOObjective",
     "SoundClassificationObjective",
+    "SoundToTextObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
     "SpeechToTextObjective",

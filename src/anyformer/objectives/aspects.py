@@ -88,6 +88,8 @@ class SampleSizes:
     """T that the run's model reads of a row, where it is less than the row's."""
     shows_image: bool = False
     """Whether every row has an image where the architecture has a tower for images."""
+    frames: Callable[[Architecture, Data], int] | None = None
+    """Frames of a sound, the longest that the data may hold, where every row has one among its tokens."""
     check: Callable[[int, int, int], None] = anything
     """Refuses a length, a batch and an accumulation under which the examples cannot be made."""
 
@@ -99,7 +101,12 @@ class SampleSizes:
         if self.read is not None:
             target = max(self.read(architecture, part) for part in data.components.values())
         images = int(self.shows_image and architecture.images is not None)
-        return Shape(batch=samples * self.rows, length=target, source=source, images=images)
+        frames = 0
+        if self.frames is not None:
+            frames = max(self.frames(architecture, part) for part in data.components.values())
+        return Shape(
+            batch=samples * self.rows, length=target, source=source, images=images, audio=int(frames > 0), frames=frames
+        )
 
 
 @dataclass(frozen=True)

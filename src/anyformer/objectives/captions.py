@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, ImageTexts, RecordBatch, RecordTable
-from anyformer.data.columns import padded
+from anyformer.data import Corpus, Data, ImageTexts, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
-from anyformer.generation.decode import continuations
-from anyformer.generation.sampling import GREEDY
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, SampleSizes, Usual
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.objective import Inputs, Setting, Totals
+from anyformer.objectives.objective import Inputs, Setting, Totals, reader_of
 from anyformer.objectives.pixels import PixelObjective, blank
-from anyformer.objectives.source_target import NOTHING
+from anyformer.objectives.text_beside import LONGEST, TextBeside, answered, around_shown, check_written, written
 from anyformer.objectives.text_scores import commonest_text, text_scores, text_sums
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.requirements.usual import BY_KIND
-from anyformer.text import DataError, Tokenizer
-from anyformer.text.marked import encode_marked
+from anyformer.text import Tokenizer
 from anyformer.text.sides import Sides
-
-LONGEST = 64
-"""Tokens of a text where nobody says it."""
-
-
-@dataclass(frozen=True)
-class TextBesideImage:
-    """What stands before the text that is read, a question and its answer, and what ends it.
-
-    `opening`: the first tokens of the text; of a model with a tower, those of the image among them.
-    """
-
-    opening: tuple[int, ...]
-    closing: tuple[int, ...]
-
-    @property
-    def count(self) -> int:
-        """Positions that are read beside a question and its answer: the last token is predicted alone."""
-        return len(self.opening) + len(self.closing) - 1
-
-    def row(self, prompt: Sequence[int], text: Sequence[int]) -> list[int]:
-        """All of it, in order."""
-        return [*self.opening, *prompt, *text, *self.closing]
 
 
 class CaptionsObjective(PixelObjective, TokenObjective):
@@ -111,41 +84,38 @@ class CaptionsObjective(PixelObjective, TokenObjective):
     def usual(self) -> Usual:
         return replace(super().usual, length=text_length)
 
-    def around(self, tokenizer: Tokenizer, architecture: Architecture) -> TextBesideImage:
+    def around(self, tokenizer: Tokenizer, architecture: Architecture) -> TextBeside:
         """What stands around a text."""
-        if (tower := architecture.images) is None:
+        if architecture.images is None:
             sides = Sides.of(tokenizer)
-            return TextBesideImage(sides.opening, sides.target.behind)
-        before, behind = (encode_marked(tokenizer, text) if text else () for text in (self.before_image, self.behind_image))
-        frame = tokenizer.frame.single
-        frame = frame if frame.behind else frame.ending(tokenizer.end)
-        return TextBesideImage((*frame.before, *before, *([tower.token] * tower.tokens), *behind), frame.behind)
+            return TextBeside(sides.opening, (), sides.target.behind)
+        return around_shown(tokenizer, self.before_image, self.behind_image)
 
     def check_corpus(self, corpus: Corpus, setting: Setting) -> None:
         """Refuse a tokenizer with tokens that the model cannot write."""
-        outputs, found = reader_of(setting).outputs, corpus.tokenizer.vocab_size
-        if found > outputs:
-            raise DataError(f"the tokenizer has {found:,} tokens, and the head {outputs:,} logits: set head.outputs = {found}")
+        check_written(corpus, reader_of(setting))
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
-        return table.lengths("prompt") + table.lengths("text") + self.around(setting.tokenizer, reader_of(setting)).count
+        architecture = reader_of(setting)
+        beside = len(shown_tokens(architecture)) + self.around(setting.tokenizer, architecture).count
+        return table.lengths("prompt") + table.lengths("text") + beside
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`targets` (B, T): of the text and its end; `tokens` (B, I, height, width), or of a model with a tower (B, T)."""
         architecture = reader_of(setting)
         around = self.around(setting.tokenizer, architecture)
         records = [record for (record,) in batch.records]
-        rows = [around.row(record["prompt"].tolist(), record["text"].tolist()) for record in records]
-        asked = torch.tensor([len(around.opening) + len(record["prompt"]) for record in records])
-        whole = torch.from_numpy(padded(rows, setting.length + 1, NOTHING))
-        told = (whole[:, 1:] >= 0) & (torch.arange(1, setting.length + 1) >= asked[:, None])
-        targets = torch.where(told, whole[:, 1:], IGNORED)
-        read = torch.where(whole[:, 1:] < 0, NOTHING, whole[:, :-1])  # the last token is predicted alone
+        shown = shown_tokens(architecture)
+        made = answered(
+            [around.opening(shown, record["prompt"].tolist()) for record in records],
+            [[*record["text"].tolist(), *around.closing] for record in records],
+            setting.length,
+        )
         images = self.entered(torch.from_numpy(np.stack([record["image"] for record in records])), architecture)
-        numbers, tokens, padding = torch.from_numpy(batch.rows), read.clamp(min=0), read < 0
+        read = Examples(made.tokens, made.targets, None, torch.from_numpy(batch.rows), padding=made.padding)
         if architecture.images is None:
-            return Examples(images, targets, None, numbers, decoder_tokens=tokens, decoder_padding=padding)
-        return Examples(tokens, targets, None, numbers, padding=padding, prefix=asked, images=images)
+            return replace(read, tokens=images, padding=None, decoder_tokens=made.tokens, decoder_padding=made.padding)
+        return replace(read, prefix=made.asked, images=images)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         assert isinstance(data, ImageTexts), "checked before"
@@ -183,43 +153,9 @@ def compared_texts(model: Transformer, examples: Examples, tokenizer: Tokenizer)
     return text_sums(*([tokenizer.decode(text) for text in texts] for texts in (said, wanted)))
 
 
-def written(model: Transformer, examples: Examples) -> tuple[list[list[int]], list[list[int]]]:
-    """The likeliest next tokens behind what is read of every row with a target, and those that are wanted, without their ends;
-    as many as the longest of them has at most."""
-    valid = examples.targets != IGNORED
-    there = valid.any(1)
-    if not bool(there.any()):
-        return [], []
-    tokens = (examples.tokens if examples.decoder_tokens is None else examples.decoder_tokens)[there]
-    wanted = [row[told].tolist() for row, told in zip(examples.targets[there], valid[there], strict=True)]
-    first = valid[there].byte().argmax(1).tolist()
-    prompts = [row[: place + 1] for row, place in zip(tokens.tolist(), first, strict=True)]
-    ends = {row[-1] for row in wanted}
-    most = min(max(map(len, wanted)), room(model.architecture, max(map(len, prompts)), examples))
-    given = {"source": examples.tokens[there]} if examples.images is None else {"images": examples.images[there]}
-    steps = continuations(model, prompts, sampling=GREEDY, max_tokens=most, ends=sorted(ends), **given)
-    said = torch.stack(list(steps), 1).tolist()
-    return [_before(row, ends) for row in said], [row[:-1] for row in wanted]
-
-
-def room(architecture: Architecture, prompt: int, examples: Examples) -> int:
-    """Tokens that may follow a prompt: the position table, if there is one, ends behind them."""
-    longest = architecture.output_stack.max_length
-    if longest is None:
-        return examples.targets.shape[1]
-    before = architecture.embedding.check("source", examples.tokens, None) if architecture.source == "prefix" else 0
-    return longest - before - prompt + 1
-
-
-def _before(tokens: list[int], ends: Collection[int]) -> list[int]:
-    """The tokens before the first end."""
-    return tokens[: next((place for place, token in enumerate(tokens) if token in ends), len(tokens))]
-
-
-def reader_of(setting: Setting) -> Architecture:
-    """The architecture that examples are made for."""
-    assert setting.architecture is not None, "examples with images differ by what reads them"
-    return setting.architecture
+def shown_tokens(architecture: Architecture) -> list[int]:
+    """The tokens of an image in the text; none where it is a source."""
+    return [] if (tower := architecture.images) is None else [tower.token] * tower.tokens
 
 
 def image_positions(architecture: Architecture, data: ImageTexts) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.data.recognising import SHOWN, SPOKEN, recognised
+from anyformer.data.recognising import HEARD, SHOWN, SPOKEN, recognised
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.objective import Objective
@@ -26,9 +26,10 @@ def suited(kind: type[Objective], architecture: Architecture, fields: Mapping[st
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:
     """The objective that records are usually read for, where the model goes on with text, and they are chats, or texts beside
-    images that it reads too; else None."""
+    images or sounds that it reads too; else None."""
     found = recognised(paths)
     if found is None or usual_for(architecture).kind != CausalObjective().kind:
         return None
     shown = None if architecture.images is None else SHOWN.get(found.form.kind)
-    return shown or SPOKEN.get(found.form.kind)
+    heard = None if architecture.audio is None else HEARD.get(found.form.kind)
+    return shown or heard or SPOKEN.get(found.form.kind)

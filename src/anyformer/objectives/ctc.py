@@ -66,9 +66,7 @@ class CTCObjective(SoundPositions, TranscriptObjective):
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         """(records,): positions of every sound."""
         assert setting.architecture is not None, "the embedding says how many positions a sound has"
-        embedding = setting.architecture.embedding
-        samples, places = np.unique(table.lengths("sound"), return_inverse=True)
-        return np.array([self.positions(embedding, count) for count in samples.tolist()], dtype=np.int64)[places]
+        return self.positions_of_each(setting.architecture, table)
 
     def rows(self, table: RecordTable, setting: Setting) -> PackedRows:
         """A row per sound that fits, and has as many positions as its transcript needs."""
@@ -83,10 +81,10 @@ class CTCObjective(SoundPositions, TranscriptObjective):
             )
         return PackedRows.single(np.flatnonzero((lengths <= setting.length) & (needed <= lengths)))
 
-    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`targets` (B, T): the symbols of the transcripts; `facts` (B, 1): the blank."""
         target_BT = torch.from_numpy(padded([record["text"] for (record,) in batch.records], setting.length, IGNORED))
-        tokens, padding = self.heard(batch, setting, samples, training)
+        tokens, padding = self.heard(batch, setting, training)
         blank = torch.full((len(target_BT), 1), blank_of(setting.tokenizer))
         return Examples(tokens, target_BT, None, torch.from_numpy(batch.rows), padding=padding, facts=blank)
 

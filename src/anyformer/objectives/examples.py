@@ -24,8 +24,8 @@ class Examples:
     `targets`: (B, T) or (B,), `IGNORED` where there is nothing to predict. `rows` (B,): global sample numbers, the key of all
     that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
     `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
-    `types`, `images` (one per row), `times`, `classes`: arguments of the model's call. `facts` (B, ...): what metrics need to
-    know besides, as its objective says.
+    `types`, `images` (one per row), `audio` (one sound per row), `audio_padding`, `times`, `classes`: arguments of the model's
+    call. `facts` (B, ...): what metrics need to know besides, as its objective says.
     `taught` (B, T, k), or (B, k): log-probabilities of the tokens that a teacher finds likeliest, and `taught_tokens` which
     these are, where they are kept.
     """
@@ -47,6 +47,8 @@ class Examples:
     images: Tensor | None = None
     times: Tensor | None = None
     classes: Tensor | None = None
+    audio: Tensor | None = None
+    audio_padding: Tensor | None = None
 
     @property
     def count(self) -> float:

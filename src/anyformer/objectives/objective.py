@@ -31,14 +31,21 @@ Totals = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class Setting:
-    """All that examples are made with besides the data: T, the run's seed, the tokenizer, the classes of the data, and what
-    reads the examples, where their sizes follow from it."""
+    """All that examples are made with besides the data: T, the run's seed, the tokenizer, the classes of the data, what
+    reads the examples, where their sizes follow from it, and the samples of the longest sound of the data."""
 
     tokenizer: Tokenizer
     length: int
     seed: int = 0
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     architecture: Architecture | None = None
+    samples: int = 0
+
+
+def reader_of(setting: Setting) -> Architecture:
+    """The architecture that examples are made for, of which their sizes follow."""
+    assert setting.architecture is not None, "examples with images or sounds differ by what reads them"
+    return setting.architecture
 
 
 Partners = Mapping[str, Transformer]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -56,7 +56,7 @@ class ObjectiveSignal:
         return self.objective.sizes.shape(self.models[OWN], self.data, samples, length)
 
     def facts(self, shape: Shape) -> Any:
-        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source, images=shape.images)
+        sample = replace(shape, batch=self.rows_each)
         tensors = self.objective.made_up(self.models[OWN], self.data, sample).tensors()
         return {
             "objective": self.objective.plain(),

@@ -34,9 +34,9 @@ class SoundClassificationObjective(SoundPositions, ClassObjective):
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return table.lengths("label") * setting.length
 
-    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`targets` (B,): the numbers of the classes."""
-        tokens, padding = self.heard(batch, setting, samples, training)
+        tokens, padding = self.heard(batch, setting, training)
         targets = torch.tensor([int(record["label"]) for (record,) in batch.records])
         counts = torch.ones(len(targets), dtype=torch.float64)
         return Examples(tokens, targets, None, torch.from_numpy(batch.rows), padding=padding, counts=counts)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 from pydantic import BeforeValidator
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from anyformer.data import Corpus, Data, RecordBatch, Sounds, Speech
+from anyformer.data import Corpus, Data, RecordBatch, RecordTable, Sounds, SoundTexts
+from anyformer.data.packing import Ints
 from anyformer.describe import with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -31,6 +34,8 @@ PICTURE, WAVE = 4, 2
 """Dimensions of an input of pictures (B, 1, I, frames), and of samples (B, samples)."""
 _PARTS = 100
 """Of a second, by which the longest sound is found that a model hears."""
+_REST = 10
+"""Seconds within which a sound is long enough for a tower."""
 
 
 class SoundObjective(RecordObjective):
@@ -41,7 +46,7 @@ class SoundObjective(RecordObjective):
     """
 
     features: Annotated[SoundFeatures, BeforeValidator(with_kind("log_mel"))] = LogMel()
-    """How a sound becomes frames of as many numbers as the embedding reads."""
+    """How a sound becomes frames of as many numbers as the embedding that hears it reads."""
     padding: Literal["masked", "silence"] = "masked"
     """What follows a sound that is shorter than `data.seconds`."""
     augment: SpecAugment | None = None
@@ -55,27 +60,31 @@ class SoundObjective(RecordObjective):
         """Sounds as long as the position table of the model takes, if there is one and the kind's own limit is longer."""
         data = self.reads.usual(architecture, paths).but(rate=self.features.rate)
         table = _table(architecture)
-        assert isinstance(data, Speech | Sounds), "the kinds that are read"
+        assert isinstance(data, SoundTexts | Sounds), "the kinds that are read"
         if table is None or self.longest(architecture, data) <= table:
             return data
         counts = range(1, int(data.seconds * _PARTS))
-        most = bisect_right(
-            counts, table, key=lambda count: self.positions(architecture.embedding, count * data.rate // _PARTS)
-        )
+        most = bisect_right(counts, table, key=lambda count: self.positions(architecture, count * data.rate // _PARTS))
         return data.but(seconds=max(1, most) / _PARTS)
 
-    def positions(self, embedding: Input, samples: int) -> int:
+    def positions(self, architecture: Architecture, samples: int) -> int:
         """Positions of a sound of so many samples."""
-        return embedding.check("the sound", self._heard_as(self._blank(1, samples, "meta"), embedding), None)
+        blank = self.heard_as(self.blank(1, samples, architecture, "meta"), architecture)
+        return hearing_of(architecture).check("the sound", blank, None)
+
+    def positions_of_each(self, architecture: Architecture, table: RecordTable) -> Ints:
+        """(records,): positions of every sound."""
+        samples, places = np.unique(table.lengths("sound"), return_inverse=True)
+        return np.array([self.positions(architecture, count) for count in samples.tolist()], dtype=np.int64)[places]
 
     def longest(self, architecture: Architecture, data: Data) -> int:
         """Positions of the longest sound of the data."""
-        return self.positions(architecture.embedding, samples_of(data))
+        return self.positions(architecture, samples_of(data))
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         super().check_data(data, architecture, length)
-        assert isinstance(data, Speech | Sounds), "checked before"
-        embedding, features = architecture.embedding, self.features
+        assert isinstance(data, SoundTexts | Sounds), "checked before"
+        embedding, features = hearing_of(architecture), self.features
         if data.rate != features.rate:
             raise ValueError(
                 f"data.rate = {data.rate}, and objective.features.rate = {features.rate}: a sound has one rate; make them equal"
@@ -102,55 +111,69 @@ class SoundObjective(RecordObjective):
             )
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
+        setting = replace(setting, samples=samples_of(data))
         feed = super().feed(data, corpus, setting, batch, held_out=held_out)
-        make = partial(self.examples, setting=setting, samples=samples_of(data), training=not held_out)
-        return remade(feed, make)
+        return remade(feed, partial(self.examples, setting=setting, training=not held_out))
 
-    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
-        """The examples of a batch; `samples`: of the longest sound, by default of the batch; augmented only in `training`."""
+    def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
+        """The examples of a batch, augmented only in `training`."""
         raise NotImplementedError
 
-    def heard(self, batch: RecordBatch, setting: Setting, samples: int | None, training: bool) -> tuple[Tensor, Tensor | None]:
+    def heard(self, batch: RecordBatch, setting: Setting, training: bool) -> tuple[Tensor, Tensor | None]:
         """Features (B, frames, I) or pictures of them, float32, and padding (B, frames) bool where it is masked."""
-        sounds = [self.enough(torch.from_numpy(record["sound"])) for (record,) in batch.records]
-        longest = max(samples or 0, *map(len, sounds))
-        blank = self._blank(len(sounds), longest, "cpu")
-        if self.padding == "silence":
-            sound_BY = pad_sequence([*sounds, torch.zeros(longest)], batch_first=True)[:-1]
-            frames_BTI, padding = self.features.spectrum(sound_BY).mT, None
-        else:
-            alone = [self.features.spectrum(sound[None])[0].mT for sound in sounds]
-            frames_BTI = pad_sequence([*alone, blank[0]], batch_first=True)[:-1]
-            padding = torch.arange(blank.shape[1]) >= torch.tensor([[len(frames)] for frames in alone])
+        architecture, sounds = setting.architecture, [torch.from_numpy(record["sound"]) for (record,) in batch.records]
+        frames_BTI, padding = self.frames_of(sounds, architecture, setting.samples)
         if training and self.augment is not None:
             lengths = None if padding is None else (~padding).sum(1)
             noise = Noise.at(setting.seed, 0, torch.from_numpy(batch.rows))
             frames_BTI = self.augment.apply(frames_BTI.mT, noise, lengths).mT
-        if setting.architecture is None:
-            return frames_BTI, padding
-        return self._heard_as(frames_BTI, setting.architecture.embedding), padding
+        return frames_BTI if architecture is None else self.heard_as(frames_BTI, architecture), padding
 
-    def enough(self, sound_Y: Tensor) -> Tensor:
-        """The sound, with zeros behind it if it is too short to have features."""
-        return torch.nn.functional.pad(sound_Y, (0, max(0, self.features.least - len(sound_Y))))
+    def frames_of(
+        self, sounds: Sequence[Tensor], architecture: Architecture | None, samples: int
+    ) -> tuple[Tensor, Tensor | None]:
+        """Frames (B, frames, I) of sounds (samples,), as many as the longest of them or one of `samples` has, and padding."""
+        sounds = [self.enough(sound, architecture) for sound in sounds]
+        longest = max(self.needed(samples, architecture), *map(len, sounds))
+        if self.padding == "silence":
+            sound_BY = pad_sequence([*sounds, torch.zeros(longest)], batch_first=True)[:-1]
+            return self.features.spectrum(sound_BY).mT, None
+        blank = self.blank(len(sounds), longest, architecture, "cpu")
+        alone = [self.features.spectrum(sound[None])[0].mT for sound in sounds]
+        padding = torch.arange(blank.shape[1]) >= torch.tensor([[len(frames)] for frames in alone])
+        return pad_sequence([*alone, blank[0]], batch_first=True)[:-1], padding
+
+    def needed(self, samples: int, architecture: Architecture | None) -> int:
+        """The least number of samples, `samples` or more, that has features, and where a tower hears it whole tokens."""
+        least = max(samples, self.features.least)
+        if architecture is None or architecture.audio is None:
+            return least
+        frames = architecture.audio.whole(self.features.frames(least))
+        longer = range(least, least + _REST * self.features.rate)
+        return longer[bisect_left(longer, frames, key=self.features.frames)]
+
+    def enough(self, sound_Y: Tensor, architecture: Architecture | None) -> Tensor:
+        """The sound, with zeros behind it if it is too short, as `needed` says."""
+        return torch.nn.functional.pad(sound_Y, (0, self.needed(len(sound_Y), architecture) - len(sound_Y)))
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
-        made, frames_BTI = super().made_up(architecture, data, shape), self._blank(shape.batch, samples_of(data), "cpu")
-        masked = self.padding == "masked"
-        padding = torch.zeros(frames_BTI.shape[:2], dtype=torch.bool) if masked else None
-        return replace(made, tokens=self._heard_as(frames_BTI, architecture.embedding), padding=padding)
+        frames_BTI = self.blank(shape.batch, samples_of(data), architecture, "cpu")
+        padding = torch.zeros(frames_BTI.shape[:2], dtype=torch.bool) if self.padding == "masked" else None
+        tokens = self.heard_as(frames_BTI, architecture)
+        return replace(super().made_up(architecture, data, shape), tokens=tokens, padding=padding)
 
     def inputs(self, model: Transformer, examples: Examples) -> Inputs:
         """What the model reads beside the sound."""
         return {"padding": examples.padding}
 
-    def _blank(self, batch: int, samples: int, device: str) -> Tensor:
-        """(B, frames, I) of zeros."""
-        frames = self.features.frames(max(samples, self.features.least))
+    def blank(self, batch: int, samples: int, architecture: Architecture | None, device: str) -> Tensor:
+        """(B, frames, I) of zeros, for sounds of so many samples."""
+        frames = self.features.frames(self.needed(samples, architecture))
         return torch.zeros(batch, frames, self.features.inputs, device=device)
 
-    def _heard_as(self, frames_BTI: Tensor, embedding: Input) -> Tensor:
-        """The frames, or a picture of them, or the samples, as the embedding reads them."""
+    def heard_as(self, frames_BTI: Tensor, architecture: Architecture) -> Tensor:
+        """The frames, or a picture of them, or the samples, as the architecture hears them."""
+        embedding = hearing_of(architecture)
         if embedding.rank == WAVE:
             return frames_BTI[..., 0]
         return _pictures(frames_BTI, embedding.example(1, 1).shape[2]) if embedding.rank == PICTURE else frames_BTI
@@ -174,7 +197,7 @@ class SoundPositions(SoundObjective):
 
 def heard_by(architecture: Architecture) -> dict[str, Any]:
     """The fields of an objective whose sounds enter as an architecture hears them."""
-    embedding = architecture.embedding
+    embedding = hearing_of(architecture)
     fields: dict[str, Any] = {"padding": "silence"} if embedding.rank == PICTURE else {}
     match embedding.sound:
         case "frames":
@@ -184,9 +207,14 @@ def heard_by(architecture: Architecture) -> dict[str, Any]:
     return fields
 
 
+def hearing_of(architecture: Architecture) -> Input:
+    """The embedding that sounds enter by: that of the tower for sound, if there is one, else that of the input."""
+    return architecture.embedding if architecture.audio is None else architecture.audio.embedding
+
+
 def samples_of(data: Data) -> int:
     """Samples of the longest sound of the data."""
-    assert isinstance(data, Speech | Sounds), "the kinds that are read"
+    assert isinstance(data, SoundTexts | Sounds), "the kinds that are read"
     return int(data.seconds * data.rate)
 
 
@@ -196,7 +224,9 @@ def numbers_of(embedding: Input) -> int:
 
 
 def _table(architecture: Architecture) -> int | None:
-    """Positions that the stack which hears the sound has at most."""
+    """Positions that the tower or the stack which hears the sound has at most."""
+    if architecture.audio is not None:
+        return architecture.audio.positions
     return next(iter(architecture.stacks.values())).max_length
 
 

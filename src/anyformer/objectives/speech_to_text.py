@@ -66,14 +66,14 @@ class SpeechToTextObjective(TranscriptObjective, TokenObjective):
         """What stands around a transcript."""
         return TranscriptFrame.of(tokenizer, self.language, self.task, timestamps=self.timestamps)
 
-    def examples(self, batch: RecordBatch, setting: Setting, samples: int | None = None, training: bool = False) -> Examples:
+    def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
         """`targets` (B, T): the framed transcripts; `decoder_tokens` the same shifted right behind the first token."""
         frame, rate = self.frame(setting.tokenizer), self.features.rate
         said = [frame.framed(record["text"].tolist(), len(record["sound"]) / rate) for (record,) in batch.records]
         target_BT = torch.from_numpy(padded(said, setting.length, NOTHING))
         entered_BT = torch.cat([torch.full((len(said), 1), frame.start), target_BT[:, :-1]], 1)
         entered_BT = torch.where(target_BT < 0, NOTHING, entered_BT)
-        tokens, padding = self.heard(batch, setting, samples, training)
+        tokens, padding = self.heard(batch, setting, training)
         return Examples(
             tokens, torch.where(target_BT < 0, IGNORED, target_BT), None, torch.from_numpy(batch.rows),
             decoder_tokens=entered_BT.clamp(min=0), padding=padding, decoder_padding=entered_BT < 0,

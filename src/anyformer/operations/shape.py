@@ -10,7 +10,7 @@ from anyformer.dims import LARGEST, LONGEST
 _BOUNDS = (
     ("batch", 1, LARGEST),
     ("length", 1, LONGEST),
-    *((name, 0, LONGEST) for name in ("past", "source", "prefix", "images", "audio", "ahead")),
+    *((name, 0, LONGEST) for name in ("past", "source", "prefix", "images", "audio", "frames", "ahead")),
 )
 """(field, least, greatest value)."""
 
@@ -21,7 +21,8 @@ class Shape:
 
     `source`: the length of the encoder's output; `prefix`: positions at the start that see one another both ways; `capacity`:
     the positions for which decode state is allocated (default: past + length); `images`, `audio`: images and sounds of each
-    row; `ahead`: pairs of a row in which a query sees a later key beside those of its mask.
+    row; `frames`: of each sound, 0: of the longest that is heard; `ahead`: pairs of a row in which a query sees a later key
+    beside those of its mask.
     """
 
     batch: int = 1
@@ -32,6 +33,7 @@ class Shape:
     capacity: int | None = None
     images: int = 0
     audio: int = 0
+    frames: int = 0
     ahead: int = 0
 
     def __post_init__(self) -> None:

@@ -229,6 +229,15 @@ def needs_sound_source(objective: str, architecture: Architecture) -> None:
         )
 
 
+def needs_sound_among_tokens(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that hears no sound among the tokens of its text."""
+    if architecture.audio is None:
+        raise ValueError(
+            f"the {objective} objective gives the model a text with a sound among its tokens, and this model has no tower for "
+            f"sound (architecture.audio) and reads {reads(architecture)}"
+        )
+
+
 def needs_symbols(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that does not give a logit per symbol, of a number of its own, at every position."""
     head = architecture.head

@@ -31,6 +31,7 @@ from anyformer.requirements.needs import (
     needs_pool,
     needs_prefix,
     needs_sound,
+    needs_sound_among_tokens,
     needs_sound_or_picture,
     needs_sound_source,
     needs_source,
@@ -160,6 +161,12 @@ USUAL = (
         (needs_image_beside_text, needs_written_tokens, needs_hidden_targets),
         two_inputs=True,
     ),
+    UsualObjective(
+        "sound_to_text",
+        "Cross-entropy of a text given a sound among its tokens",
+        (needs_sound_among_tokens, needs_written_tokens, needs_hidden_targets),
+        data=SPOKEN,
+    ),
     UsualObjective("regression", "Squared error of a standardised number", (needs_one_sequence, needs_one_number)),
 )
 """The usual objective of each shape of model: the first one whose requirements an architecture meets."""
@@ -179,3 +186,9 @@ def usual_for(architecture: Architecture) -> UsualObjective:
     # The reasons that tell most come first: of objectives that give a model as many inputs as this one reads.
     nearest = sorted(refusals, key=lambda usual: usual.two_inputs != architecture.two_inputs)
     raise UserError("no objective trains this architecture:\n" + "\n".join(refusals[usual] for usual in nearest))
+
+
+def usual_records(architecture: Architecture) -> str:
+    """The word of the built-in records that an architecture is tried with where nobody names data: those of its usual
+    objective, or speech for a text model that hears too; empty where that is to be asked."""
+    return usual_for(architecture).data or (SPOKEN if architecture.audio is not None else "")

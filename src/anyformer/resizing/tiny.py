@@ -49,7 +49,7 @@ LIMITS = {
     "frequencies": 16,
     "groups": 2,
     "size": 6,
-    "sound": 16,
+    "sound": 128,
     "window": 6,
     "after": 2,
     "summary": 2,

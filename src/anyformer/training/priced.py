@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from anyformer.costs.examples import examples
+from anyformer.costs.examples import without_numbers
 from anyformer.costs.fine_tuning import Method
 from anyformer.costs.flop_counter import MetaFlops
 from anyformer.costs.memory import ADAM
@@ -95,5 +95,6 @@ def models_of(step: PricedStep, plan: Plan, device: torch.device) -> tuple[Trans
 def _output(step: PricedStep, model: Transformer, others: dict[str, Transformer], shape: Shape) -> Tensor:
     """A number of the model's outputs, or where there are second models the loss, to which these belong."""
     if not others or step.signal is None:
-        return model(*(x.to("meta") for x in examples(step.architecture, shape))).float().sum()  # type: ignore[no-any-return]
+        inputs, options = without_numbers(step.architecture, shape)
+        return model(*inputs, **options).float().sum()  # type: ignore[no-any-return]
     return step.signal.loss(model, shape, others)

@@ -18,6 +18,8 @@ from anyformer.data.kinds.preferences import Preferences
 from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
+from anyformer.data.kinds.sound_questions import QuestionsAboutSounds
+from anyformer.data.kinds.sound_texts import SoundTexts
 from anyformer.data.kinds.sounds import Sounds
 from anyformer.data.kinds.speech import Speech
 from anyformer.data.kinds.unlabelled_images import UnlabelledImages
@@ -44,8 +46,10 @@ __all__ = [
     "Preferences",
     "Prompts",
     "QuestionsAboutImages",
+    "QuestionsAboutSounds",
     "Scored",
     "Similar",
+    "SoundTexts",
     "Sounds",
     "Speech",
     "TextPairs",

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from anyformer.data.kinds.image_texts import ImageTexts, full_text
+from anyformer.data.fields import full_text
+from anyformer.data.kinds.image_texts import ImageTexts
 from anyformer.data.row import RecordRow
 
 

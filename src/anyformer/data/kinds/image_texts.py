@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike
 
 from anyformer.data.columns import TOKENS, ColumnType
 from anyformer.data.description import usual_tokenizer
-from anyformer.data.fields import text_field
 from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_sizes import image_size
 from anyformer.data.recognising import recognised_table
 from anyformer.data.records import Names
-from anyformer.data.row import BadRecord, RecordRow
+from anyformer.data.row import RecordRow
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 if TYPE_CHECKING:
@@ -67,11 +66,3 @@ class ImageTexts(ImageRecords):
     ) -> Mapping[str, ArrayLike]:
         prompt, text = tokens
         return {"image": record["image"], "prompt": prompt, "text": text}
-
-
-def full_text(row: RecordRow, name: str) -> str:
-    """A text that is not blank."""
-    text = text_field(row, name)
-    if not text.strip():
-        raise BadRecord(row.where, f"field {name!r} is empty", "write a text, or leave the record out")
-    return text

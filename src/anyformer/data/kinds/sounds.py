@@ -11,7 +11,7 @@ from pydantic import Field
 from anyformer.data.builtin import longest_sound
 from anyformer.data.columns import LABEL, ColumnType, Record
 from anyformer.data.fields import choice_field
-from anyformer.data.kinds.speech import SOUND
+from anyformer.data.kinds.sound_texts import SOUND
 from anyformer.data.labels import number_of
 from anyformer.data.records import Classed, Names
 from anyformer.data.row import RecordRow

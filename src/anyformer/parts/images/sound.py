@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count as counting
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import model_validator
@@ -40,8 +41,18 @@ class SoundEncoder(PlaceholderEncoder):
         """The sounds that it reads, in words."""
         raise NotImplementedError
 
+    @property
+    def positions(self) -> int:
+        """S, the positions in the tower of the longest sound."""
+        raise NotImplementedError
+
     def sizes(self, audio: Tensor, padding: Tensor | None) -> list[int]:
         """The tokens that each of some sounds takes."""
+        raise NotImplementedError
+
+    def whole(self, frames: int) -> int:
+        """The least number of frames, `frames` or more, that become one token or more and leave nothing over which cannot be
+        read."""
         raise NotImplementedError
 
     def check(self, audio: Tensor, padding: Tensor | None, tokens_BT: Tensor) -> None:
@@ -83,12 +94,25 @@ class SoundTower(SoundEncoder):
 
     @property
     def positions(self) -> int:
-        """S, the positions in the tower of the longest sound."""
         return self.positions_of(self.sound)
 
     def positions_of(self, frames: int) -> int:
         """S of a sound of so many frames."""
         return -(-frames // self.embedding.frames)
+
+    def whole(self, frames: int) -> int:
+        return next(more for more in counting(max(frames, 1)) if self._tokens_of(more))
+
+    def sizes_up_to(self, frames: int) -> tuple[int, ...]:
+        """The tokens of sounds of 0, 1 ... `frames` frames; 0 where the projector cannot read them."""
+        return tuple(map(self._tokens_of, range(frames + 1)))
+
+    def _tokens_of(self, frames: int) -> int:
+        """The tokens of a sound of so many frames; 0 where the projector cannot read it."""
+        try:
+            return self.projector.tokens(self.positions_of(frames))
+        except ValueError:
+            return 0
 
     @property
     def tokens(self) -> int:

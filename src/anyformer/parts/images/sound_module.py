@@ -12,7 +12,8 @@ from anyformer.plan import Plan
 
 
 class SoundTowerModule(nn.Module):
-    """Frames (n, F, I), and their padding (n, F) if any -> the embeddings of the tokens of all sounds, (tokens, D)."""
+    """Frames (n, F, I), and their padding (n, F) if any -> what the projector makes of all positions, (n, T, D), padding
+    too, whose tokens come last and stand in no text."""
 
     def __init__(self, tower: SoundTower, width: int, plan: Plan, name: str) -> None:
         super().__init__()
@@ -32,10 +33,7 @@ class SoundTowerModule(nn.Module):
             assert beyond_nS is not None, "made of padding"
             context = Context(torch.where(beyond_nS, EMPTY, positions), self.plan, aligned=False)
         y_nTD: Tensor = self.projector(self.stack(x_nSD, context))
-        if padding is None:
-            return y_nTD.flatten(0, 1)
-        sizes = torch.tensor(self.tower.sizes(audio, padding), device=y_nTD.device)
-        return y_nTD[torch.arange(y_nTD.shape[1], device=y_nTD.device) < sizes[:, None]]
+        return y_nTD
 
     def plain(self, tokens_BT: Tensor) -> Tensor:
         """The tokens with one that has a row in the table in the place of those of sounds."""
@@ -43,5 +41,12 @@ class SoundTowerModule(nn.Module):
 
     def among(self, x_BTD: Tensor, tokens_BT: Tensor, audio: Tensor, padding: Tensor | None) -> Tensor:
         """The embeddings (B, T, D) of the tokens, with those of the sounds at theirs."""
-        inside = (tokens_BT == self.tower.token)[:, :, None]
-        return x_BTD.masked_scatter(inside, self(audio, padding).to(x_BTD.dtype))
+        inside_BT, y_nTD = tokens_BT == self.tower.token, self(audio, padding).to(x_BTD.dtype)
+        if padding is None:
+            return x_BTD.masked_scatter(inside_BT[:, :, None], y_nTD)
+        # By their numbers, since a compiled graph has no tensor of as many rows as all sounds have tokens.
+        sizes_n = torch.tensor(self.tower.sizes_up_to(audio.shape[1]), device=padding.device)[(~padding).sum(1)]
+        ends_n, number_BT = sizes_n.cumsum(0), (inside_BT.flatten().cumsum(0) - 1).clamp(min=0).view(inside_BT.shape)
+        sound_BT = (number_BT[:, :, None] >= ends_n).sum(2).clamp(max=len(ends_n) - 1)
+        place_BT = (number_BT - (ends_n - sizes_n)[sound_BT]).clamp(max=y_nTD.shape[1] - 1)
+        return torch.where(inside_BT[:, :, None], y_nTD[sound_BT, place_BT], x_BTD)
