@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -16,6 +15,7 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.kernel import Kernel
 from anyformer.costs.kernels import kernels
+from anyformer.costs.last_within import last_within
 from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import Find, peak_of
@@ -35,7 +35,6 @@ AVERAGE = 4
 """Bytes of the average of a parameter."""
 LARGEST = 1 << 16
 """A batch larger than any that is tried."""
-
 
 BASES: Mapping[Base, MatrixFormat] = {base: FORMATS[base] for base in get_args(Base)}
 """The formats of frozen weights."""
@@ -101,6 +100,8 @@ class FineTuning:
     signal: TracedLoss | None = None
     source: int | None = None
     tuned: Tuned = field(init=False)
+    _memory: dict[int, Holding] = field(init=False, default_factory=dict)
+    """By the batch, those that were asked for."""
 
     def __post_init__(self) -> None:
         bare = self.architecture if self.signal is not None else self.architecture.but(mtp=None)
@@ -153,19 +154,13 @@ class FineTuning:
 
     def memory(self, batch: int) -> Holding:
         """Bytes by purpose at the peak of a step."""
-        return self.peak(batch).holding
+        if batch not in self._memory:
+            self._memory[batch] = self.peak(batch).holding
+        return self._memory[batch]
 
     def largest_batch(self, capacity: int) -> int:
         """The largest batch whose step fits into `capacity` bytes, 0 where none does."""
-
-        def exceeds(batch: int) -> bool:
-            return self.memory(batch).total > capacity
-
-        bound = 1
-        while bound < LARGEST and not exceeds(bound):
-            bound *= 2
-        fits = bound // 2
-        return fits + bisect_left(range(fits + 1, bound), True, key=exceeds)
+        return last_within(capacity, lambda batch: self.memory(batch).total, LARGEST)
 
     def seconds(self, batch: int, hardware: Hardware) -> float:
         """Roofline time of a step: frozen matrices get no gradient, layers before the first that learns no backward pass."""

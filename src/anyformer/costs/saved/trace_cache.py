@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from anyformer.cache import Cache, digest, files
@@ -14,6 +14,7 @@ from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
 from anyformer.costs.traceable import check_traceable
 from anyformer.describe import UserError, Value
+from anyformer.model import Architecture
 
 KEPT = Cache("saved")
 _FEW, _MORE, _FAR = 2, 3, 1021
@@ -99,7 +100,7 @@ def _key(question: TraceQuestion) -> str:
     """A digest of all that the answer depends on: the question, and the code that is traced."""
     learning = question.learning
     facts = {
-        "architecture": question.architecture.digest,
+        "architecture": _digest(question.architecture),
         "shape": astuple(question.shape),
         "plan": [question.precision.plain(), question.plan.attention, question.plan.chunk],
         "how": [question.recomputed, question.scoreless],
@@ -114,6 +115,12 @@ def _key(question: TraceQuestion) -> str:
         "code": _code(),
     }
     return digest(facts)
+
+
+@lru_cache(maxsize=64)
+def _digest(architecture: Architecture) -> str:
+    """A search for the largest batch asks for the digest of one architecture hundreds of times."""
+    return architecture.digest
 
 
 @cache
