@@ -165,6 +165,7 @@ USUAL = (
         "sound_to_text",
         "Cross-entropy of a text given a sound among its tokens",
         (needs_sound_among_tokens, needs_written_tokens, needs_hidden_targets),
+        two_inputs=True,
         data=SPOKEN,
     ),
     UsualObjective("regression", "Squared error of a standardised number", (needs_one_sequence, needs_one_number)),
