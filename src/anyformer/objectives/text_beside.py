@@ -59,7 +59,7 @@ def check_written(corpus: Corpus, architecture: Architecture) -> None:
         raise DataError(f"the tokenizer has {found:,} tokens, and the head {outputs:,} logits: set head.outputs = {found}")
 
 
-class AnsweredRows(NamedTuple):
+class AnswerRows(NamedTuple):
     """Rows in which the answers alone are predicted: (B, T) each, and `asked` (B,), the tokens before every answer."""
 
     tokens: Tensor
@@ -68,14 +68,14 @@ class AnsweredRows(NamedTuple):
     asked: Tensor
 
 
-def answered(openings: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], length: int) -> AnsweredRows:
+def answered(openings: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], length: int) -> AnswerRows:
     """Rows of T = `length` positions, of openings and the answers that stand behind them; the last token is predicted alone."""
     rows = [[*opening, *answer] for opening, answer in zip(openings, answers, strict=True)]
     whole = torch.from_numpy(padded(rows, length + 1, NOTHING))
     asked = torch.tensor([len(opening) for opening in openings])
     told = (whole[:, 1:] >= 0) & (torch.arange(1, length + 1) >= asked[:, None])
     read = torch.where(whole[:, 1:] < 0, NOTHING, whole[:, :-1])
-    return AnsweredRows(read.clamp(min=0), read < 0, torch.where(told, whole[:, 1:], IGNORED), asked)
+    return AnswerRows(read.clamp(min=0), read < 0, torch.where(told, whole[:, 1:], IGNORED), asked)
 
 
 def written(model: Transformer, examples: Examples) -> tuple[list[list[int]], list[list[int]]]:
