@@ -95,10 +95,10 @@ def together(folder: str, count: int, words: list[str], environment: dict[str, s
     return ended(group)
 
 
-def forked(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """What `python WORDS` says in a folder, in a process forked from this one."""
+def forked(folder: Path, *words: str, processes: int = 1) -> subprocess.CompletedProcess[str]:
+    """What `python WORDS` says in a folder, in so many processes forked from this one."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    status = together(str(folder), 1, list(words), environment, str(folder / "said"))
+    status = together(str(folder), processes, list(words), environment, str(folder / "said"))
     said = [(folder / f"said.{name}").read_text(encoding="utf-8") for name in ("out", "err")]
     return subprocess.CompletedProcess(words, status, *said)
 

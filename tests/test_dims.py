@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -29,9 +29,9 @@ ITEM = re.compile(
 )
 
 
-def letters_of_names(text: str) -> Iterator[tuple[str, str]]:
+def letters_of_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """(name, letter) of every name that carries its shape."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         name = next(
             (getattr(node, field) for field in ("id", "attr", "arg") if isinstance(getattr(node, field, None), str)), ""
         )
@@ -39,9 +39,9 @@ def letters_of_names(text: str) -> Iterator[tuple[str, str]]:
             yield from ((name, letter) for letter in found[1] if letter.isupper())
 
 
-def letters_of_shapes(text: str) -> Iterator[tuple[str, str]]:
+def letters_of_shapes(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """(shape, letter) of every shape in a docstring: parts between commas, of which one at least is a capital letter."""
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             for found in SHAPE.finditer(node.value):
                 items = [item.strip() for item in found[1].split(",")]
@@ -51,23 +51,27 @@ def letters_of_shapes(text: str) -> Iterator[tuple[str, str]]:
                     yield from ((found[0], letter) for letter in single)
 
 
-@pytest.mark.parametrize("letters", [letters_of_names, letters_of_shapes])
-def test_every_letter_is_in_the_legend(letters):
+def nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
+def test_every_letter_is_in_the_legend():
     unknown = {
         f"{path.relative_to(SOURCE)}: {what}: {letter}"
         for path in SOURCE.rglob("*.py")
-        for what, letter in letters(path.read_text())
+        for nodes in [nodes_of(path.read_text())]
+        for what, letter in (*letters_of_names(nodes), *letters_of_shapes(nodes))
         if letter not in LEGEND
     }
     assert not unknown, f"take letters of LEGEND in src/anyformer/dims.py, or add what they mean there: {unknown}"
 
 
 def test_a_letter_outside_the_legend_is_seen():
-    assert sorted(letters_of_names("x_BTY = self.y_Y2 + f(z_BD)")) == [
+    assert sorted(letters_of_names(nodes_of("x_BTY = self.y_Y2 + f(z_BD)"))) == [
         ("x_BTY", "B"), ("x_BTY", "T"), ("x_BTY", "Y"), ("y_Y2", "Y"), ("z_BD", "B"), ("z_BD", "D")
     ]  # fmt: skip
     text = '"""(B, T, Y) -> (Y,), (2 * Y, D); not (Raffel et al. 2020, X), N(0, I), (see A, as said)."""'
-    assert "".join(letter for _, letter in letters_of_shapes(text)) == "BTYYYD"
+    assert "".join(letter for _, letter in letters_of_shapes(nodes_of(text))) == "BTYYYD"
 
 
 FIELDS = {

@@ -25,6 +25,7 @@ from anyformer.parts import Attention
 from anyformer.parts.sublayer import Sublayer
 from anyformer.testing.around import decoder_of
 from anyformer.training.journal import read_metrics
+from forking import forked
 
 RUN = """
 steps = 3
@@ -360,13 +361,10 @@ def test_a_family_is_held_against_transformers(read, holds, tmp_path, call):
 
 def test_it_trains_in_two_processes(place, tmp_path):
     """The plug-in is named to the launched program as to any other, and the losses are those of one process."""
-    several = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "anyformer"]
-    words = ["train", "run.toml", "--out", str(tmp_path / "two"), *PLUGIN]
-    said = subprocess.run(
-        [sys.executable, *several, *words], capture_output=True, text=True, cwd=place, timeout=240,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+    words = ["-m", "anyformer", "train", "run.toml", "--out", str(tmp_path / "two"), *PLUGIN]
+    said = forked(place, *words, processes=2)
     assert said.returncode == 0, said.stdout + said.stderr
+    assert "2 processes: data 2" in said.stdout
     one, two = (
         [row["loss"] for row in read_metrics(run) if row["kind"] == "train"] for run in (place / "runs/one", tmp_path / "two")
     )
