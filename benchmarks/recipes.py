@@ -38,6 +38,7 @@ OTHERS = {
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
+    "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,
 }
