@@ -191,7 +191,7 @@ def test_a_damaged_index_or_tokenizer_is_named(library: Path, make: Prepare) -> 
     for name, old, new, said in (
         ("index.json", '"bytes": ', '"bytes": 1', "its content changed"),
         ("index.json", "{", "", "damaged"),
-        ("index.json", '"format": 6', '"format": 1', "its content changed"),
+        ("index.json", '"format": 7', '"format": 1', "its content changed"),
         ("beside/tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
     ):
         file = corpus.directory / name

@@ -31,8 +31,9 @@ from huggingface.parity import gap
 from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, leaves, moves, pixels, text, their_logits, tiled, whole
 
 TOLERANCE = 1e-5
-ROUGH = {"qwen3_5_moe": 1e-4}
-"""Case -> its tolerance, where rounding weighs more: behind a delta rule and experts both are 3e-5 from our result in fp64."""
+ROUGH = {"qwen3_5": 2e-5, "qwen3_5_moe": 1e-4}
+"""Case -> its tolerance, where rounding weighs more: behind a delta rule the two are 1.1e-5 apart on a processor with AVX2
+alone, and behind one and experts both are 3e-5 from our result in fp64."""
 every = pytest.mark.parametrize("name", CASES)
 KINDS = (
     "llava", "gemma3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "mistral3",

@@ -26,7 +26,7 @@ from anyformer.huggingface.files import Stored, WeightSource, write_json, write_
 from anyformer.huggingface.registry import family
 from anyformer.huggingface.rules import Names, rules
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.vocabulary import MAPPING, NUMBER, SIZE
+from anyformer.huggingface.vocabulary import MAPPING
 from anyformer.model import Architecture, TwoTowers
 from anyformer.model.mup import computed
 from anyformer.model.two_towers_module import TwoTowersModule
@@ -112,7 +112,7 @@ def _projected(read: Callable[[Config], Architecture]) -> Callable[[Config], Arc
 def _read_siglip(config: Config) -> Architecture:
     """SigLIP's tower of texts: its last position is read, padding or not, for so it was trained."""
     made = clip_text.read_siglip(config)
-    outputs = config("projection_size", made.width, "head.outputs", kind=SIZE)
+    outputs = config("projection_size", made.width, "head.outputs")
     return made.but(head=Head(outputs=outputs, pool="last", bias=True))
 
 
@@ -132,7 +132,7 @@ def read_two_towers(config: Config) -> TwoTowers:
     if "bias" in found.numbers:
         config.finish(("initializer_factor",))
         return _joined(config, text=text, image=image, log_scale=math.log(10), bias=-10.0)
-    log_scale = config("logit_scale_init_value", 2.6592, nowhere, kind=NUMBER)
+    log_scale = config("logit_scale_init_value", 2.6592, nowhere)
     config.finish(("initializer_factor",))
     if end is None:
         raise config.refused(f"{_TEXT}.eos_token_id", end, "the token that ends a text")

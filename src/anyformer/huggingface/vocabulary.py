@@ -125,7 +125,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
-        post_attention_groups projection_dim
+        post_attention_groups projection_dim projection_size
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -170,7 +170,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
         layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
-        lm_head_multiplier logit_scale logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
+        lm_head_multiplier logit_scale logit_scale_init_value
+        logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
         moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
         moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
         output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
