@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
@@ -27,9 +27,6 @@ class ImageTexts(ImageRecords):
     The image is a path beside the file of records, as `file_name` of a data set's `metadata.jsonl`, or the array itself. One of
     another size is cut from its middle and scaled.
     """
-
-    asks: ClassVar[bool] = False
-    """Whether a record has a question."""
 
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
