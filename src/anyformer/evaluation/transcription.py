@@ -15,9 +15,10 @@ from anyformer.evaluation.subject import Subject
 from anyformer.generation import GREEDY, authors_decoding
 from anyformer.generation.settings import has_authors, within
 from anyformer.objectives import Objective, default_objective
-from anyformer.objectives.files_of_sounds import heard_alone, read_whole
+from anyformer.objectives.files_of_sounds import heard_alone
 from anyformer.objectives.sounds import samples_of
 from anyformer.objectives.transcripts import TranscriptObjective
+from anyformer.sound import read_whole
 from anyformer.training.run import load_run
 
 

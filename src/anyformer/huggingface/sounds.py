@@ -12,7 +12,7 @@ from anyformer.huggingface.config import read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.hearing import published_hearing
 from anyformer.huggingface.sound.models import hearing_of
-from anyformer.sound import read_sound
+from anyformer.sound import read_whole
 from anyformer.text.beside import Beside
 
 
@@ -31,13 +31,7 @@ def sounds(files: Sequence[str | Path], directory: str | Path) -> tuple[Tensor, 
         )
     rate = found.features.rate
     samples = int(found.seconds * rate)
-    read = [torch.from_numpy(read_sound(Path(file), rate)) for file in files]
-    for file, sound in zip(files, read, strict=True):
-        if len(sound) > samples:
-            raise HuggingFaceError(
-                f"{file}: lasts {len(sound) / rate:.3g} s, and {place} hears {found.seconds:g} s at most: cut it into shorter "
-                "files"
-            )
+    read = [torch.from_numpy(read_whole(file, rate, samples, str(place))) for file in files]
     filled = torch.stack([torch.nn.functional.pad(sound, (0, samples - len(sound))) for sound in read])
     frames = found.features.spectrum(filled).mT
     if not hearing.masked:

@@ -16,24 +16,13 @@ from anyformer.model import Architecture
 from anyformer.objectives.recorded import recorded
 from anyformer.objectives.sound_to_text import SoundToTextObjective
 from anyformer.objectives.sounds import SoundObjective, samples_of
-from anyformer.sound import read_sound
+from anyformer.sound import read_whole
 from anyformer.text import Tokenizer
 
 
 def trained_on(run: Mapping[str, Any] | None) -> tuple[SoundToTextObjective, SoundTexts] | None:
     """The objective and the data of a run as plain data, if it was trained on sounds among tokens; of a mixture the first."""
     return recorded(run, SoundToTextObjective, SoundTexts)
-
-
-def read_whole(file: str | Path, rate: int, longest: int, hears: str) -> np.ndarray:
-    """The samples of a file that lasts no longer than what `hears` it: `longest` samples."""
-    sound = read_sound(Path(file), rate)
-    if len(sound) > longest:
-        raise UserError(
-            f"{file}: lasts {len(sound) / rate:.3g} s, and {hears} hears {longest / rate:.3g} s at most: cut it into shorter "
-            "files"
-        )
-    return sound
 
 
 def heard_alone(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.model import Architecture
-from anyformer.requirements.needs import reads
+from anyformer.requirements.needs import gives_classes, reads
 
 
 def needs_images(objective: str, architecture: Architecture) -> None:
@@ -21,8 +21,7 @@ def needs_cells(objective: str, architecture: Architecture) -> None:
 
 def needs_classes_of_patches(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that does not give a logit per class, of a number of its own, at every position."""
-    head = architecture.head
-    if head is None or not isinstance(head.outputs, int) or head.outputs < 2 or head.pool is not None:
+    if not gives_classes(architecture):
         raise ValueError(
             f"the {objective} objective needs a logit per class for every patch: set head = {{outputs = the number of "
             "classes} without a pool"

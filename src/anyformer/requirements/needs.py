@@ -240,8 +240,7 @@ def needs_sound_among_tokens(objective: str, architecture: Architecture) -> None
 
 def needs_symbols(objective: str, architecture: Architecture) -> None:
     """Refuse an architecture that does not give a logit per symbol, of a number of its own, at every position."""
-    head = architecture.head
-    if head is None or not isinstance(head.outputs, int) or head.outputs < 2 or head.pool is not None:
+    if not gives_classes(architecture):
         raise ValueError(
             f"the {objective} objective needs logits of the symbols and of the blank at every position: set head = {{outputs = "
             "the number of symbols + 1} without a pool"
@@ -258,3 +257,9 @@ def needs_pool(objective: str, architecture: Architecture) -> None:
 def reads(architecture: Architecture) -> str:
     """What the architecture reads, for a refusal."""
     return architecture.embedding.kind + (" beside a target" if architecture.two_inputs else "")
+
+
+def gives_classes(architecture: Architecture) -> bool:
+    """Whether every position has logits of at least two classes, of a number of the head's own."""
+    head = architecture.head
+    return head is not None and isinstance(head.outputs, int) and head.outputs >= 2 and head.pool is None

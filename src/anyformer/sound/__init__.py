@@ -4,7 +4,7 @@ from anyformer.sound.features import SoundFeatures
 from anyformer.sound.kaldi_mel import FixedScale, KaldiMel
 from anyformer.sound.log_mel import LogMel, MelFeatures
 from anyformer.sound.normalised_mel import NormalisedMel
-from anyformer.sound.reading import SUFFIXES, SoundError, fitted_sound, read_sound
+from anyformer.sound.reading import SUFFIXES, SoundError, fitted_sound, read_sound, read_whole
 from anyformer.sound.speech_mel import SpeechMel
 from anyformer.sound.waveform import Waveform
 
@@ -21,4 +21,5 @@ __all__ = [
     "Waveform",
     "fitted_sound",
     "read_sound",
+    "read_whole",
 ]

@@ -68,6 +68,17 @@ def read_sound(source: Path | str | bytes, rate: int) -> Sound:
     return _resampled(path, sound, own, rate)
 
 
+def read_whole(file: Path | str, rate: int, longest: int, hears: str) -> Sound:
+    """The samples of a file that lasts no longer than what `hears` it: `longest` samples; else a `UserError`."""
+    sound = read_sound(Path(file), rate)
+    if len(sound) > longest:
+        raise UserError(
+            f"{file}: lasts {len(sound) / rate:.3g} s, and {hears} hears {longest / rate:.3g} s at most: cut it into shorter "
+            "files"
+        )
+    return sound
+
+
 def fitted_sound(samples: NDArray[Any], own: int, rate: int) -> Sound:
     """Samples (samples,) or (channels, samples) of rate `own` as one channel at `rate`; whole numbers are scaled by their
     type. `SoundError` where they are no sound."""

@@ -77,4 +77,4 @@ class ImageEncoderModule(nn.Module):
         None where masks decide, and where a token of an image has one position, as those of text. `state`: of the text before,
         whose `offset` moves on.
         """
-        raise NotImplementedError
+        return None, None

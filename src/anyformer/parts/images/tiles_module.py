@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder_module import ImageEncoderModule, Images
 from anyformer.parts.images.tiles import TiledTower, Tiles
 from anyformer.plan import Plan
@@ -50,13 +49,3 @@ class TiledTowerModule(ImageEncoderModule):
             y_RCD = interpolate(y_RCD.movedim(-1, 0)[None], size, mode="bilinear")[0].movedim(0, -1)
         ends = end_D.to(y_RCD.dtype).expand(len(y_RCD), 1, -1)
         return torch.cat([y_tSD[0], torch.cat([y_RCD, ends], 1).flatten(0, 1)])
-
-    def placed(
-        self,
-        tokens_BT: Tensor,
-        positions: Tensor,
-        images: Images | None,
-        documents: Tensor | None = None,
-        state: StackState | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        return None, None
