@@ -43,6 +43,7 @@ COMMANDS = {
     "import": ("importing", EXCHANGE),
     "export": ("exporting", EXCHANGE),
     "verify": ("verifying", EXCHANGE),
+    "conform": ("conforming", EXCHANGE),
     "new": ("starting", EXTEND),
     "check": ("checking", EXTEND),
 }

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import AfterValidator
 
-from anyformer.describe import DescriptionError, Registry
+from anyformer.describe import DescriptionError, Registry, nested
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layout import WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.parametrisation import Parametrisation
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
 
@@ -132,6 +133,12 @@ class Sublayer(Drawn):
     def masks(self) -> tuple[Mask, ...]:
         """The masks of its attentions."""
         return ()
+
+    @property
+    def trained_lengths(self) -> tuple[int, ...]:
+        """Positions of the texts for which its rotary frequencies were made, of those that are scaled for longer ones."""
+        lengths = (each.trained_length for each in nested(self) if isinstance(each, RotaryScaling))
+        return tuple(dict.fromkeys(length for length in lengths if length is not None))
 
     @property
     def traits(self) -> Traits:

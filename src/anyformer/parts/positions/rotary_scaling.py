@@ -40,6 +40,11 @@ class RotaryScaling(Value):
     def limits(self) -> tuple[Limit, ...]:
         return ()
 
+    @property
+    def trained_length(self) -> int | None:
+        """Positions of the texts for which the unscaled frequencies were made; None where the scaling does not ask."""
+        return None
+
     def check(self, pairs: int) -> None:
         """Refuse a number of pairs, R / 2, that does not fit."""
 
@@ -91,6 +96,10 @@ class DynamicScaling(Stretched):
     def limits(self) -> tuple[Limit, ...]:
         return _depends_on_length(self.trained, read_again=False)
 
+    @property
+    def trained_length(self) -> int:
+        return self.trained
+
     def check(self, pairs: int) -> None:
         if pairs < 2:
             raise ValueError("dynamic scaling leaves the fastest pair as it is: rotate at least 4 features of a head")
@@ -120,6 +129,10 @@ class YaRN(Stretched):
     truncate: bool = True
     """Round the ends of the ramp to whole pairs."""
     attention_factor: Moderate | None = None
+
+    @property
+    def trained_length(self) -> int:
+        return self.trained
 
     @property
     def wave_factor(self) -> float:
@@ -157,6 +170,10 @@ class Llama3Scaling(Stretched):
     high: Moderate = 4.0
     trained: Trained = 8192
 
+    @property
+    def trained_length(self) -> int:
+        return self.trained
+
     @model_validator(mode="after")
     def _ordered(self) -> Llama3Scaling:
         if self.low >= self.high:
@@ -181,6 +198,10 @@ class LongRoPE(RotaryScaling):
     trained: Trained
     attention_factor: Moderate = 1.0
     """Factor of the cosines and sines; Phi-3: sqrt(1 + ln(longest / trained) / ln(trained))."""
+
+    @property
+    def trained_length(self) -> int:
+        return self.trained
 
     @property
     def wave_factor(self) -> float:
