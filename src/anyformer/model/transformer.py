@@ -165,7 +165,7 @@ class Transformer(Described):
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
-        return self._run(self.output, self._enter(tokens, padding), Call(prefix=prefix, state=state))
+        return self._run(self.output, self.entered(tokens, padding), Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
@@ -183,8 +183,8 @@ class Transformer(Described):
         stack = (self.share or self).architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
-    def _enter(self, given: Tensor, padding: Tensor | None, call: Call | None = None) -> StackInput:
-        """Embed the input or the source of a call; without one, the target."""
+    def entered(self, given: Tensor, padding: Tensor | None, call: Call | None = None) -> StackInput:
+        """The input or the source of a call, embedded; without a call the target."""
         added: tuple[Tensor, ...] = ()
         if call is None:
             entrance = self.architecture.output_embedding
@@ -198,14 +198,14 @@ class Transformer(Described):
 
     def _asked(self, call: Call) -> Asked:
         """What the stack that the head reads is asked in a call of the model."""
-        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call)
+        source = None if call.tokens is None else self.entered(call.tokens, call.padding, call)
         if call.decoder_tokens is None:
             assert source is not None, "checked when the model is called"
             if self.latents is not None:
                 return self._latent(self.latents, source, call)
             return Asked(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
         source = source and self._encoded(source, call.of_source())
-        target = self._enter(call.decoder_tokens, call.decoder_padding)
+        target = self.entered(call.decoder_tokens, call.decoder_padding)
         return self._prefixed(source, target, call) if self.architecture.source == "prefix" else Asked(target, call, source)
 
     def _encoded(self, source: StackInput, call: Call) -> StackInput:

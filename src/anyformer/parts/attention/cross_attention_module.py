@@ -27,7 +27,7 @@ class CrossAttentionModule(HeadsModule):
             source = self.source_norm(context.source)
             k, v = (x.transpose(1, 2) for x in self.keys_and_values(source, source, call))
             if state is not None:
-                state.fill(k, v)
+                k, v = state.fill(k, v)
         else:
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value

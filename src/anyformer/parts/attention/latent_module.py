@@ -143,7 +143,7 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
                 return self._dense(parts, visible, one=state is not None and x_BTD.shape[1] == 1)
             q, k, v = (x.transpose(1, 2) for x in self._expanded(*parts))
             allowed = visible.dense(x_BTD.shape[1], x_BTD.device)
-            seen = None if allowed is None else allowed[:, 0].expand(len(q), -1, -1)
+            seen = None if allowed is None else allowed[:, 0].expand(q.shape[0], -1, -1)
             plain = self.plan.attention == "plain"
             mixed_BTHU, share = attend_chosen(q, k, v, None, seen, scale=self.scale, sink_H=self.sink, plain=plain)
             share = share if chosen.all_keys else share.gather(-1, chosen.indices)

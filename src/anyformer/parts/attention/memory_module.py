@@ -12,7 +12,7 @@ from anyformer.parts.call.context import Memory
 def behind(key_KPE: Tensor, value_KPU: Tensor, memory: Memory) -> Memory:
     """The memory behind P keys and values that every row has."""
     k, v = (
-        torch.cat([own.to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
+        torch.cat([own.to(x.dtype).expand(x.shape[0], -1, -1, -1), x], 2)
         for own, x in ((key_KPE, memory.key), (value_KPU, memory.value))
     )
     return Memory(k, v, memory.keys)

@@ -31,7 +31,7 @@ class SpanConvolutionModule(nn.Module):
         segments, valid, q = context.segments, context.valid, q_BTHE.flatten(2)
         if valid is None:
             return self._convolved(x_BTD, q, segments)
-        valid = valid.expand(len(x_BTD), -1)
+        valid = valid.expand(x_BTD.shape[0], -1)
         order, back = context.once(("gapless", 0), lambda: gapless(valid, 0))
         segments = valid.long() - 1 if segments is None else torch.where(valid, segments, -1)
         y = self._convolved(_ordered(x_BTD, order), _ordered(q, order), segments.gather(1, order))

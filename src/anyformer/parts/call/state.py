@@ -244,9 +244,11 @@ class CrossState(KeyValueState):
 
     allows_padding = True
 
-    def fill(self, key: Tensor, value: Tensor) -> None:
+    def fill(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Hold those of the source that is read, and give what queries read in this call."""
         self.key.copy_(key)
         self.value.copy_(value)
+        return key, value
 
     def put(self, rows: Tensor, other: CrossState, start: int, count: int) -> None:
         self.key[rows], self.value[rows] = other.key, other.value

@@ -79,7 +79,7 @@ def at_first(x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
     if padding_BT is None:
         return x_BTD[:, 0]
     first = (~padding_BT).byte().argmax(1)
-    return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
+    return x_BTD[torch.arange(x_BTD.shape[0], device=x_BTD.device), first]
 
 
 def mean_behind(x_BTD: Tensor, padding_BT: Tensor | None, front: int) -> Tensor:
@@ -96,4 +96,4 @@ def at_last(x: Tensor, padding_BT: Tensor | None) -> Tensor:
     if padding_BT is None:
         return x[:, -1]
     last_B = (~padding_BT * torch.arange(x.shape[1], device=x.device)).amax(1)
-    return x[torch.arange(len(x), device=x.device), last_B]
+    return x[torch.arange(x.shape[0], device=x.device), last_B]

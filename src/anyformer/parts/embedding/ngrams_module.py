@@ -46,12 +46,12 @@ def latest(part: Ngrams, context: Context, state: ConvolutionState | None) -> Te
     """Each token and those before it in its document, the latest first: (B, T, n); it updates the state."""
     assert context.tokens is not None, "a stack whose layers read tokens gets them"
     tokens_BT, count = context.tokens.long(), part.longest - 1
-    past = tokens_BT.new_full((len(tokens_BT), count), part.before) if state is None else state.recent
+    past = tokens_BT.new_full((tokens_BT.shape[0], count), part.before) if state is None else state.recent
     wide, segments, valid, back = torch.cat([past, tokens_BT], 1), context.segments, context.valid, None
     if segments is not None:
         segments = F.pad(segments.expand(len(wide), -1), (count, 0), value=-1)
     if valid is not None:
-        order, back = context.once(("gapless", count), lambda: gapless(valid.expand(len(tokens_BT), -1), count))
+        order, back = context.once(("gapless", count), lambda: gapless(valid.expand(tokens_BT.shape[0], -1), count))
         wide = wide.gather(1, order)
         segments = None if segments is None else segments.gather(1, order)
     length = wide.shape[1] - count

@@ -33,7 +33,7 @@ class PatchesModule(InputModule):
         """The patches behind the learned vectors."""
         if self.class_tokens is None:
             return x_BND
-        return torch.cat([self.class_tokens.to(x_BND.dtype).expand(len(x_BND), -1, -1), x_BND], 1)
+        return torch.cat([self.class_tokens.to(x_BND.dtype).expand(x_BND.shape[0], -1, -1), x_BND], 1)
 
     def _cut(self, given: Tensor) -> Tensor:
         return cut(given.to(self.projection.weight.dtype), self.size, self.frames)
@@ -41,7 +41,7 @@ class PatchesModule(InputModule):
 
 def pasted(patches_BTI: Tensor, channels: int, height: int, width: int) -> Tensor:
     """(B, rows * columns, I * p * p) -> (B, I, height, width): the image that `cut` cuts into these patches."""
-    batch, size = len(patches_BTI), math.isqrt(patches_BTI.shape[2] // channels)
+    batch, size = patches_BTI.shape[0], math.isqrt(patches_BTI.shape[2] // channels)
     squares = patches_BTI.reshape(batch, height // size, width // size, channels, size, size)
     return squares.permute(0, 3, 1, 4, 2, 5).reshape(batch, channels, height, width)
 

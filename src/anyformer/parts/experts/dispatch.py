@@ -101,7 +101,7 @@ def in_order(chosen_ZJ: Tensor) -> Placement:
 def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:
     """Exactly one row per choice: Q = Z * J."""
     expert_Q, choice_Q = torch.sort(chosen_ZJ.flatten(), stable=True)
-    count = torch.arange(len(choice_Q), device=choice_Q.device)
+    count = torch.arange(choice_Q.shape[0], device=choice_Q.device)
     row_ZJ = torch.zeros_like(choice_Q).scatter(0, choice_Q, count).view(chosen_ZJ.shape)
     ends_X = torch.searchsorted(expert_Q, torch.arange(experts, device=expert_Q.device), right=True)
     return Placement(chosen_ZJ, row_ZJ, choice_Q, expert_Q, ends_X)

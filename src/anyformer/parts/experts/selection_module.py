@@ -26,7 +26,7 @@ def gumbel(uniform: Tensor) -> Tensor:
 
 def of_best_groups(groups: Groups, preference_ZX: Tensor) -> Tensor:
     """The preferences, -inf or 0 outside the best groups."""
-    grouped = preference_ZX.view(len(preference_ZX), groups.count, -1)
+    grouped = preference_ZX.view(preference_ZX.shape[0], groups.count, -1)
     score = grouped.topk(1 if groups.score == "max" else 2, -1).values.sum(-1)
     among_best = picked(best(score, groups.keep), groups.count)
     others = -torch.inf if groups.others == "never" else 0.0

@@ -49,14 +49,14 @@ def convolved(
 ) -> Tensor:
     """The convolution with a weight (W, n) in fp32 at least; it updates the state."""
     before = dilation * (weight.shape[1] - 1)
-    past = x_BTW.new_zeros(len(x_BTW), before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
+    past = x_BTW.new_zeros(x_BTW.shape[0], before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
     wide, segments, valid = torch.cat([past, x_BTW], 1), context.segments, context.valid
     if segments is not None:
         segments = F.pad(segments, (before, 0), value=-1)
     if valid is None:
         y = convolve(wide, weight, segments, dilation=dilation)
     else:
-        order, back = context.once(("gapless", before), lambda: gapless(valid.expand(len(x_BTW), -1), before))
+        order, back = context.once(("gapless", before), lambda: gapless(valid.expand(x_BTW.shape[0], -1), before))
         wide = wide.gather(1, order[..., None].expand_as(wide))
         segments = None if segments is None else segments.gather(1, order)
         y = convolve(wide, weight, segments, dilation=dilation)
