@@ -22,6 +22,11 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 100.0, "original_max_p
 LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0}
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
+MAMBA = {
+    "vocab_size": VOCABULARY, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 16, "expand": 2, "conv_kernel": 4,
+    "layer_norm_epsilon": 1e-3,
+}  # fmt: skip
+
 TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "llama": (
         {**HEADS, **TURNED, "rms_norm_eps": 1e-3},
@@ -121,5 +126,13 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "lfm2": (
         {**GROUPED, **TURNED, "layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False,
          "conv_L_cache": 4},
+    ),
+    "mamba": ({**MAMBA, "time_step_rank": 3},),
+    "falcon_mamba": ({**MAMBA, "time_step_rank": 3, "mixer_rms_eps": 1e-3},),
+    "mamba2": ({**MAMBA, "num_heads": 6, "head_dim": 16, "n_groups": 1},),
+    "granitemoehybrid": (
+        {**GROUPED, "attention_multiplier": 0.3, "residual_multiplier": 0.4, "embedding_multiplier": 3.0, "logits_scaling": 2.0,
+         "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 5, "num_experts_per_tok": 2,
+         "shared_intermediate_size": 40, "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 16},
     ),
 }  # fmt: skip
