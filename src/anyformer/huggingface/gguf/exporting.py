@@ -22,12 +22,12 @@ from anyformer.huggingface.export_config import with_inert
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.gguf.architectures import forms
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufKeys
 from anyformer.huggingface.gguf.names import GgufRule, check_named, depth_of, gguf_rules
 from anyformer.huggingface.gguf.numbers import FILE_TYPES, IN_BLOCKS, PLAIN, byte_shape, encoded, held_as, type_name
 from anyformer.huggingface.gguf.quantising import LARGE_BLOCKS, rounded, unrounded
 from anyformer.huggingface.gguf.reader import library
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.rules import SAME, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.model.mup import computed
@@ -137,7 +137,7 @@ def _plan(architecture: Architecture, form: GgufForm, family: Family, table: Map
     return replace(plan, shapes={name: tuple(tensor.shape) for name, tensor in plan.tensors(empty)})
 
 
-def write_gguf(
+def export_gguf(
     model: Transformer,
     path: Path,
     *,
