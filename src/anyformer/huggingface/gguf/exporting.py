@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from anyformer.data.progress import meter
-from anyformer.describe import did_you_mean
+from anyformer.describe import Notice, did_you_mean
 from anyformer.files import check_file, writing
 from anyformer.huggingface.config import LENGTHS
 from anyformer.huggingface.declared import shapes_of
@@ -165,7 +166,7 @@ def export_gguf(
     parameters = dict(dense(model).named_parameters())
     table = beside.table(CONFIG) if beside is not None else {}
     told = next((table[name] for name in LENGTHS if isinstance(table.get(name), int)), None)
-    plan = planned(computed(model.architecture), path, model_type=model_type, length=length or told)
+    plan = planned(_now(computed(model.architecture), path), path, model_type=model_type, length=length or told)
     kind = _kind(path, dtype or next(iter(parameters.values())).dtype, quantise)
     if kind in LARGE_BLOCKS:
         with writing(path) as partial, unrounded(partial) as plain:
@@ -175,6 +176,13 @@ def export_gguf(
     with writing(path) as partial:
         _write(partial, plan, parameters, kind, path, progress)
     return plan
+
+
+def _now(architecture: Architecture, path: Path) -> Architecture:
+    """The architecture without predictions of later tokens, which no next token depends on; a `Notice` says so."""
+    if architecture.mtp is not None:
+        warnings.warn(f"{path}: goes without the predictions of later tokens, which no next token needs", Notice, stacklevel=3)
+    return architecture.but(mtp=None)
 
 
 def _kind(path: Path, dtype: torch.dtype, quantise: str | None) -> str:
