@@ -22,6 +22,15 @@ YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 100.0, "original_max_p
 LINEAR = {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0}
 EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
+SHARED = {
+    "n_routed_experts": 5, "num_experts_per_tok": 2, "n_shared_experts": 2, "moe_intermediate_size": 24,
+    "first_k_dense_replace": 1, "routed_scaling_factor": 1.5,
+}  # fmt: skip
+LATENT = {
+    "num_key_value_heads": 4, "kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 8, "v_head_dim": 14,
+    "attention_bias": False,
+}  # fmt: skip
+V3 = {**SIZES, **SHARED, **TURNED, **LATENT, "num_nextn_predict_layers": 0}
 MAMBA = {
     "vocab_size": VOCABULARY, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 16, "expand": 2, "conv_kernel": 4,
     "layer_norm_epsilon": 1e-3,
@@ -134,5 +143,23 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
         {**GROUPED, "attention_multiplier": 0.3, "residual_multiplier": 0.4, "embedding_multiplier": 3.0, "logits_scaling": 2.0,
          "layer_types": ["mamba", "attention", "mamba"], "num_local_experts": 5, "num_experts_per_tok": 2,
          "shared_intermediate_size": 40, "mamba_n_heads": 6, "mamba_d_head": 16, "mamba_n_groups": 1, "mamba_d_state": 16},
+    ),
+    "glm4_moe": (
+        {**HEADS, **SHARED, "partial_rotary_factor": 0.5, "attention_bias": True, "use_qk_norm": True, "norm_topk_prob": True},
+    ),
+    "dots1": ({**HEADS, **SHARED, **TURNED, "num_key_value_heads": 4, "norm_topk_prob": True, "sliding_window": None},),
+    "deepseek_v3": (
+        {**V3, "q_lora_rank": 20, "n_group": 2, "topk_group": 1, "n_routed_experts": 6,
+         "norm_topk_prob": True},
+        {**V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False},
+    ),
+    "deepseek_v2": (
+        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": 20, "topk_method": "greedy"},
+        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "topk_method": "greedy", "tie_word_embeddings": True},
+    ),
+    "lfm2_moe": (
+        {**GROUPED, **TURNED, "layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 4, "num_dense_layers": 1,
+         "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "routed_scaling_factor": 1.0,
+         "use_expert_bias": True, "norm_topk_prob": True},
     ),
 }  # fmt: skip

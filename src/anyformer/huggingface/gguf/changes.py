@@ -157,3 +157,21 @@ class TurnedExperts:
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
         return self.read(parameters, ())
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """Rows of `heads` heads of unrotated keys (`keys` rows) and values that a latent (R,) becomes; in the file keys (H, R, E)
+    and values (H, E, R), as they are used on the latent itself."""
+
+    heads: int
+    keys: int
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        keys, values = stored
+        both = torch.cat([keys.mT, values], 1)
+        return [both.reshape(-1, both.shape[-1])]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        by_head = parameters[0].reshape(self.heads, -1, parameters[0].shape[-1])
+        return [by_head[:, : self.keys].mT, by_head[:, self.keys :]]
