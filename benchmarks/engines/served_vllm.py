@@ -14,7 +14,7 @@ from benchmarks.engines.vllm import ENVIRONMENT
 
 
 def _command(program: Path, model: Path, port: int, way: Way) -> list[str]:
-    sizes = ["--max-model-len", "512", "--max-num-seqs", "8", "--max-num-batched-tokens", str(CHUNK), "--enable-prefix-caching"]
+    sizes = ["--max-model-len", "640", "--max-num-seqs", "8", "--max-num-batched-tokens", str(CHUNK), "--enable-prefix-caching"]
     kind = {"fp32": "float32", "bf16": "bfloat16"}[way.dtype]
     words = [
         str(program),
