@@ -15,7 +15,7 @@ from page_text import filled, table, write
 DOCS = Path(__file__).parent
 PAGE = DOCS / "conform.md"
 RESULT = DOCS.parent / "benchmarks" / "results" / "engines" / "conform.json"
-HEADS = ("engine", "right ways that pass", "largest difference", "mistakes named by their case", "processor")
+HEADS = ("engine", "right ways that pass", "largest difference", "mistakes named")
 
 
 def results() -> dict[str, Any]:
@@ -39,7 +39,6 @@ def line(told: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(passing)} of {len(right)}"
     yield f"{right[0]['largest']:.1e} (fp32)"
     yield f"{len(found)} of {len(wrong)}"
-    yield told["processor"]
 
 
 if __name__ == "__main__":
