@@ -98,8 +98,8 @@ def run(
     as a GGUF file, which llama.cpp runs.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
-    merged into the weights, unless --adapter asks for them alone.
+    expresses is written in anyformer's own layout, which they load with trust_remote_code=True where anyformer is installed.
+    Adapters are merged into the weights, unless --adapter asks for them alone.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
@@ -142,15 +142,16 @@ def _tell(out: Path, exported: Family) -> None:
     """Print what was written, and how it is loaded."""
     from anyformer import huggingface
     from anyformer.describe import plugin_of
+    from anyformer.huggingface.remote_files import AUTO
 
     is_own = exported is huggingface.own()
-    print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
+    print(f"{out}: {exported.model_type}{'; what loads it needs the package anyformer' if is_own else ''}")
     if plugin_of(exported.home):  # a model type that transformers has not
         print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
         return
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
-    home = "anyformer.huggingface.auto" if is_own else "transformers"
-    print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")
+    name, more = (AUTO[name], ", trust_remote_code=True") if is_own else (name, "")
+    print(f"try next, in Python:\n  from transformers import {name}\n  model = {name}.from_pretrained({str(out)!r}{more})")
 
 
 def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, *, json: bool) -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from anyformer.huggingface.families.anyformer import class_of
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.registry import own
+from anyformer.huggingface.remote_files import AUTO, NEEDED
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.text import Tokenizer
@@ -34,16 +36,17 @@ class Facts:
 
 def card(architecture: Architecture, family: Family, beside: Beside, facts: Facts, tokenizer: Tokenizer | None) -> str:
     """The text of a README.md as the hub reads it; the base's licence and language are carried over."""
+    named = class_of(architecture) if family is own() else family.default_class
     head = _carried(beside.text(README) or "")
     head += [f"base_model: {facts.base}"] if facts.base else []
-    head += ["library_name: transformers", "tags:", "- anyformer", *_task(family)]
+    head += ["library_name: transformers", "tags:", "- anyformer", *_task(named)]
     weights = architecture.trained_cost(Shape()).weights.values()
     count = sum(prod(weight.shape) for weight in weights)
     what = f"{architecture.shape_of_model} of {count:,} parameters, width {architecture.width}"
     kind = "anyformer's own layout" if family is own() else f"model type `{family.model_type}`"
     title = f"{facts.base}, trained further" if facts.base else family.model_type
     lines = ["---", *head, "---", "", f"# {title}", "", f"A {what}; {kind}."]
-    lines += [*_use(family, tokenizer), *_training(facts), *_figures(facts)]
+    lines += [*_use(family, named, tokenizer), *_training(facts), *_figures(facts)]
     return "\n".join(lines) + "\n"
 
 
@@ -58,16 +61,24 @@ def _carried(text: str) -> list[str]:
     return kept
 
 
-def _task(family: Family) -> list[str]:
-    task = next((task for end, task in _TASKS.items() if family.default_class.endswith(end)), None)
+def _task(named: str) -> list[str]:
+    task = next((task for end, task in _TASKS.items() if named.endswith(end)), None)
     return [f"pipeline_tag: {task}"] if task else []
 
 
-def _use(family: Family, tokenizer: Tokenizer | None) -> list[str]:
-    home = "anyformer.huggingface.auto" if family is own() else "transformers"
-    lines = ["", "## Use", "", "```python", f"from {home} import {family.default_class}"]
-    lines += ["from transformers import AutoTokenizer"] if tokenizer is not None else []
-    lines += ["", f'model = {family.default_class}.from_pretrained("PATH")']
+def _use(family: Family, named: str, tokenizer: Tokenizer | None) -> list[str]:
+    remote = family is own()
+    name, more = (AUTO[named], ", trust_remote_code=True") if remote else (named, "")
+    names = sorted([name, *(["AutoTokenizer"] if tokenizer is not None else [])])
+    lines = [
+        "",
+        "## Use",
+        "",
+        *([f"Its package computes it: `pip install '{NEEDED}'`.", ""] if remote else []),
+        "```python",
+        f"from transformers import {', '.join(names)}",
+    ]
+    lines += ["", f'model = {name}.from_pretrained("PATH"{more})']
     return [*lines, *(['tokenizer = AutoTokenizer.from_pretrained("PATH")'] if tokenizer is not None else []), "```"]
 
 

@@ -21,6 +21,7 @@ from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import write_digests
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.export_config import DescribedExport, completed, described
+from anyformer.huggingface.families.anyformer import auto_map_of
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.gguf import write_gguf
@@ -28,6 +29,7 @@ from anyformer.huggingface.gguf.reader import SUFFIX
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
+from anyformer.huggingface.remote_files import remote_files
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.trained_pixels import TrainedPixels
 from anyformer.model import Architecture
@@ -63,14 +65,14 @@ def export(
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
     as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why.
 
-    Where no model type expresses the model, the directory has our own layout, which transformers loads after
-    `import anyformer.huggingface.auto`. `model_type` asks for one family ("anyformer": our own). Of a model that came without a
-    `config.json`, `length` is the positions that it was trained at, written as `max_position_embeddings` where positions are
-    computed. `labels`: names of a classifier's outputs. `facts`: what the model card says of its training; without them a card
-    stays as it was. `extra`: keys of the configuration that no computation depends on. `towers`: the directory of a composite,
-    of whose text model these are the weights; it is written again with its towers and other files as they are. `dtype`: of the
-    weights, by default that of the model's. `pixels`: how the images of its training here were made. The directory is written
-    whole or not at all.
+    Where no model type expresses the model, the directory has our own layout, which transformers loads with
+    `trust_remote_code=True` where this package is installed. `model_type` asks for one family ("anyformer": our own). Of a
+    model that came without a `config.json`, `length` is the positions that it was trained at, written as
+    `max_position_embeddings` where positions are computed. `labels`: names of a classifier's outputs. `facts`: what the
+    model card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no
+    computation depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written
+    again with its towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`:
+    how the images of its training here were made. The directory is written whole or not at all.
     """
     directory = Path(directory)
     if directory.suffix == SUFFIX:
@@ -98,7 +100,7 @@ def export(
     found = _with_more(found, model.architecture, extra or {})
     family = found.family
     changes = list(found.changes)
-    files: dict[str, bytes | None] = {CONFIG: found.content}
+    files: dict[str, bytes | None] = {CONFIG: found.content, **_code(family)}
     if facts is not None or CONFIG not in beside:
         files[README] = card(architecture, family, beside, facts or Facts(), tokenizer).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
@@ -115,10 +117,17 @@ def export(
     return family
 
 
+def _code(family: Family) -> dict[str, bytes | None]:
+    """The Python files of our own layout, which another family's directory does not keep."""
+    return {name: content if family is own() else None for name, content in remote_files().items()}
+
+
 def _with_more(found: DescribedExport, architecture: Architecture, extra: Mapping[str, Any]) -> DescribedExport:
     """With keys that no computation depends on, and the plug-ins that the architecture needs."""
     more = dict(extra)
-    if found.family is not own() and (plugins := plugins_of(found.family, architecture)):
+    if found.family is own():
+        more["auto_map"] = auto_map_of(architecture)
+    elif plugins := plugins_of(found.family, architecture):
         more[KEY] = plugins
     changed = any(found.table.get(key) != value for key, value in more.items())
     return replace(found, table={**found.table, **more}, text=None) if changed else found

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import InputError, did_you_mean
 from anyformer.huggingface.auto.cache import AnyformerCache
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.state import EMPTY
 
 _PACKED = "give position_ids that start again at every document, and no attention_mask"
@@ -26,6 +27,19 @@ NOT_HONOURED: Mapping[str, str] = {
     "cache_position": "the cache counts its own positions; leave it out",
 }
 """Argument of transformers that no model here takes -> why, or what to use instead. None and False are accepted."""
+
+
+def check_held(model: Transformer, given: Tensor) -> None:
+    """Refuse a model whose shared table `device_map` has put aside: what reads it twice would find no numbers there."""
+    if (
+        model.architecture.head is not None
+        and model.architecture.head.tied
+        and model.device.type == "meta" != given.device.type
+    ):
+        raise InputError(
+            "the head shares the embedding's table, and device_map has put the model aside, to memory or disk, where the head "
+            "cannot reach it: give one device room for the whole model, or leave device_map out"
+        )
 
 
 def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) -> None:

@@ -12,9 +12,16 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from anyformer.describe import InputError, change
-from anyformer.huggingface.auto.arguments import check_positions, padding_of, positions_of, refuse_others, types_of
+from anyformer.huggingface.auto.arguments import (
+    check_held,
+    check_positions,
+    padding_of,
+    positions_of,
+    refuse_others,
+    types_of,
+)
 from anyformer.huggingface.auto.cache import AnyformerCache
-from anyformer.huggingface.auto.configuration import AnyformerConfig
+from anyformer.huggingface.auto.configuration import AnyformerConfig, InPackage
 from anyformer.huggingface.auto.hidden_states import embedded_as, layers_of, states_of
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -29,7 +36,7 @@ class Outputs:
     states: tuple[Tensor, ...] | None = None
 
 
-class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
+class AnyformerPreTrainedModel(InPackage, PreTrainedModel):  # type: ignore[misc]
     """Holds the Transformer of a configuration's architecture as `model`."""
 
     config_class = AnyformerConfig
@@ -44,7 +51,16 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         architecture = Architecture.parse(config.architecture, where="config.json: architecture")
         self.check(architecture)
         self.model = Transformer(architecture)
+        self._no_split_modules = self._on_one_device()
         self.post_init()
+
+    def _on_one_device(self) -> list[str]:
+        """The classes of modules that `device_map` keeps on one device: layers, or the model where its ends share a weight."""
+        head = self.model.architecture.head
+        if head is not None and head.tied:
+            return [type(self.model).__name__]
+        stacks = map(self.model.get_submodule, self.model.architecture.stacks)
+        return sorted({type(layer).__name__ for stack in stacks for layer in stack.layers})  # type: ignore[union-attr]
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that this class cannot run."""
@@ -69,6 +85,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Outputs:
         """One sequence through the model; `others`: further arguments of `Transformer.features`."""
         tokens, embeds = one_of(input_ids, inputs_embeds)
+        check_held(self.model, tokens)
         shape, layers = (tokens.shape[0], tokens.shape[1]), self.model.architecture.output_stack
         cache = self.cache_of(past_key_values, use_cache)
         padding = padding_of(attention_mask, *shape, cache)

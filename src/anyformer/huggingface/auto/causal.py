@@ -67,17 +67,23 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         made = CausalLMOutputWithPast(loss, logits, past_key_values=outputs.cache, hidden_states=outputs.states)
         return self.output(made, return_dict)
 
-    def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: dict[str, Any], *more: Any) -> None:
-        """Give generation a cache of decode states, where the architecture decodes step by step."""
-        if generation_config.cache_implementation is not None:
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict[str, Any], mode: Any, batch: int, length: int
+    ) -> None:
+        """Give generation a cache of decode states, where the architecture decodes step by step.
+
+        A `static` one has room for the `length` of the text from the start, a `dynamic` one grows with it.
+        """
+        asked = generation_config.cache_implementation
+        if asked not in (None, "dynamic", "static"):
             raise InputError(
-                f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of cache follows from "
-                f"the architecture; leave it out"
+                f"cache_implementation={asked!r}: each layer's kind of cache follows from the architecture; leave it out, or "
+                f"say whether it grows with the text (dynamic) or has room for all of it (static)"
             )
         if generation_config.use_cache and self.model.architecture.folded_cost(Shape()).breaks("stepwise"):
             generation_config.use_cache = False
         if generation_config.use_cache and model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = AnyformerCache()
+            model_kwargs["past_key_values"] = AnyformerCache(length if asked == "static" else 0)
 
     def prepare_inputs_for_generation(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.remote_files import auto_map
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -15,7 +16,8 @@ def read(config: Config) -> Architecture:
     made = Architecture.parse(data, where=f"{config.where}: architecture")
     length = made.output_stack.max_length
     config.put(
-        architectures=[_class(made)],
+        architectures=[class_of(made)],
+        auto_map=auto_map_of(made),
         hidden_size=made.width,
         num_hidden_layers=made.output_stack.depth,
         vocab_size=made.embedding.symbols or made.outputs,
@@ -26,7 +28,12 @@ def read(config: Config) -> Architecture:
     return made
 
 
-def _class(architecture: Architecture) -> str:
+def auto_map_of(architecture: Architecture) -> dict[str, str]:
+    """The class of transformers -> the file and the class of ours that it loads."""
+    return auto_map(class_of(architecture), two_inputs=architecture.two_inputs)
+
+
+def class_of(architecture: Architecture) -> str:
     """The class of `auto` for the architecture: by its inputs and its head."""
     if architecture.head is None:
         return "AnyformerModel"
