@@ -23,6 +23,7 @@ EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
 anyformer export checkpoint exported --towers path/to/gemma3
+anyformer export checkpoint exported --format onnx
 """
 
 
@@ -41,6 +42,20 @@ class AdapterOptions:
         Path | None,
         typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
     ] = None
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """For what reads the directory, if that is not transformers."""
+
+    format: Annotated[
+        Literal["transformers", "onnx", "ctranslate2"],
+        typer.Option(
+            help="What reads the directory: `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
+            "--dtype fp16; `ctranslate2` is for CTranslate2, of the model types that its converter knows.",
+            metavar="transformers|onnx|ctranslate2",
+        ),
+    ] = "transformers"
 
 
 @grouped
@@ -71,13 +86,15 @@ def run(
     ] = "stored",
     *,
     alone: AdapterOptions,
+    engine: EngineOptions,
     json: Json = False,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
-    merged into the weights, unless --adapter asks for them alone.
+    merged into the weights, unless --adapter asks for them alone. With --format the directory is for another engine; an ONNX
+    directory is tried in ONNX Runtime against this model before it appears.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
@@ -87,6 +104,13 @@ def run(
     check_directory(out)
     if alone.base is not None and not alone.adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
+    if engine.format != "transformers":
+        if alone.adapter or towers is not None:
+            raise UserError(f"--adapter and --towers are of directories for transformers, and --format is {engine.format}")
+        from anyformer.cli.exporting_to_engines import write
+
+        write(model, out, family, engine.format, dtype, json=json)
+        return
     if alone.adapter:
         export_adapter(model, out, family, alone.base, dtype, json=json)
         return
