@@ -25,6 +25,7 @@ anyformer export checkpoint exported --family llama
 anyformer export checkpoint exported --towers path/to/gemma3
 anyformer export checkpoint model.gguf
 anyformer export checkpoint model.gguf --quantise q4_k_m
+anyformer export checkpoint exported --format onnx
 """
 
 
@@ -63,6 +64,20 @@ class GgufOptions:
     ] = None
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """For what reads the directory, if that is not transformers."""
+
+    format: Annotated[
+        Literal["transformers", "onnx", "ctranslate2"],
+        typer.Option(
+            help="What reads the directory: `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
+            "--dtype fp16; `ctranslate2` is for CTranslate2, of the model types that its converter knows.",
+            metavar="transformers|onnx|ctranslate2",
+        ),
+    ] = "transformers"
+
+
 @grouped
 def run(
     model: Model,
@@ -92,6 +107,7 @@ def run(
     *,
     alone: AdapterOptions,
     gguf: GgufOptions,
+    engine: EngineOptions,
     json: Json = False,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files; or
@@ -99,7 +115,8 @@ def run(
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load with trust_remote_code=True where anyformer is installed.
-    Adapters are merged into the weights, unless --adapter asks for them alone.
+    Adapters are merged into the weights, unless --adapter asks for them alone. With --format the directory is for another
+    engine; an ONNX directory is tried in ONNX Runtime against this model before it appears.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
@@ -114,6 +131,13 @@ def run(
         raise UserError(f"{out}: --adapter writes a directory; leave it out, and the adapter is merged into the GGUF file")
     if alone.base is not None and not alone.adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
+    if engine.format != "transformers":
+        if alone.adapter or towers is not None:
+            raise UserError(f"--adapter and --towers are of directories for transformers, and --format is {engine.format}")
+        from anyformer.cli.exporting_to_engines import write
+
+        write(model, out, family, engine.format, dtype, json=json)
+        return
     if alone.adapter:
         export_adapter(model, out, family, alone.base, dtype, json=json)
         return

@@ -47,7 +47,7 @@ def write_graph(graph: Graph, path: Path) -> bool:
 def _program(graph: Graph) -> Any:
     """The graph as torch's exporter gives it, with the axes named."""
     examples: tuple[Tensor, ...] = tuple(port.example() for port in graph.inputs)
-    sizes = tuple({axis: torch.export.Dim.DYNAMIC for axis in port.axes} for port in graph.inputs)
+    sizes = tuple(dict.fromkeys(port.axes, torch.export.Dim.DYNAMIC) for port in graph.inputs)
     with torch.no_grad(), _quiet():
         try:
             traced = torch.export.export(graph.eval(), examples, dynamic_shapes=(sizes,), strict=False)
@@ -55,10 +55,11 @@ def _program(graph: Graph) -> Any:
                 traced, dynamo=True, opset_version=OPSET, custom_translation_table=translations(), verbose=False,
                 input_names=[port.name for port in graph.inputs], output_names=list(graph.outputs),
             )  # fmt: skip
-        except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:
+        except Exception as error:  # whatever the exporter raises of a module that it cannot follow
             raise ExportError(f"torch's exporter cannot write this model: {_reason(error)}") from error
     assert program is not None, "without a file to write to, it gives the program"
     _name_axes(program.model, graph)
+    _forget_sources(program.model)
     return program
 
 
@@ -75,6 +76,18 @@ def _name_axes(model: Any, graph: Graph) -> None:
         for axis, size in enumerate(value.shape or ()):
             if str(size) in names:
                 value.shape[axis] = onnx_ir.SymbolicDim(names[str(size)])
+
+
+def _forget_sources(model: Any) -> None:
+    """Take out where in the code each operation stands, which is most of a small file and tells of the machine."""
+    from onnx_ir.traversal import RecursiveGraphIterator
+
+    for graph in (model.graph, *model.functions.values()):
+        for node in RecursiveGraphIterator(graph):
+            node.metadata_props.clear()
+            node.doc_string = None
+            for value in node.outputs:
+                value.metadata_props.clear()
 
 
 def _reason(error: BaseException) -> str:
