@@ -29,7 +29,7 @@ FLOORS = [
     {"engines"},
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
-    {"probing", "starting_points", "studies", "transforming"},
+    {"conforming", "probing", "starting_points", "studies", "transforming"},
     {"api", "building"},
     {"cli"},
 ]

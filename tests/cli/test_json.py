@@ -63,6 +63,7 @@ ASKED = {
     "import": ("import MODEL imported --json", "parameters"),
     "export": ("export MODEL exported --json", "model_type"),
     "verify": ("verify MODEL --length 4 --json", "agrees"),
+    "conform": ("conform - MODEL --save golden.json --cases plain --json", "saved"),
     "new": ("new mixer mixer_of_mine --json", "written"),
     "check": ("check parts_of_mine.py --only twice --json", "holds"),
 }

@@ -25,14 +25,9 @@ BEGIN, END = 1, 2
 
 def described(**changes: object) -> Architecture:
     """Gemma 2's mechanisms, small, with a global layer whose rotary positions are scaled."""
-    sizes = {
-        "embedding.vocab": 257,
-        SIZE: WINDOW,
-        SCALING: YARN,
-        "initialisation.matrix.std": 0.4,
-        "initialisation.embedding.std": 2.0,
-    }
-    return architecture("gemma-2-2b", tiny=True, changes={**sizes, **changes})
+    sizes = {"embedding.vocab": 257, SIZE: WINDOW, SCALING: YARN, "head.tied": False}
+    weights = {"initialisation.matrix.std": 0.4, "initialisation.embedding.std": 2.0}
+    return architecture("gemma-2-2b", tiny=True, changes={**sizes, **weights, **changes})
 
 
 def built(described: Architecture, weights: Transformer | None = None) -> Transformer:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 anyformer conform http://127.0.0.1:8080 path/to/model
-anyformer conform http://127.0.0.1:8000 path/to/model --dtype bf16 --cases plain,cached,shared
+anyformer conform http://127.0.0.1:8000 path/to/model --dtype bf16 --cases cached --cases shared
 anyformer conform - path/to/model --save golden.json
 anyformer conform http://127.0.0.1:8000 --golden golden.json
 """
@@ -40,10 +40,8 @@ class AskingOptions:
     """Which cases, and how long their texts are."""
 
     cases: Annotated[
-        str | None,
-        asking_option(
-            help="Ask these cases alone, as in --cases plain,cached. By default all: see docs/conform.md.", metavar="CASE,..."
-        ),
+        list[str] | None,
+        asking_option(help="Ask this case; may be repeated. By default all, which docs/conform.md tells.", metavar="CASE"),
     ] = None
     chunk: Annotated[
         int,
@@ -69,11 +67,17 @@ class BoundOptions:
 
     dtype: Annotated[
         Number | None,
-        bound_option(help="The arithmetic of the engine, whose rounding is measured here. By default the type of the weights."),
+        bound_option(
+            help="The arithmetic of the engine, whose rounding is measured here. By default the type of the weights.",
+            metavar="fp32|bf16|fp16",
+        ),
     ] = None
     cache_dtype: Annotated[
         Number | None,
-        bound_option(help="The type in which it keeps keys and values: of llama.cpp fp16. By default the arithmetic's."),
+        bound_option(
+            help="The type in which it keeps keys and values: of llama.cpp fp16. By default the arithmetic's.",
+            metavar="fp32|bf16|fp16",
+        ),
     ] = None
     bound: Annotated[
         float | None,
@@ -117,7 +121,7 @@ def run(
     """
     from anyformer.conforming import chosen, conform, write_golden
 
-    cases = chosen([name.strip() for name in (asking.cases or "").split(",") if name.strip()])
+    cases = chosen(asking.cases or ())
     _check(url, model, vectors)
     server = None if url == NO_ENGINE else _server(url, model, asking.served)
     golden = _golden(model, cases, server, asking, bounds, vectors)

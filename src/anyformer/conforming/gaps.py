@@ -17,8 +17,8 @@ class PlaceGap:
     """The differences of log-probabilities at a place, in nats. `count`: how many were compared.
 
     `divergence`: the Kullback-Leibler divergence of the tokens that both show, all others taken as one, which that of all is
-    no less than. `margin`: by how much the model takes its likeliest token for likelier than that of the engine; 0 where
-    they are the same.
+    no less than. `margin`: by how much the model takes its likeliest token for likelier than the next; `same`: whether it is
+    the engine's likeliest too.
     """
 
     place: str
@@ -27,6 +27,7 @@ class PlaceGap:
     count: int
     divergence: float
     margin: float
+    same: bool
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,11 @@ def place_gaps(golden: Completion, answer: Completion) -> Iterator[PlaceGap]:
     for rounding; where they are not, the gap of that place says so.
     """
     if len(answer.prompt) == len(golden.prompt):
-        for number, (mine, other) in enumerate(zip(golden.prompt, answer.prompt, strict=True), 2):
-            yield _gap(f"token {number} of the prompt", mine, other)
+        for number, (token, shown) in enumerate(zip(golden.prompt, answer.prompt, strict=True), 2):
+            yield _gap(f"token {number} of the prompt", token, shown)
     for number, (mine, other) in enumerate(zip(golden.made, answer.made, strict=False), 1):
+        if mine is None or other is None:
+            continue
         yield _gap(f"token {number} made", mine, other)
         if mine.token != other.token:
             return
@@ -61,7 +64,8 @@ def _gap(place: str, mine: TokenLogProbs, other: TokenLogProbs) -> PlaceGap:
         math.inf if math.isinf(largest) else sum(differences),
         len(differences),
         _divergence(mine.top, other.top),
-        max(mine.top.values()) - mine.top.get(other.likeliest, min(mine.top.values())),
+        mine.margin,
+        mine.likeliest == other.likeliest,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from anyformer.conforming.cases import ConformCase, NotAskedError
 from anyformer.conforming.facts import ModelFacts
@@ -57,26 +58,24 @@ def golden_cases(
     """The golden vectors of `cases`.
 
     `rounded`: the model in the arithmetic of the engine, whose differences from `reference` bound the engine's: `FACTOR` times
-    the largest and the mean one of a case, at least `FLOOR`; None: `FLOOR`. `fixed`: the largest difference instead, in nats.
+    the largest and the mean one of a case, or of the middle one of all cases if that is more, at least `FLOOR`; None: `FLOOR`.
+    `fixed`: a bound in nats instead.
     """
     found = []
     for number, case in enumerate(cases, 1):
         tell(f"golden vectors {number}/{len(cases)}: {case.name}")
-        found.append(_golden_case(case, facts, reference, rounded, fixed))
-    return tuple(found)
+        found.append(_golden_case(case, facts, reference))
+    if fixed is not None:
+        return tuple(replace(case, bound=Bound(fixed, fixed)) for case in found)
+    return tuple(found) if rounded is None else _bounded(found, rounded, tell)
 
 
-def _golden_case(
-    case: ConformCase, facts: ModelFacts, reference: Reference, rounded: Reference | None, fixed: float | None
-) -> GoldenCase:
+def _golden_case(case: ConformCase, facts: ModelFacts, reference: Reference) -> GoldenCase:
     try:
         asked = case.rounds(facts)
     except NotAskedError as reason:
         return GoldenCase(case.name, skipped=str(reason))
-    rounds = tuple(tuple(_golden(request, reference) for request in each) for each in asked)
-    if fixed is not None:
-        return GoldenCase(case.name, rounds, Bound(fixed, fixed))
-    return GoldenCase(case.name, rounds, FLOOR if rounded is None else _measured(rounds, rounded))
+    return GoldenCase(case.name, tuple(tuple(_golden(request, reference) for request in each) for each in asked))
 
 
 def _golden(request: CompletionRequest, reference: Reference) -> GoldenRequest:
@@ -85,11 +84,32 @@ def _golden(request: CompletionRequest, reference: Reference) -> GoldenRequest:
     return GoldenRequest(sent, reference.completion(sent))
 
 
+def _bounded(cases: Sequence[GoldenCase], rounded: Reference, tell: Tell) -> tuple[GoldenCase, ...]:
+    """The cases with bounds of what rounding alone makes of the same texts."""
+    measured = {}
+    for case in cases:
+        if case.rounds:
+            tell(f"measuring what rounding makes of {case.name}")
+            measured[case.name] = _measured(case.rounds, rounded)
+    if not measured:
+        return tuple(cases)
+    found = measured.values()
+    middle = Bound(median(each.largest for each in found), median(each.mean for each in found))
+    return tuple(
+        replace(case, bound=_at_least(measured[case.name], middle)) if case.name in measured else case for case in cases
+    )
+
+
+def _at_least(found: Bound, middle: Bound) -> Bound:
+    """The bound of a case, whose few places may have come out well."""
+    largest, mean = max(found.largest, middle.largest), max(found.mean, middle.mean)
+    return Bound(max(FLOOR.largest, FACTOR * largest), max(FLOOR.mean, FACTOR * mean))
+
+
 def _measured(rounds: Sequence[Sequence[GoldenRequest]], rounded: Reference) -> Bound:
-    """What rounding alone makes of the same texts."""
+    """The differences that rounding makes."""
     gaps: list[PlaceGap] = []
     for each in (golden for requests in rounds for golden in requests):
-        made = [place.token for place in each.completion.made]
+        made = [place.token for place in each.completion.made if place is not None]
         gaps += place_gaps(each.completion, rounded.completion(each.request, made))
-    found = summed(gaps)
-    return Bound(max(FLOOR.largest, FACTOR * found.largest), max(FLOOR.mean, FACTOR * found.mean))
+    return summed(gaps)

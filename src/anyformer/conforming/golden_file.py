@@ -63,7 +63,10 @@ def _plain(golden: GoldenRequest) -> dict[str, Any]:
     usual = CompletionRequest("", ())
     asked = {name: value for name, value in vars(golden.request).items() if value != vars(usual)[name]}
     places = {"made": golden.completion.made, "prompt": golden.completion.prompt}
-    return {"request": asked, **{name: [_place(each) for each in found] for name, found in places.items() if found}}
+    return {
+        "request": asked,
+        **{name: [_place(each) for each in found if each is not None] for name, found in places.items() if found},
+    }
 
 
 def _place(place: TokenLogProbs) -> list[Any]:

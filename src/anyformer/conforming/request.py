@@ -13,7 +13,7 @@ class CompletionRequest:
     `where`: the request in words, with what is particular of it: `length 33`. `read`: of the reference's own continuation so
     many tokens are read too, behind `tokens`. `whole`: the log-probabilities of the prompt are asked for. `cached`: keys and
     values that earlier requests left may be used. `temperature`: of the choice, which must not change what is reported.
-    `text`: is sent in the place of `tokens`, which are what it must become. `aside`: is asked for what it leaves behind, and the
+    `text`: is sent in the place of `tokens`, which are what it must become. `aside`: is asked for what it leaves behind, its
     answer not compared. `forced`: a token that is made whatever the logits say; `stops`: whether it ends the text.
     """
 
@@ -60,13 +60,14 @@ class TokenLogProbs:
 
 @dataclass(frozen=True)
 class Completion:
-    """What was made of a request. `prompt`: of its second token on, where it was asked for and is shown.
+    """What was made of a request; None: a token that the engine does not show. `prompt`: of its second token on, where it was
+    asked for and is shown.
 
     `read`: how many tokens the engine says it read; `stopped`: whether the text ended at an end token; both None where it does
     not say.
     """
 
-    made: tuple[TokenLogProbs, ...]
+    made: tuple[TokenLogProbs | None, ...]
     prompt: tuple[TokenLogProbs, ...] = ()
     read: int | None = None
     stopped: bool | None = None

@@ -27,12 +27,12 @@ class CaseFigures:
     told: int
 
     @classmethod
-    def of(cls, gaps: Sequence[PlaceGap], told: Sequence[bool]) -> CaseFigures:
-        """The figures of gaps; `told`: per gap, whether rounding cannot decide its likeliest token."""
-        both = summed(gaps)
-        agreed = sum(sure and gap.margin == 0 for gap, sure in zip(gaps, told, strict=True))
+    def of(cls, gaps: Sequence[PlaceGap], bound: Bound) -> CaseFigures:
+        """The figures of gaps; rounding decides nothing where the likeliest token leads by more than two bounds."""
+        both, told = summed(gaps), [gap for gap in gaps if gap.margin > 2 * bound.largest]
         divergence = max((gap.divergence for gap in gaps), default=0.0)
-        return cls(sum(gap.count for gap in gaps), both.largest, both.mean, divergence, agreed, sum(told))
+        agreed = sum(gap.same for gap in told)
+        return cls(sum(gap.count for gap in gaps), both.largest, both.mean, divergence, agreed, len(told))
 
 
 @dataclass(frozen=True)
@@ -92,16 +92,16 @@ def case_verdict(case: GoldenCase, answers: Sequence[Sequence[Completion]], voca
     compared = [(golden, answer) for golden, answer in both if not golden.request.aside]
     asked = [golden for golden, _ in compared]
     gaps: list[PlaceGap] = []
-    told: list[bool] = []
     departures: list[CaseDeparture] = []
     for golden, answer in compared:
         found = list(_gaps(golden, answer))
         gaps += found
-        told += _told(golden, found, case.bound)
         departures += next(([each] for each in _departures(golden, answer, found, case.bound, vocabulary)), [])
     if not gaps and not any(golden.request.forced is not None for golden in asked):
-        return CaseVerdict(case.name, case.bound, CaseFigures.of((), ()), skipped="the engine shows nothing that it compares")
-    figures = CaseFigures.of(gaps, told)
+        return CaseVerdict(
+            case.name, case.bound, CaseFigures.of((), case.bound), skipped="the engine shows nothing that it compares"
+        )
+    figures = CaseFigures.of(gaps, case.bound)
     if not departures and figures.mean > case.bound.mean:
         departures.append(_on_average(asked, figures, case.bound))
     return CaseVerdict(case.name, case.bound, figures, tuple(departures), len(asked))
@@ -109,7 +109,7 @@ def case_verdict(case: GoldenCase, answers: Sequence[Sequence[Completion]], voca
 
 def skipped_verdict(case: GoldenCase, reason: str) -> CaseVerdict:
     """The verdict on a case that is not asked."""
-    return CaseVerdict(case.name, case.bound, CaseFigures.of((), ()), skipped=reason)
+    return CaseVerdict(case.name, case.bound, CaseFigures.of((), case.bound), skipped=reason)
 
 
 def _gaps(golden: GoldenRequest, answer: Completion) -> Iterable[PlaceGap]:
@@ -118,12 +118,6 @@ def _gaps(golden: GoldenRequest, answer: Completion) -> Iterable[PlaceGap]:
     found = list(place_gaps(golden.completion, answer))
     # Where the log-probabilities of a prompt are asked for, what is made of it is what other cases ask.
     return [gap for gap in found if "made" not in gap.place] if golden.request.whole else found
-
-
-def _told(golden: GoldenRequest, gaps: Sequence[PlaceGap], bound: Bound) -> Iterator[bool]:
-    places = golden.completion.prompt if golden.request.whole else golden.completion.made
-    for _, place in zip(gaps, places, strict=False):
-        yield place.margin > 2 * bound.largest
 
 
 def _departures(
@@ -143,7 +137,8 @@ def _departures(
         if problem := _ending(request.stops, answer, request.count):
             yield departure("end", problem)
         return
-    beyond = [token for place in (*answer.prompt, *answer.made) for token in place.top if token >= vocabulary]
+    places = [place for place in (*answer.prompt, *answer.made) if place is not None]
+    beyond = [token for place in places for token in place.top if token >= vocabulary]
     if beyond:
         yield departure("vocabulary", f"the engine gives token {beyond[0]}, and the vocabulary has {vocabulary} tokens")
     for gap in gaps:

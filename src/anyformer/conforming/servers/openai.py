@@ -76,8 +76,8 @@ class OpenAIServer(CompletionServer):
             raise EngineError(
                 f"{self.http.url}: gives no log-probabilities, which conform compares; can the server be told to?"
             )
-        if "content" in shown:  # the form of chats, which some servers give here too
-            return tuple(self._of_chat(step) for step in shown["content"])
+        if (steps := shown.get("content")) is not None:  # the form of chats, which some servers give here too
+            return tuple(map(self._of_chat, steps))
         tops = shown.get("top_logprobs") or [None for _ in shown["tokens"]]
         return tuple(
             TokenLogProbs(self._number(token), _value(logprob), self._table(top or {token: logprob}))

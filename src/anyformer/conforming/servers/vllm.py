@@ -23,6 +23,7 @@ class VLLMServer(OpenAIServer):
     def _asked(self, request: CompletionRequest, top: int) -> dict[str, Any]:
         asked = super()._asked(request, top)
         asked["return_tokens_as_token_ids"] = True
+        asked["ignore_eos"] = request.forced is None
         asked["cache_salt"] = self.salt if request.cached else secrets.token_hex(8)
         if asked.pop("echo", False):
             asked["prompt_logprobs"] = top
