@@ -13,6 +13,7 @@ from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layout import WeightLayout
 from anyformer.parts.masks.mask import Mask
+from anyformer.parts.outside import OutsideAttention
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.parts.sketch import Drawn
@@ -133,6 +134,10 @@ class Sublayer(Drawn):
     def masks(self) -> tuple[Mask, ...]:
         """The masks of its attentions."""
         return ()
+
+    def outside(self, width: int) -> OutsideAttention | None:
+        """What a kernel from outside would compute of it; None without keys and values of its own tokens."""
+        return None
 
     @property
     def trained_lengths(self) -> tuple[int, ...]:

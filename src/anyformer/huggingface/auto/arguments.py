@@ -52,6 +52,20 @@ def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) ->
             raise InputError(f"{name} cannot honour {argument}: {NOT_HONOURED[argument]}")
 
 
+def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Tokens (B, T), zeros where `embeds` (B, T, D) are given instead, and the embeds."""
+    if (tokens is None) == (embeds is None):
+        raise InputError("give either input_ids or inputs_embeds")
+    if embeds is None:
+        assert tokens is not None
+        if tokens.dim() != 2:
+            raise InputError(f"input_ids should have shape (B, T), got {tuple(tokens.shape)}")
+        return tokens, None
+    if embeds.dim() != 3:
+        raise InputError(f"inputs_embeds should have shape (B, T, D), got {tuple(embeds.shape)}")
+    return torch.zeros(embeds.shape[:2], dtype=torch.int64, device=embeds.device), embeds
+
+
 def padding_of(attention_mask: Tensor | None, batch: int, length: int, cache: AnyformerCache | None) -> Tensor | None:
     """Padding (B, T), true on padding, or None without any. With a cache the mask covers its positions, too."""
     past = 0 if cache is None else cache.get_seq_length()

@@ -10,6 +10,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from anyformer.describe import InputError
 from anyformer.generation.rereading import read_again_beyond
+from anyformer.huggingface.auto.bare import AnyformerModel
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.model import Architecture
@@ -23,6 +24,11 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         super().check(architecture)
         if architecture.decoder is None or architecture.two_inputs or architecture.latents or architecture.head is None:
             raise InputError(f"a {architecture.shape_of_model} model is no causal language model")
+
+    @property
+    def base_model(self) -> AnyformerModel:
+        """The model without the matrix that makes logits, on the same weights."""
+        return AnyformerModel.of(self)
 
     def forward(
         self,

@@ -20,6 +20,7 @@ from anyformer.parts.call.shared import MEMORY, VALUES, Read
 from anyformer.parts.layout import HeadsLayout, WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
+from anyformer.parts.outside import OutsideAttention
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch
@@ -132,6 +133,14 @@ class Attention(Heads):
         pairs, seen = self.score.pairs(self.mask, shape, plan)
         beside = shape.length * sum(part.more() for part in self.memory.values())
         return pairs + beside, seen + beside
+
+    def outside(self, width: int) -> OutsideAttention:
+        sizes, past = self.sizes(width), self.mask.past
+        unknown = (*self.in_the_way("outside"), *(() if past is not None else (f"the mask {self.mask.words}",)))
+        return OutsideAttention(
+            self.heads, self.groups, sizes.head_width, sizes.value_width, sizes.scale, past or None, self.score.softcap,
+            self.weigh.dropped, unknown,
+        )  # fmt: skip
 
     @property
     def traits(self) -> Traits:
