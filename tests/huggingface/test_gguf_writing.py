@@ -13,7 +13,7 @@ from anyformer.describe import diff
 from anyformer.files import PlaceError
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
 from anyformer.huggingface.find import canonical
-from anyformer.huggingface.gguf import architectures, forms, write_gguf
+from anyformer.huggingface.gguf import architectures, export_gguf, forms
 from anyformer.model.transformer import Transformer
 
 NEAR = 1e-6
@@ -33,7 +33,7 @@ def test_types_come_back_as_they_went(tmp_path, model_type):
     for number, config in enumerate(TYPES[model_type]):
         model = made(model_type, config)
         path = tmp_path / f"{number}.gguf"
-        plan = write_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
+        plan = export_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
         names = [tensor.name for tensor in gguf.GGUFReader(path).tensors]
         assert names == list(plan.shapes)
         assert len(set(names)) == len(names)
@@ -58,7 +58,7 @@ BASE = TYPES["llama"][0]
     ("model_type", "change", "words"),
     [
         ("llama", {"hidden_act": "gelu"}, r'hidden_act = "gelu" is not supported for llama.*no other is in llama\.cpp'),
-        ("llama", {"mlp_bias": True}, "mlp_bias = true is not supported for llama"),
+        ("seed_oss", {"mlp_bias": True}, "mlp_bias = true is not supported for seed_oss"),
         ("qwen2", {"rope_parameters": {**TYPES["qwen2"][1]["rope_parameters"], "truncate": False}}, r"truncate = false is not"),
         ("mistral", {"sliding_window": 9}, "sliding_window = 9 is not in .*export with a length of at most 9"),
         ("qwen3_moe", {"norm_topk_prob": False}, "norm_topk_prob = false is not supported"),
@@ -68,7 +68,7 @@ BASE = TYPES["llama"][0]
 def test_what_llama_cpp_does_not_compute_is_refused_by_name(tmp_path, model_type, change, words):
     model = made(model_type, {**TYPES[model_type][0], **change})
     with pytest.raises(HuggingFaceError, match=words):
-        write_gguf(model, tmp_path / "model.gguf", model_type=model_type, length=64)
+        export_gguf(model, tmp_path / "model.gguf", model_type=model_type, length=64)
     assert not list(tmp_path.iterdir())
 
 
@@ -84,16 +84,16 @@ def test_architectures_of_no_type_are_refused_with_the_nearest(tmp_path):
     model = af.build(af.architecture("llama-2-7b").but(), device="meta")
     assert "llama" in architectures()
     with pytest.raises(HuggingFaceError, match="bart is no type that GGUF files are written of: give one of"):
-        write_gguf(model, tmp_path / "model.gguf", model_type="bart")
+        export_gguf(model, tmp_path / "model.gguf", model_type="bart")
     with pytest.raises(PlaceError):
-        write_gguf(model, tmp_path / "nowhere" / "at" / "all.gguf")
+        export_gguf(model, tmp_path / "nowhere" / "at" / "all.gguf")
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(None, "F32"), (torch.bfloat16, "BF16"), (torch.float16, "F16")])
 def test_types_of_numbers(tmp_path, dtype, kind):
     path = tmp_path / "model.gguf"
     model = made("llama", BASE)
-    write_gguf(model, path, dtype=dtype)
+    export_gguf(model, path, dtype=dtype)
     kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors}
     assert {name for name, found in kinds.items() if found != kind} == (
         set() if kind == "F32" else {name for name in kinds if name.endswith("norm.weight")}
@@ -107,7 +107,7 @@ def test_types_of_numbers(tmp_path, dtype, kind):
 def test_few_bits(tmp_path):
     config = {**BASE, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96}
     model = made("llama", config)
-    write_gguf(model, tmp_path / "model.gguf", quantise="q8_0")
+    export_gguf(model, tmp_path / "model.gguf", quantise="q8_0")
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
     assert kinds == {"Q8_0", "F32"}
     field = gguf.GGUFReader(tmp_path / "model.gguf").fields["general.file_type"]
@@ -117,4 +117,4 @@ def test_few_bits(tmp_path):
         step = value.abs().max() / 127
         assert (again.get_parameter(name) - value).abs().max() <= step
     with pytest.raises(HuggingFaceError, match="quantise = 'q9' is not known"):
-        write_gguf(model, tmp_path / "other.gguf", quantise="q9")
+        export_gguf(model, tmp_path / "other.gguf", quantise="q9")

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyformer.huggingface.gguf.changes import Neighbours, Shifted
-from anyformer.huggingface.gguf.lines import (
-    AllFull,
-    ExpertWidth,
-    GgufLine,
-    HeadWidth,
-    Key,
-    Only,
-    TiedHead,
-    VocabularySize,
-    Words,
-    only,
-)
+from anyformer.huggingface.gguf.lines import ExpertWidth, GgufLine, HeadWidth, Key, Only, TiedHead, VocabularySize, Words, only
+from anyformer.huggingface.gguf.windows import AllFull
 from anyformer.huggingface.rules import Op
 
 RMS = Key("rms_norm_eps", "attention.layer_norm_rms_epsilon", float)

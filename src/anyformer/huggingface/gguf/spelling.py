@@ -27,7 +27,7 @@ IN_TRAINING = (
 """Words that no inference depends on."""
 
 Changes = Mapping[str, Callable[[Words], Op]]
-"""Name of a tensor without `blk.0.` and its ending -> what the file's layout does to it, given the configuration."""
+"""Name of a tensor without `blk.0.`, with or without its ending -> what the file's layout does to it."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from anyformer.data.progress import meter
-from anyformer.describe import did_you_mean
+from anyformer.describe import Notice, did_you_mean
 from anyformer.files import check_file, writing
 from anyformer.huggingface.config import LENGTHS
 from anyformer.huggingface.declared import shapes_of
@@ -22,12 +23,12 @@ from anyformer.huggingface.export_config import with_inert
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.gguf.architectures import forms
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufKeys
 from anyformer.huggingface.gguf.names import GgufRule, check_named, depth_of, gguf_rules
 from anyformer.huggingface.gguf.numbers import FILE_TYPES, IN_BLOCKS, PLAIN, byte_shape, encoded, held_as, type_name
 from anyformer.huggingface.gguf.quantising import LARGE_BLOCKS, rounded, unrounded
 from anyformer.huggingface.gguf.reader import library
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.rules import SAME, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.model.mup import computed
@@ -137,7 +138,7 @@ def _plan(architecture: Architecture, form: GgufForm, family: Family, table: Map
     return replace(plan, shapes={name: tuple(tensor.shape) for name, tensor in plan.tensors(empty)})
 
 
-def write_gguf(
+def export_gguf(
     model: Transformer,
     path: Path,
     *,
@@ -165,7 +166,7 @@ def write_gguf(
     parameters = dict(dense(model).named_parameters())
     table = beside.table(CONFIG) if beside is not None else {}
     told = next((table[name] for name in LENGTHS if isinstance(table.get(name), int)), None)
-    plan = planned(computed(model.architecture), path, model_type=model_type, length=length or told)
+    plan = planned(_now(computed(model.architecture), path), path, model_type=model_type, length=length or told)
     kind = _kind(path, dtype or next(iter(parameters.values())).dtype, quantise)
     if kind in LARGE_BLOCKS:
         with writing(path) as partial, unrounded(partial) as plain:
@@ -175,6 +176,13 @@ def write_gguf(
     with writing(path) as partial:
         _write(partial, plan, parameters, kind, path, progress)
     return plan
+
+
+def _now(architecture: Architecture, path: Path) -> Architecture:
+    """The architecture without predictions of later tokens, which no next token depends on; a `Notice` says so."""
+    if architecture.mtp is not None:
+        warnings.warn(f"{path}: goes without the predictions of later tokens, which no next token needs", Notice, stacklevel=3)
+    return architecture.but(mtp=None)
 
 
 def _kind(path: Path, dtype: torch.dtype, quantise: str | None) -> str:
