@@ -1,4 +1,4 @@
-"""Stand-in engines: one that is right, and copies of it with one mistake each, of the kinds that engines have had."""
+"""Stand-in engines: one that is right, and copies of it with one mistake each in what they compute."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import torch
+from benchmarks.engines.distorted import CHUNK
 from torch import Tensor
 
 import anyformer as af
@@ -15,7 +16,7 @@ from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.resolving import architecture
 
-WINDOW, TRAINED, CHUNK, LONGEST, BLOCK = 80, 140, 100, 224, 16
+WINDOW, TRAINED, LONGEST = 80, 140, 224
 THETA = "decoder.global.attention.place.rotary.theta"
 SIZE = "decoder.local.attention.mask.size"
 SCALING = "decoder.global.attention.place.rotary.scaling"
@@ -105,72 +106,11 @@ class OtherNorm(RightEngine):
             self.net.get_parameter(name).add_(0.38)
 
 
-class CachedPositions(RightEngine):
-    """Behind a cached prefix positions go on one too far."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__(model)
-        self.seen: list[list[int]] = []
-
-    def next(self, text, prompt, request):
-        if not request.cached:
-            return super().next(text, prompt, request)
-        hit = max((_common(text[: prompt - 1], old) for old in self.seen), default=0)
-        if len(text) == prompt + request.count - 1:
-            self.seen.append(list(text))
-        places = torch.arange(len(text))
-        return self.logits(text, positions=(places + (places >= hit) * (hit > 0)))[-1]
-
-
-class PaddingAttended(RightEngine):
-    """Rows of a batch are padded on the left, and the padding is read as tokens."""
-
-    def ask_together(self, requests, top):
-        self.width = max(len(request.tokens) for request in requests)
-        return [self.ask(request, top) for request in requests]
-
-    def next(self, text, prompt, request):
-        return self.logits([*([0] * (self.width - prompt)), *text])[-1]
-
-
-class StaleState(RightEngine):
-    """The end of the text before stays in the cache."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__(model)
-        self.left: list[int] = []
-
-    def ask(self, request, top):
-        answer = super().ask(request, top)
-        self.left = list(request.tokens[-3:])
-        return answer
-
-    def next(self, text, prompt, request):
-        return self.logits([*self.left, *text])[-1]
-
-
-class ForgottenChunk(RightEngine):
-    """A later piece of a prompt does not see the first key of the pieces before it."""
-
-    def next(self, text, prompt, request):
-        if prompt <= CHUNK:
-            return super().next(text, prompt, request)
-        at = CHUNK * ((prompt - 1) // CHUNK)
-        return self.logits(text[at - 10 :], positions=torch.arange(at - 10, len(text)))[-1]
-
-
 class BeginTwice(RightEngine):
     """The token that begins texts is put before it where it stands already."""
 
     def read(self, request):
         return [BEGIN, *request.tokens] if request.text is not None else list(request.tokens)
-
-
-class HeatedReport(RightEngine):
-    """Log-probabilities are reported after temperature."""
-
-    def shown(self, logits, token, request, top):
-        return super().shown(logits / (request.temperature or 1.0), token, request, top)
 
 
 class ShortScaling(RightEngine):
@@ -184,21 +124,6 @@ class ShortScaling(RightEngine):
         if len(text) <= TRAINED:
             return super().next(text, prompt, request)
         return _logits(self.other, tuple(text), None)[-1]
-
-
-class CarelessBlocks(RightEngine):
-    """A block is found again by all its tokens but the last."""
-
-    def __init__(self, model: Transformer) -> None:
-        super().__init__(model)
-        self.blocks: dict[tuple[int, ...], list[int]] = {}
-
-    def read(self, request):
-        text = list(request.tokens)
-        if request.cached:
-            for end in range(BLOCK, len(text), BLOCK):
-                text[:end] = self.blocks.setdefault(tuple(text[: end - 1]), text[:end])
-        return text
 
 
 class NarrowCache(RightEngine):
@@ -260,7 +185,3 @@ class Stateful(RightEngine):
 def _logits(net: Transformer, text: tuple[int, ...], positions: tuple[int, ...] | None) -> Tensor:
     """(T, V), once for all engines that have a model in common."""
     return net(torch.tensor([text]), positions=None if positions is None else torch.tensor([positions]))[0]
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

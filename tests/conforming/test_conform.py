@@ -6,31 +6,27 @@ from dataclasses import replace
 
 import pytest
 import torch
+from benchmarks.engines.distorted import CHUNK, RUNTIME
 
 from anyformer.conforming import CASES, GoldenVectors, ModelFacts, Reference, chosen, conform, golden_cases
 from anyformer.conforming.cases import BY_NAME
 from anyformer.conforming.golden import FLOOR
 from anyformer.text.conventions import Conventions
 from conforming import engines
-from conforming.engines import CHUNK, LONGEST, SIZE, THETA, TRAINED, WINDOW, built, described
+from conforming.engines import LONGEST, SIZE, THETA, TRAINED, WINDOW, built, described
 
-MISTAKES = {
+COMPUTED = {
     "theta": (lambda model: engines.OtherModel(model, **{THETA: 5000.0}), "plain"),
     "a norm 38 % off in one layer": (engines.OtherNorm, "plain"),
     "no cap of logits": (lambda model: engines.OtherModel(model, **{"head.softcap": None}), "plain"),
-    "a state that stays": (engines.StaleState, "reset"),
     "a cache in 8 bits": (engines.NarrowCache, "decode"),
     "a token that begins texts, twice": (engines.BeginTwice, "text"),
     "an end that is not known": (engines.LateEnd, "ends"),
-    "temperature in what is reported": (engines.HeatedReport, "temperature"),
     "a window one too long": (lambda model: engines.OtherModel(model, **{SIZE: WINDOW + 1}), "windowed"),
     "no window": (lambda model: engines.OtherModel(model, **{SIZE: LONGEST}), "windowed"),
-    "a piece of a prompt that forgets": (engines.ForgottenChunk, "chunked"),
     "no scaling beyond the original context": (engines.ShortScaling, "long"),
-    "padding that is read": (engines.PaddingAttended, "batch"),
-    "positions behind a cached prefix": (engines.CachedPositions, "cached"),
-    "blocks that differ in a token": (engines.CarelessBlocks, "shared"),
 }
+MISTAKES = COMPUTED | RUNTIME
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +55,8 @@ def test_the_model_has_what_the_cases_ask_for(facts):
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_found_by_its_case(mistake, model, golden):
     engine, case = MISTAKES[mistake]
-    report = conform(engine(model), golden, [each for each in CASES if each.stage <= BY_NAME[case].stage])
+    made = engine(model) if mistake in COMPUTED else engine(engines.RightEngine(model))
+    report = conform(made, golden, [each for each in CASES if each.stage <= BY_NAME[case].stage])
     assert report.first is not None
     assert report.first.name == case
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from benchmarks.engines.distorted import CHUNK
 
 from anyformer.conforming import (
     CompletionRequest,
@@ -25,7 +26,7 @@ from anyformer.conforming.servers.http_json import KEY
 from anyformer.conforming.servers.llama_cpp import _places
 from anyformer.text.conventions import Conventions
 from conforming import engines
-from conforming.engines import CHUNK, LONGEST, built, described
+from conforming.engines import LONGEST, built, described
 from conforming.http_stand_in import VLLM, Echoing, LlamaCpp, Protocol, serving
 
 FEW = chosen(["plain", "reset", "prompt", "decode", "text", "ends", "temperature", "batch", "cached"])
