@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli.arguments import fetched
+from anyformer.cli.elsewhere import place
 
 if TYPE_CHECKING:
     from anyformer.evaluation import Asking, ChoiceQuestion
@@ -63,7 +63,7 @@ class DataOptions:
         data_option(
             help="Compare with this model on the same rows, documents or questions, with an interval of the difference.",
             metavar="RUN|CHECKPOINT|DIRECTORY|URL",
-            parser=fetched,
+            parser=place,
         ),
     ] = None
 

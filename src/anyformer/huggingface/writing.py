@@ -13,7 +13,7 @@ from torch import Tensor
 
 from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.card import Facts, card
+from anyformer.huggingface.card import PLACE, Facts, card
 from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import tensors_of
@@ -51,8 +51,9 @@ def export(
     towers: str | Path | None = None,
     dtype: torch.dtype | None = None,
     pixels: TrainedPixels | None = None,
+    name: str = PLACE,
 ) -> Family:
-    """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
+    """Write a directory that transformers' AutoModel loads, whole or not at all; returns the family that expresses the model.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
     as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why.
@@ -64,10 +65,10 @@ def export(
     model card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no
     computation depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written
     again with its towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`:
-    how the images of its training here were made. The directory is written whole or not at all.
+    how the images of its training here were made. `name`: the model's on a hub, for its card. The directory is written whole or
+    not at all.
     """
-    directory = Path(directory)
-    check_directory(directory)
+    check_directory(directory := Path(directory))
     if towers is not None:
         return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype, pixels=pixels)
     architecture, parameters = computed(model.architecture), dict(dense(model).named_parameters())
@@ -84,7 +85,7 @@ def export(
     changes = list(found.changes)
     files: dict[str, bytes | None] = {CONFIG: found.content, **_code(family)}
     if facts is not None or CONFIG not in beside:
-        files[README] = card(architecture, family, beside, facts or Facts(), tokenizer).encode()
+        files[README] = card(architecture, family, beside, facts or Facts(), tokenizer, name).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
     with writing_directory(directory) as partial:
         tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)

@@ -1,0 +1,24 @@
+"""Models of a hub (Hugging Face's, or another that speaks its protocol): fetched by file, pushed in one commit. No torch."""
+
+from anyformer.hub.fetching import Watch, fetched, has_weights
+from anyformer.hub.names import FORM, PREFIX, HubError, HubName, is_hub, looks_like_a_model, parsed, pinned, suggested
+from anyformer.hub.wanted import about, check_weights, configuration, model
+
+__all__ = [
+    "FORM",
+    "PREFIX",
+    "HubError",
+    "HubName",
+    "Watch",
+    "about",
+    "check_weights",
+    "configuration",
+    "fetched",
+    "has_weights",
+    "is_hub",
+    "looks_like_a_model",
+    "model",
+    "parsed",
+    "pinned",
+    "suggested",
+]
