@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anyformer.huggingface.gguf.vocabulary.ends import KNOWN
+from anyformer.huggingface.gguf.vocabulary.accents import asked, cleaning
+from anyformer.huggingface.gguf.vocabulary.ends import known_texts
 from anyformer.text.definition import vocabulary
 
 Table = dict[str, Any]
@@ -17,7 +18,7 @@ _LONG = 1_000_000
 def fitted(table: Table) -> tuple[Table, tuple[str, ...]]:
     """A `tokenizer.json` that llama.cpp can follow, and what its user has to know; nothing where nothing was changed."""
     notices = []
-    for change in (_uncomposed, _first_blank, _plain_specials, _long_words, _known_texts):
+    for change in (_uncomposed, _first_blank, _plain_specials, _long_words, _cleaned, _known_texts):
         table, notice = change(table)
         notices += [notice] if notice else []
     return table, tuple(notices)
@@ -77,16 +78,30 @@ def _plain_specials(table: Table) -> tuple[Table, str]:
 
 def _long_words(table: Table) -> tuple[Table, str]:
     most = table["model"].get("max_input_chars_per_word")
-    if table["model"].get("type") != "WordPiece" or most is None:
+    if table["model"].get("type") != "WordPiece" or most is None or most >= _LONG:
         return table, ""
     changed = table | {"model": table["model"] | {"max_input_chars_per_word": _LONG}}
     return changed, f"a word of more than {most} characters is unknown to it, and llama.cpp splits one of any length"
 
 
+def _cleaned(table: Table) -> tuple[Table, str]:
+    step = table.get("normalizer") or {}
+    if table["model"].get("type") != "WordPiece" or step.get("type") != "BertNormalizer":
+        return table, ""
+    lower, accents = asked(step)
+    changed = table | {"normalizer": cleaning(lower, accents)}
+    if not accents:
+        return changed, "vertical tabs and page breaks vanish in it, and part words in llama.cpp"
+    return changed, (
+        "leaves accents out; llama.cpp leaves out vowels of Hangul, Devanagari, Bengali and other scripts too: do not give it "
+        "text in these"
+    )
+
+
 def _known_texts(table: Table) -> tuple[Table, str]:
     """Ordinary tokens that llama.cpp takes for special ones by their texts, whatever their type."""
     added, words = {token["content"] for token in table["added_tokens"]}, vocabulary(table["model"])
-    found = sorted(text for text in KNOWN - added if text in words)
+    found = sorted(text for text in known_texts(words) - added)
     if not found:
         return table, ""
     plain = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": True}
