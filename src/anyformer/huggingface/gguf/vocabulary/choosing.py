@@ -14,7 +14,7 @@ import tokenizers
 from anyformer.describe import Notice
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.vocabulary.definition import definition, words_of
-from anyformer.huggingface.gguf.vocabulary.expressions import BY_NAME
+from anyformer.huggingface.gguf.vocabulary.expressions import BY_NAME, PreTokenizer
 from anyformer.huggingface.gguf.vocabulary.fitting import fitted
 from anyformer.huggingface.gguf.vocabulary.making import candidates, where, with_ends
 from anyformer.huggingface.gguf.vocabulary.value import MODEL, GgufVocabulary
@@ -36,7 +36,7 @@ def keys(tokenizer: Tokenizer | None, rows: int) -> dict[str, Any]:
 
     A whole number is a uint32 there, in lists an int32; a real one a float32; bytes are an array of uint8.
     """
-    return {MODEL: "none"} if tokenizer is None else vocabulary_of(tokenizer, rows).keys()
+    return {MODEL: "no_vocab"} if tokenizer is None else vocabulary_of(tokenizer, rows).keys()
 
 
 def vocabulary_of(tokenizer: Tokenizer, rows: int | None = None) -> GgufVocabulary:
@@ -67,21 +67,26 @@ def _sorted(found: Iterator[GgufVocabulary], theirs: tokenizers.Tokenizer, table
     """Vocabularies, those first whose pre-tokenizers cut most of the strings where the tokenizer's own does."""
     whole = bool(table["model"].get("ignore_merges"))
     own = theirs.pre_tokenizer
-    cuts = [] if own is None else [_cuts(own, text) for text in strings()]
+    cuts = () if own is None else _cuts(own)
 
     def likeness(vocabulary: GgufVocabulary) -> tuple[int, bool]:
-        if vocabulary.model != "gpt2" or not cuts:
-            return 0, False
         pre = BY_NAME[vocabulary.pre]
-        stage = _stage(words_of(pre))
-        same = sum(_cuts(stage, text) == cut for text, cut in zip(strings(), cuts, strict=True))
+        if not pre.letters or not cuts:
+            return 0, False
+        same = sum(mine == cut for mine, cut in zip(_cuts_of(pre), cuts, strict=True))
         return -same, pre.whole_words != whole
 
     return sorted(found, key=likeness)
 
 
-def _cuts(stage: Any, text: str) -> list[tuple[int, int]]:
-    return [span for _, span in stage.pre_tokenize_str(text)]
+@cache
+def _cuts_of(pre: PreTokenizer) -> tuple[list[tuple[int, int]], ...]:
+    return _cuts(_stage(words_of(pre)))
+
+
+def _cuts(stage: Any) -> tuple[list[tuple[int, int]], ...]:
+    """Where a pre-tokenizer cuts the strings."""
+    return tuple([span for _, span in stage.pre_tokenize_str(text)] for text in strings())
 
 
 def _splitting(found: Iterable[GgufVocabulary]) -> Iterator[tuple[GgufVocabulary, tokenizers.Tokenizer]]:

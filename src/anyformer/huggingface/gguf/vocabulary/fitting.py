@@ -13,12 +13,14 @@ Table = dict[str, Any]
 Stage = Mapping[str, Any]
 BLANK = "▁"
 _LONG = 1_000_000
+_ESCAPE = {"type": "Replace", "pattern": {"String": " "}, "content": BLANK}
+_STRIP = {"type": "Strip", "strip_left": True, "strip_right": True}
 
 
 def fitted(table: Table) -> tuple[Table, tuple[str, ...]]:
     """A `tokenizer.json` that llama.cpp can follow, and what its user has to know; nothing where nothing was changed."""
     notices = []
-    for change in (_uncomposed, _first_blank, _plain_specials, _long_words, _cleaned, _known_texts):
+    for change in (_uncomposed, _first_blank, _blank_sign, _plain_specials, _long_words, _cleaned, _known_texts):
         table, notice = change(table)
         notices += [notice] if notice else []
     return table, tuple(notices)
@@ -50,18 +52,34 @@ def _uncomposed(table: Table) -> tuple[Table, str]:
 
 
 def _first_blank(table: Table) -> tuple[Table, str]:
-    step = table.get("pre_tokenizer") or {}
-    scheme = step.get("prepend_scheme", "never")
-    if table["model"].get("type") != "BPE" or step.get("type") != "Metaspace" or scheme == "never":
+    steps = list(stages(table.get("pre_tokenizer")))
+    scheme = next((step["prepend_scheme"] for step in steps if step["type"] == "Metaspace"), "never")
+    if scheme == "never":
         return table, ""
-    steps = [*(dict(each) for each in stages(table.get("normalizer"))), {"type": "Prepend", "prepend": BLANK}]
-    steps.append({"type": "Replace", "pattern": {"String": " "}, "content": BLANK})
-    changed = table | {"pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": steps}}
+    made = [dict(each) for each in stages(table.get("normalizer"))]
+    if any(step["type"] == "WhitespaceSplit" for step in steps):
+        made += [{"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}, _STRIP]
+    stripped = any(step["type"] == "Strip" and step["strip_left"] for step in made)
+    made += [{"type": "Prepend", "prepend": BLANK}, _ESCAPE]
+    changed = table | {"pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": made}}
     behind = "" if scheme == "always" else " and before text behind a special token"
+    if stripped and not behind:
+        return changed, ""
     return changed, (
         "puts a blank before a text that begins with none; llama.cpp puts one before every text"
         f"{behind}: give it a text without its first blank"
     )
+
+
+def _blank_sign(table: Table) -> tuple[Table, str]:
+    """Characters as tokens, a blank among them, which llama.cpp spells `▁`."""
+    model = table["model"]
+    words = model["vocab"]
+    if model.get("type") != "BPE" or model["merges"] or table.get("normalizer") or " " not in words or BLANK in words:
+        return table, ""
+    spelt = {BLANK if word == " " else word: number for word, number in words.items()}
+    changed = table | {"model": model | {"vocab": spelt}, "normalizer": _ESCAPE}
+    return changed, f"has no token for {BLANK!r}, which is a blank to llama.cpp"
 
 
 def _plain_specials(table: Table) -> tuple[Table, str]:

@@ -134,9 +134,8 @@ def _byte_pairs(base: GgufVocabulary, table: Stage) -> Iterator[GgufVocabulary]:
             -float(ranks[token]) if token in ranks else 0.0 if len(token) == 1 or kind != TokenType.NORMAL else _NEVER
             for token, kind in zip(base.tokens, base.types, strict=True)
         )
-        for prefix in (True, False):
-            flags = {**base.flags, "add_space_prefix": prefix}
-            yield replace(base, model="llama", scores=scores, flags=flags)
+        prefix = any(step["type"] == "Prepend" for step in stages(table["normalizer"]))
+        yield replace(base, model="llama", scores=scores, flags={**base.flags, "add_space_prefix": prefix})
     merges = tuple(" ".join(pair) for pair in pairs) or _none(base)
     blank = tuple(BLANK if token == " " and BLANK not in base.tokens else token for token in base.tokens)
     if base.flags["add_bos_token"]:
