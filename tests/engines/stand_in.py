@@ -71,7 +71,7 @@ class StandInEngine(ConvertingEngine):
     def own_file(self, place):
         return False
 
-    def write(self, model, tokenizer, path, form):
+    def write(self, model, place, path, form):
         if not self.knows:
             raise EngineRefusedError("it does not know this type")
         self.does.append("write")

@@ -53,7 +53,11 @@ def engine(monkeypatch):
 
 
 def asked(place, **more):
-    return engines.Asked(Path(place), lambda: load(place), **more)
+    return engines.Asked(Path(place), engines.ModelLoading(place, lambda: load(place)), **more)
+
+
+def unread(place, **more):
+    return engines.Asked(place, engines.ModelLoading(place, lambda: pytest.fail("the weights are not needed")), **more)
 
 
 PROMPTS = ["Once upon", "a", "the model of the text", "end"]
@@ -88,8 +92,7 @@ def test_a_file_is_made_and_proved_once(place, engine):
     first = engines.opened("auto", asked(place))
     assert engine.does == ["write", "read"]
     assert first.line.startswith("engine: stand-in 1.0, proved on 3 rows, largest difference ")
-    unread = engines.Asked(place, lambda: pytest.fail("the weights are not needed"))
-    again = engines.opened("auto", unread)
+    again = engines.opened("auto", unread(place))
     assert engine.does == ["write", "read", "read"]
     assert again.line == first.line
     assert again.tokenizer is not None
@@ -136,12 +139,12 @@ def test_other_rounding_is_for_who_names_the_engine(place, engine, tmp_path):
 
 
 def test_what_is_beyond_it_is_said_before_any_work(place, engine):
-    more = engines.Asked(place, lambda: pytest.fail("no work"), beside=("images", "--draft"))
+    more = unread(place, beside=("images", "--draft"))
     with pytest.raises(engines.EngineRefusedError, match=r"^--engine stand-in: it does not do images and --draft$"):
         engines.opened("stand-in", more)
     with pytest.raises(engines.EngineRefusedError, match="there is cuda"):
         engines.opened("stand-in", replace(more, beside=(), device="cuda"))
-    assert engines.opened("auto", replace(more, load=lambda: load(place))).line.endswith("does not do images and --draft)")
+    assert engines.opened("auto", asked(place, beside=more.beside)).line.endswith("does not do images and --draft)")
     engine.installed = False
     with pytest.raises(engines.EngineRefusedError, match="not installed: make one"):
         engines.opened("stand-in", replace(more, beside=()))

@@ -31,6 +31,7 @@ def opened(name: str, asked: Asked) -> Opened:
         except EngineRefusedError as error:
             if name != AUTO:
                 raise EngineRefusedError(f"--engine {name}: {error}") from None
-            refused.append(f"{engine.name}: {error}")
+            reason, _, _ = str(error).splitlines()[0].partition(";")
+            refused.append(f"{engine.name}: {reason}")
     line = f"engine: {OWN.name} ({'; '.join(refused)})" if refused else ""
     return replace(OWN.open(asked), line=line)

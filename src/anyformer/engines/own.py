@@ -14,5 +14,5 @@ class OwnEngine:
 
     def open(self, asked: Asked) -> Opened:
         """The model with its weights held as they are asked for."""
-        model, tokenizer = asked.load()
+        model, tokenizer = asked.loading.taken()
         return Opened(generating(model, asked.weights), tokenizer)
