@@ -30,6 +30,7 @@ LATENT = {
     "num_key_value_heads": 4, "kv_lora_rank": 20, "qk_nope_head_dim": 10, "qk_rope_head_dim": 8, "v_head_dim": 14,
     "attention_bias": False,
 }  # fmt: skip
+V3 = {**SIZES, **SHARED, **TURNED, **LATENT, "num_nextn_predict_layers": 0}
 MAMBA = {
     "vocab_size": VOCABULARY, "hidden_size": 48, "num_hidden_layers": 3, "state_size": 16, "expand": 2, "conv_kernel": 4,
     "layer_norm_epsilon": 1e-3,
@@ -146,11 +147,11 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "glm4_moe": (
         {**HEADS, **SHARED, "partial_rotary_factor": 0.5, "attention_bias": True, "use_qk_norm": True, "norm_topk_prob": True},
     ),
-    "dots1": ({**HEADS, **SHARED, **TURNED, "norm_topk_prob": True, "sliding_window": None},),
+    "dots1": ({**HEADS, **SHARED, **TURNED, "num_key_value_heads": 4, "norm_topk_prob": True, "sliding_window": None},),
     "deepseek_v3": (
-        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": 20, "n_group": 2, "num_nextn_predict_layers": 0, "topk_group": 1, "n_routed_experts": 6,
+        {**V3, "q_lora_rank": 20, "n_group": 2, "topk_group": 1, "n_routed_experts": 6,
          "norm_topk_prob": True},
-        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "n_group": 1, "num_nextn_predict_layers": 0, "topk_group": 1, "norm_topk_prob": False},
+        {**V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False},
     ),
     "deepseek_v2": (
         {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": 20, "topk_method": "greedy"},

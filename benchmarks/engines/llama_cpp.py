@@ -5,10 +5,9 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,41 +41,41 @@ def ours(model: Transformer, prompt: torch.Tensor, new: int = NEW) -> Answers:
     return Answers(logits, tuple(tokens[0, prompt.shape[1] :].tolist()))
 
 
+@cache
 def _library() -> Any:
-    """The package, which the tests and the house do without."""
-    return importlib.import_module("llama_cpp")
-
-
-@contextmanager
-def _quiet(llama_cpp: Any) -> Iterator[None]:
-    """Without what llama.cpp prints about files."""
-    callback = llama_cpp.llama_log_callback(lambda level, text, data: None)
+    """The package, which the tests and the house do without; quiet unless SHOW_LLAMA_CPP is set."""
+    library = importlib.import_module("llama_cpp")
     if not os.environ.get("SHOW_LLAMA_CPP"):
-        llama_cpp.llama_log_set(callback, ctypes.c_void_p(0))
-    yield
+        library.llama_log_set(_silence(library), ctypes.c_void_p(0))
+    return library
+
+
+@cache
+def _silence(library: Any) -> Any:
+    """What takes every line and prints none; kept, since the library calls it to the end."""
+    return library.llama_log_callback(lambda level, text, data: None)
 
 
 def theirs(path: Path, prompt: torch.Tensor, new: int = NEW, context: int | None = None) -> Answers:
     """What llama.cpp computes of a file: the prompt at once, then token by token from its cache in fp32."""
     llama_cpp = _library()
-    with _quiet(llama_cpp):
-        options = llama_cpp.llama_model_default_params()
-        options.n_gpu_layers = 0
-        model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
-        if not model:
-            raise RuntimeError(f"{path}: llama.cpp does not load it; with SHOW_LLAMA_CPP=1 in the environment it says why")
-        run = llama_cpp.llama_context_default_params()
-        run.n_ctx = context or prompt.shape[1] + new
-        run.n_threads = run.n_threads_batch = 1
-        run.type_k = run.type_v = llama_cpp.GGML_TYPE_F32
-        run.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
-        state = llama_cpp.llama_init_from_model(model, run)
-        try:
-            vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-            return _decoded(llama_cpp, state, prompt[0].tolist(), new, vocab)
-        finally:
-            llama_cpp.llama_free(state)
-            llama_cpp.llama_model_free(model)
+    options = llama_cpp.llama_model_default_params()
+    options.n_gpu_layers = 0
+    model = llama_cpp.llama_model_load_from_file(str(path).encode(), options)
+    if not model:
+        raise RuntimeError(f"{path}: llama.cpp does not load it; with SHOW_LLAMA_CPP=1 in the environment it says why")
+    run = llama_cpp.llama_context_default_params()
+    run.n_ctx = context or prompt.shape[1] + new
+    run.n_threads = run.n_threads_batch = 1
+    run.type_k = run.type_v = llama_cpp.GGML_TYPE_F32
+    run.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    state = llama_cpp.llama_init_from_model(model, run)
+    try:
+        vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+        return _decoded(llama_cpp, state, prompt[0].tolist(), new, vocab)
+    finally:
+        llama_cpp.llama_free(state)
+        llama_cpp.llama_model_free(model)
 
 
 def _decoded(llama_cpp: Any, state: Any, prompt: list[int], new: int, vocab: int) -> Answers:

@@ -70,6 +70,10 @@ class GgufOptions:
             metavar="TOKENS",
         ),
     ] = None
+    vocabulary: Annotated[
+        bool,
+        typer.Option(help="Of a GGUF file: with the tokenizer inside; without it for token numbers alone."),
+    ] = True
 
 
 @dataclass(frozen=True)
@@ -197,8 +201,9 @@ def export_gguf(
     loaded, tokenizer = load(model)
     kept = beside(checkpoint.newest(model))
     plan = huggingface.export_gguf(
-        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=options.length or trained_length(model),
-        dtype=_type(dtype, kept, loaded), quantise=options.quantise, progress=not json,
+        loaded, out, tokenizer=tokenizer if options.vocabulary else None, beside=kept, model_type=family,
+        length=options.length or trained_length(model), dtype=_type(dtype, kept, loaded), quantise=options.quantise,
+        progress=not json,
     )  # fmt: skip
     if json:
         print_json({"file": out, "model_type": plan.form.model_type, "bytes": out.stat().st_size})

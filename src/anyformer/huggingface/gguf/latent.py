@@ -1,4 +1,4 @@
-"""The widths of latent attention (DeepSeek's MLA), which llama.cpp runs as attention with one head of keys, the latent itself."""
+"""The widths of latent attention (DeepSeek's MLA), which llama.cpp runs with one head of keys, the latent itself."""
 
 from __future__ import annotations
 

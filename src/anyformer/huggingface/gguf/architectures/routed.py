@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from anyformer.huggingface.gguf.changes import Absorbed
+from anyformer.huggingface.gguf.latent import LatentWidths
 from anyformer.huggingface.gguf.lines import (
     Always,
     ExpertWidth,
@@ -10,12 +11,10 @@ from anyformer.huggingface.gguf.lines import (
     Key,
     Only,
     Present,
-    Repeats,
     SameAs,
     Words,
     only,
 )
-from anyformer.huggingface.gguf.latent import LatentWidths
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import NO_WINDOW, RMS, SILU, SIZES, WIDE, decoder
 from anyformer.huggingface.gguf.spelling import GgufForm
@@ -72,7 +71,8 @@ FORMS = (
     GgufForm(
         "dots1",
         "dots1",
-        decoder(RotaryLine(), SILU, only("attention_bias", False), *NO_WINDOW, *ROUTED, *GROUPS),
+        decoder(RotaryLine(), SILU, only("attention_bias", False), *NO_WINDOW, *ROUTED, *GROUPS,
+                SameAs("num_key_value_heads", "num_attention_heads")),
         names=CORRECTED,
     ),
     GgufForm(
