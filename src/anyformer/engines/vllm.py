@@ -64,7 +64,7 @@ class VllmEngine(ConvertingEngine):
 
     def read(self, path: Path, form: str) -> PlaceMaker:
         dtype = str(DTYPES[form]).removeprefix("torch.")
-        return partial(VllmPlaces, VllmModel(path, dtype, architecture(path)))
+        return partial(VllmPlaces, VllmModel(path, dtype, architecture(path), trained_length(path)))
 
     def reference(self, path: Path) -> Transformer:
         return load(path)[0]
