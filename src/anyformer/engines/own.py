@@ -10,7 +10,7 @@ from anyformer.generation import generating
 
 @dataclass(frozen=True)
 class OwnEngine:
-    """The passes of the model itself. `laid_out`: with weights as products of few rows read them fastest; they learn no more."""
+    """The passes of the model itself. `laid_out`: its weights as products of few rows read them fastest; they learn no more."""
 
     laid_out: bool = True
     name = "own"
