@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 from benchmarks.engines.engine import Engine
-from benchmarks.engines.models import NEW, PROMPTS, exported, made
-from benchmarks.engines.onnx_types import OWN, TYPES, described
+from benchmarks.engines.models import NEW, PROMPTS, exported
+from benchmarks.engines.onnx_types import OWN, TYPES, model_of
 from benchmarks.engines.ours import greedy
 from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
@@ -98,23 +98,14 @@ def way(name: str) -> str:
 def rows(scratch: Scratch) -> Iterator[Row]:
     """A row for every type, and for every own layout."""
     version = scratch.versions("onnxruntime")["onnxruntime"]
-    models: dict[str, af.Transformer] = {}
-    asked = []
     for name in scratch.names:
-        model = made(described(name))
+        model = model_of(name)
         try:
-            asked.append(question(name, scratch.place, model))
+            asked = question(name, scratch.place, model)
         except UserError as error:
             yield Row(name, way(name), "f32", version, reason=str(error))
-            continue
-        models[name] = model
-    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
-    for answer in scratch.answers(READER, asked):
-        name = answer["name"]
-        if "done" in answer:
-            yield row(name, version, models[name], answers[name])
         else:
-            answers[name].append(answer)
+            yield row(name, version, model, list(scratch.answers(READER, [asked])))
 
 
 ENGINE = Engine((*TYPES, *OWN), ("onnxruntime", "onnx", "onnxscript", "torch"), rows)
