@@ -14,10 +14,10 @@ from typing import Any
 
 import torch
 from benchmarks.engines.engine import Engine
-from benchmarks.engines.models import NEW, PROMPTS, exported, made
-from benchmarks.engines.onnx_types import OWN, TYPES, described
+from benchmarks.engines.models import NEW, PROMPTS, exported
+from benchmarks.engines.onnx_types import OWN, TYPES, model_of
 from benchmarks.engines.ours import greedy
-from benchmarks.engines.row import Row
+from benchmarks.engines.row import Quantity, Row
 from benchmarks.engines.scratch import Scratch
 from torch import Tensor
 
@@ -54,12 +54,12 @@ def numbers(model: af.Transformer) -> tuple[str, Tensor] | None:
 
 
 @torch.inference_mode()
-def expected(model: af.Transformer, row: int) -> tuple[list[int], Tensor]:
+def expected(model: af.Transformer, row: int, start: int = START) -> tuple[list[int], Tensor]:
     """The tokens that follow a row, and the numbers after every position that ONNX Runtime gives."""
     given = numbers(model)
     if model.architecture.two_inputs:
         source = torch.tensor([PROMPTS[row]]) if given is None else given[1][row : row + 1].mT
-        target = torch.tensor([[START]])
+        target = torch.tensor([[start]])
         for _ in range(NEW):
             target = torch.cat([target, model(source, target)[:, -1:].argmax(-1)], 1)
         return target[0, 1:].tolist(), model(source, target)[0, :NEW]
@@ -71,12 +71,14 @@ def expected(model: af.Transformer, row: int) -> tuple[list[int], Tensor]:
     return [], read if read.dim() > 1 else read[None]
 
 
-def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mapping[str, Any]]) -> Row:
+def row(
+    name: str, way: str, version: str, model: af.Transformer, answers: Sequence[Mapping[str, Any]], start: int = START
+) -> Row:
     """The answers about a model beside its own.
 
     Of a model that generates nothing the positions are compared in the place of tokens: the largest number after each.
     """
-    count, equal, worst, own = 0, 0, 0.0, {each: expected(model, each) for each in {answer["row"] for answer in answers}}
+    count, equal, worst, own = 0, 0, 0.0, {each: expected(model, each, start) for each in {answer["row"] for answer in answers}}
     for answer in answers:
         tokens, numbers_of = own[answer["row"]]
         read = torch.tensor(answer["read"])
@@ -85,9 +87,9 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
         equal += sum(left == right for left, right in zip(mine, theirs, strict=True))
         worst = max(worst, float((read - numbers_of[: len(read)]).abs().max()))
     cases = tuple(dict.fromkeys(answer["case"] for answer in answers))
-    table = model.architecture.head_table is not None
+    quantity: Quantity = "hidden states" if model.architecture.head_table is None else "logits"
     note = "" if model.architecture.decoder is not None else "without a cache; the likeliest of every position is compared"
-    return Row(name, way(name), "f32", version, cases, count, equal, worst, "logits" if table else "hidden states", note=note)
+    return Row(name, way, "f32", version, cases, count, equal, worst, quantity, note=note)
 
 
 def way(name: str) -> str:
@@ -98,23 +100,14 @@ def way(name: str) -> str:
 def rows(scratch: Scratch) -> Iterator[Row]:
     """A row for every type, and for every own layout."""
     version = scratch.versions("onnxruntime")["onnxruntime"]
-    models: dict[str, af.Transformer] = {}
-    asked = []
     for name in scratch.names:
-        model = made(described(name))
+        model = model_of(name)
         try:
-            asked.append(question(name, scratch.place, model))
+            asked = question(name, scratch.place, model)
         except UserError as error:
             yield Row(name, way(name), "f32", version, reason=str(error))
-            continue
-        models[name] = model
-    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
-    for answer in scratch.answers(READER, asked):
-        name = answer["name"]
-        if "done" in answer:
-            yield row(name, version, models[name], answers[name])
         else:
-            answers[name].append(answer)
+            yield row(name, way(name), version, model, list(scratch.answers(READER, [asked])))
 
 
 ENGINE = Engine((*TYPES, *OWN), ("onnxruntime", "onnx", "onnxscript", "torch"), rows)

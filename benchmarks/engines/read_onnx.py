@@ -118,18 +118,10 @@ def whole(graph: Any, model: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for case, group in (*(("alone", [number]) for number in range(model["rows"])), ("together, padded", range(model["rows"]))):
         given = read_inputs(model, group)
         first, _ = call(graph, given)
-        for number, numbers in zip(group, first, strict=True):
-            kept = (
-                numbers[: int(given["attention_mask"][list(group).index(number)].sum())]
-                if per_position(given, numbers)
-                else numbers
-            )
+        lengths = given["attention_mask"].sum(1) if "attention_mask" in given else None
+        for place, number in enumerate(group):
+            kept = first[place] if lengths is None or first.ndim == 2 else first[place, : lengths[place]]
             yield {"case": case, "row": number, "tokens": [], "read": np.atleast_2d(kept).tolist()}
-
-
-def per_position(given: dict[str, Array], numbers: Array) -> bool:
-    """Whether a row has numbers for every token."""
-    return "attention_mask" in given and numbers.ndim == 2
 
 
 def read_inputs(model: dict[str, Any], group: Sequence[int]) -> dict[str, Array]:
@@ -156,4 +148,3 @@ if __name__ == "__main__":
     for each in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         for answer in answers(each):
             print(json.dumps({"name": each["name"], **answer}), flush=True)
-        print(json.dumps({"name": each["name"], "done": True}), flush=True)

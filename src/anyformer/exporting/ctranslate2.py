@@ -21,6 +21,9 @@ BESIDE: Final = (
 )  # fmt: skip
 """Files that programs around CTranslate2 read beside its own."""
 
+DEFAULTS: Final = {"position_embedding_type": "absolute", "normalize_before": False, "normalize_embedding": True}
+"""Keys that the converter reads, and that the configurations of transformers have no more: what every model here has."""
+
 
 def export_ctranslate2(
     model: Transformer,
@@ -53,7 +56,14 @@ def export_ctranslate2(
     with TemporaryDirectory(dir=directory.absolute().parent) as scratch, writing_directory(directory) as partial:
         source = Path(scratch) / "model"
         huggingface.export(
-            model, source, tokenizer=tokenizer, beside=beside, model_type=model_type, length=length, labels=labels
+            model,
+            source,
+            tokenizer=tokenizer,
+            beside=beside,
+            model_type=model_type,
+            length=length,
+            labels=labels,
+            extra=DEFAULTS,
         )
         copied = [name for name in BESIDE if (source / name).is_file()]
         try:
@@ -77,7 +87,7 @@ def _converters() -> Any:
 
 def _known(converters: Any) -> set[str]:
     """The model types that the installed converter has a loader for, by the names of transformers' configurations."""
-    from transformers import CONFIG_MAPPING_NAMES  # type: ignore[attr-defined,unused-ignore]
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     loaders = converters.transformers._MODEL_LOADERS
     return {model_type for model_type, name in CONFIG_MAPPING_NAMES.items() if name in loaders}

@@ -69,7 +69,7 @@ def export_onnx(
             apart[path.name] = prove(graph, path)
         family = huggingface.export(
             model, Path(scratch) / "model", tokenizer=tokenizer, beside=beside, model_type=model_type, length=length,
-            labels=labels, extra={"transformers.js_config": _for_browsers(dtype, outside)},
+            labels=labels, extra=_for_browsers(dtype, outside, two=model.architecture.two_inputs),
         )  # fmt: skip
         for file in (Path(scratch) / "model").iterdir():
             if not file.name.endswith(_LEFT_OUT):
@@ -78,9 +78,11 @@ def export_onnx(
     return OnnxExport(family.model_type, apart)
 
 
-def _for_browsers(dtype: torch.dtype, outside: Mapping[str, int]) -> dict[str, Any]:
-    """What transformers.js has to know: which of the types it knows the file has, and which files have weights beside them."""
+def _for_browsers(dtype: torch.dtype, outside: Mapping[str, int], *, two: bool) -> dict[str, Any]:
+    """What transformers.js has to know: which of the types it knows the file has, which files have weights beside them, and
+    that a model has two inputs, which transformers knows by its class."""
     told: dict[str, Any] = {"dtype": ENDINGS[dtype].removeprefix("_") or "fp32"}
     if ENDINGS[dtype]:
         told["kv_cache_dtype"] = {told["dtype"]: "float16"}
-    return told | ({"use_external_data_format": dict(outside)} if outside else {})
+    told |= {"use_external_data_format": dict(outside)} if outside else {}
+    return {"transformers.js_config": told} | ({"is_encoder_decoder": True} if two else {})

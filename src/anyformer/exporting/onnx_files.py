@@ -44,19 +44,22 @@ def write_graph(graph: Graph, path: Path) -> bool:
     return beside is not None
 
 
-def _program(graph: Graph) -> Any:
-    """The graph as torch's exporter gives it, with the axes named."""
+def traced(graph: Graph) -> torch.export.ExportedProgram:
+    """The operations of a graph, for any sizes of its named axes; `ExportError` where a part depends on one of them."""
     examples: tuple[Tensor, ...] = tuple(port.example() for port in graph.inputs)
     sizes = tuple(dict.fromkeys(port.axes, torch.export.Dim.DYNAMIC) for port in graph.inputs)
-    with torch.no_grad(), _quiet():
-        try:
-            traced = torch.export.export(graph.eval(), examples, dynamic_shapes=(sizes,), strict=False)
-            program = torch.onnx.export(
-                traced, dynamo=True, opset_version=OPSET, custom_translation_table=translations(), verbose=False,
-                input_names=[port.name for port in graph.inputs], output_names=list(graph.outputs),
-            )  # fmt: skip
-        except Exception as error:  # whatever the exporter raises of a module that it cannot follow
-            raise ExportError(f"torch's exporter cannot write this model: {_reason(error)}") from error
+    with torch.no_grad(), _refusing(), _quiet():
+        return torch.export.export(graph.eval(), examples, dynamic_shapes=(sizes,), strict=False)
+
+
+def _program(graph: Graph) -> Any:
+    """The graph as torch's exporter gives it, with the axes named."""
+    operations = traced(graph)
+    with torch.no_grad(), _refusing(), _quiet():
+        program = torch.onnx.export(
+            operations, dynamo=True, opset_version=OPSET, custom_translation_table=translations(), verbose=False,
+            input_names=[port.name for port in graph.inputs], output_names=list(graph.outputs),
+        )  # fmt: skip
     assert program is not None, "without a file to write to, it gives the program"
     _name_axes(program.model, graph)
     _forget_sources(program.model)
@@ -90,12 +93,17 @@ def _forget_sources(model: Any) -> None:
                 value.metadata_props.clear()
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause, on one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    line = " ".join(str(error).split())
-    return f"{type(error).__name__}: {line if len(line) <= _SHOWN else line[:_SHOWN] + ' ...'}"
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Whatever the exporter raises of a module that it cannot follow, as a refusal with the innermost cause."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = " ".join(str(cause).split())[:_SHOWN]
+        raise ExportError(f"torch's exporter cannot write this model: {type(cause).__name__}: {line}") from error
 
 
 @contextmanager
