@@ -12,9 +12,9 @@ from anyformer.conforming.gaps import Bound, PlaceGap, place_gaps, summed
 from anyformer.conforming.reference import Reference
 from anyformer.conforming.request import Completion, CompletionRequest
 
-FLOOR = Bound(largest=1e-3, mean=1e-4)
+FLOOR = Bound(largest=1e-3, mean=5e-4)
 """Differences, in nats, that engines in fp32 have by the order of their sums alone."""
-FACTOR = 4.0
+FACTOR = 8.0
 """How many times the difference that our own rounding makes an engine's may be: it rounds in other places."""
 Tell = Callable[[str], None]
 
