@@ -55,7 +55,7 @@ class Hub:
     """The hub: its repositories, what it was asked (`GET /path`), and how it fails.
 
     `cut`: files whose sending breaks off once after so many bytes; `spoilt`: files that arrive with a flipped bit; `down`: no
-    answer but a status of 503.
+    answer but a status of 503; `failing`: requests that begin so are refused.
     """
 
     address: str = ""
@@ -65,6 +65,7 @@ class Hub:
     spoilt: set[str] = field(default_factory=set)
     objects: dict[str, bytes] = field(default_factory=dict)
     down: bool = False
+    failing: str = "nothing"
 
     def add(self, repo: str, source: Path | Mapping[str, bytes], **more: Any) -> Repository:
         """A repository with the files of a directory, or with these."""
@@ -121,6 +122,8 @@ class _Answering(BaseHTTPRequestHandler):
         self.hub.asked.append(f"{self.command} {path}" + (f" from {begin.removeprefix('bytes=')}" if begin else ""))
         if self.hub.down:
             return self._send(503)
+        if self.hub.asked[-1].startswith(self.hub.failing):
+            return self._send(400, {"error": "not today"})
         for pattern, answer in _ROUTES:
             if found := re.fullmatch(pattern, path):
                 return answer(self, *found.groups())

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
+from anyformer.cli.elsewhere import place
 from anyformer.cli.options import grouped
+from anyformer.cli.pushing import PushOptions, send, written_to
 
 if TYPE_CHECKING:
     import torch
@@ -22,15 +25,10 @@ if TYPE_CHECKING:
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
+anyformer export runs/2026-01-01-120000 --push org/model --private
+anyformer export runs/2026-01-01-120000 --push org/model --dry-run
 anyformer export checkpoint exported --towers path/to/gemma3
-anyformer export checkpoint model.gguf
-anyformer export checkpoint model.gguf --quantise q4_k_m
-anyformer export checkpoint exported --format onnx
 """
-
-
-GGUF = ".gguf"
-"""The end of the name of a file that is written in place of a directory."""
 
 
 @dataclass(frozen=True)
@@ -46,54 +44,32 @@ class AdapterOptions:
     ] = False
     base: Annotated[
         Path | None,
-        typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
-    ] = None
-
-
-@dataclass(frozen=True)
-class GgufOptions:
-    """What a GGUF file says beside the model."""
-
-    quantise: Annotated[
-        str | None,
         typer.Option(
-            help="Of a GGUF file: round the matrices to a type in few bits: q8_0, q4_0, q4_1, q5_0 or q5_1; with "
-            "llama-cpp-python installed also q2_k to q6_k (q4_k_m) and iq types.",
-            metavar="TYPE",
+            help="With --adapter: an existing base model, a directory or a model of a hub, which is then not written.",
+            metavar="DIRECTORY|hub:ORG/NAME",
+            parser=place,
         ),
     ] = None
-    length: Annotated[
-        int | None,
-        typer.Option(
-            help="Of a GGUF file: the longest text. By default that of the model's training or configuration.",
-            min=1,
-            metavar="TOKENS",
-        ),
-    ] = None
-    vocabulary: Annotated[
-        bool,
-        typer.Option(help="Of a GGUF file: with the tokenizer inside; without it for token numbers alone."),
-    ] = True
 
+    def check(self, *, pushed: bool) -> None:
+        """Refuse options that do not go together; `pushed`: whether the directory is pushed to a hub."""
+        from anyformer.describe import UserError
+        from anyformer.hub import pinned
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """For what reads the directory, if that is not transformers."""
-
-    format: Annotated[
-        Literal["transformers", "onnx", "ctranslate2"],
-        typer.Option(
-            help="What reads the directory: `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
-            "--dtype fp16; `ctranslate2` is for CTranslate2, of the model types that its converter knows.",
-            metavar="transformers|onnx|ctranslate2",
-        ),
-    ] = "transformers"
+        if self.base is not None and not self.adapter:
+            raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
+        if self.adapter and pushed and (self.base is None or pinned(self.base) is None):
+            raise UserError(
+                "--adapter --push: PEFT finds the model beside it by its name on a hub: give --base hub:ORG/NAME too"
+            )
 
 
 @grouped
 def run(
     model: Model,
-    out: Annotated[Path, typer.Argument(help="The new directory to write, or a file whose name ends in .gguf.", metavar="OUT")],
+    out: Annotated[
+        Path | None, typer.Argument(help="The new directory to write; it may be left out with --push.", metavar="OUT")
+    ] = None,
     family: Annotated[
         str | None,
         typer.Option(
@@ -118,45 +94,50 @@ def run(
     ] = "stored",
     *,
     alone: AdapterOptions,
-    gguf: GgufOptions,
-    engine: EngineOptions,
+    pushing: PushOptions,
     json: Json = False,
 ) -> None:
-    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files; or
-    as a GGUF file, which llama.cpp runs.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
+    Or push it to a hub, with a model card.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load with trust_remote_code=True where anyformer is installed.
-    Adapters are merged into the weights, unless --adapter asks for them alone. With --format the directory is for another
-    engine; an ONNX directory is tried in ONNX Runtime against this model before it appears.
+    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
+    merged into the weights, unless --adapter asks for them alone.
     """
-    from anyformer.describe import UserError
     from anyformer.files import check_directory
 
-    if out.suffix == GGUF:
-        export_gguf(model, out, family, towers, dtype, alone, gguf, json=json)
-        return
-    if gguf.quantise or gguf.length:
-        raise UserError(f"{out}: --quantise and --length are of GGUF files: give a name that ends in {GGUF}, or leave them out")
-    check_directory(out)
-    if alone.base is not None and not alone.adapter:
-        raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
-    if engine.format != "transformers":
-        if alone.adapter or towers is not None:
-            raise UserError(f"--adapter and --towers are of directories for transformers, and --format is {engine.format}")
-        from anyformer.cli.exporting_to_engines import write
-
-        write(model, out, family, engine.format, dtype, json=json)
-        return
-    if alone.adapter:
-        export_adapter(model, out, family, alone.base, dtype, json=json)
-        return
-    export_directory(model, out, family, towers, dtype, json=json)
+    pushing.check(out)
+    if out is not None:
+        check_directory(out)
+    alone.check(pushed=pushing.push is not None)
+    target = pushing.target()
+    with written_to(out) as folder:
+        name = None if target is None else target.name.repo
+        if alone.adapter:
+            made = export_adapter(model, folder, family, alone.base, dtype, name)
+        else:
+            made = export_model(model, folder, family, towers, dtype, name)
+        pushed = {} if target is None else {"pushed": send(folder, target, pushing, model, json=json)}
+    if json:
+        print_json({"directory": out, **made.facts, **pushed})
+    elif not pushing.dry_run:
+        print("\n".join(made.lines))
 
 
-def export_directory(model: Path, out: Path, family: str | None, towers: Path | None, dtype: str, *, json: bool) -> None:
-    """Write a directory that transformers loads; of a composite with the towers that it came with."""
+@dataclass(frozen=True)
+class Exported:
+    """What was written, as plain data, and in lines that say how it is loaded."""
+
+    facts: Mapping[str, Any]
+    lines: Sequence[str]
+
+
+def export_model(
+    model: Path, out: Path, family: str | None, towers: Path | None, dtype: str, name: str | None = None
+) -> Exported:
+    """Write a model, which is loaded by `name`, that of a hub, or by its path."""
     from anyformer import checkpoint, huggingface
+    from anyformer.huggingface.card import PLACE
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
 
     if towers is None and (family is None or family in huggingface.COMPOSITES):
@@ -167,87 +148,50 @@ def export_directory(model: Path, out: Path, family: str | None, towers: Path | 
     exported = huggingface.export(
         loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
-        pixels=trained_pixels(place),
+        pixels=trained_pixels(place), name=name or PLACE,
     )  # fmt: skip
-    if json:
-        print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
-    else:
-        _tell(out, exported)
+    facts = {"model_type": exported.model_type, "own_layout": exported is huggingface.own()}
+    return Exported(facts, [*_lines(out, exported, name or str(out))])
 
 
-def export_gguf(
-    model: Path,
-    out: Path,
-    family: str | None,
-    towers: Path | None,
-    dtype: str,
-    alone: AdapterOptions,
-    options: GgufOptions,
-    *,
-    json: bool,
-) -> None:
-    """Write a GGUF file of a model, its adapter merged; of a composite, of the text model alone."""
-    from anyformer import checkpoint, huggingface
-    from anyformer.describe import UserError
-    from anyformer.files import check_file
-    from anyformer.loading import beside, load, trained_length
-
-    check_file(out)
-    if alone.adapter or alone.base is not None or towers is not None:
-        raise UserError(
-            f"{out}: --adapter, --base and --towers are of directories: leave them out, and the file has the text model, its "
-            f"adapter merged"
-        )
-    loaded, tokenizer = load(model)
-    kept = beside(checkpoint.newest(model))
-    plan = huggingface.export_gguf(
-        loaded, out, tokenizer=tokenizer if options.vocabulary else None, beside=kept, model_type=family,
-        length=options.length or trained_length(model), dtype=_type(dtype, kept, loaded), quantise=options.quantise,
-        progress=not json,
-    )  # fmt: skip
-    if json:
-        print_json({"file": out, "model_type": plan.form.model_type, "bytes": out.stat().st_size})
-        return
-    print(f"{out}: {plan.form.model_type} as {plan.form.architecture}, {out.stat().st_size:,} bytes")
-    print(f"try next, with llama.cpp:\n  llama-cli -m {out}")
-
-
-def _tell(out: Path, exported: Family) -> None:
-    """Print what was written, and how it is loaded."""
+def _lines(out: Path, exported: Family, name: str) -> Iterator[str]:
+    """What was written, and how it is loaded."""
     from anyformer import huggingface
     from anyformer.describe import plugin_of
-    from anyformer.huggingface.remote_files import AUTO
 
     is_own = exported is huggingface.own()
-    print(f"{out}: {exported.model_type}{'; what loads it needs the package anyformer' if is_own else ''}")
+    yield f"{name}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}"
     if plugin_of(exported.home):  # a model type that transformers has not
-        print(f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({str(out)!r})")
+        yield f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({name!r})"
         return
-    (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
-    name, more = (AUTO[name], ", trust_remote_code=True") if is_own else (name, "")
-    print(f"try next, in Python:\n  from transformers import {name}\n  model = {name}.from_pretrained({str(out)!r}{more})")
+    (kind, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
+    home = "anyformer.huggingface.auto" if is_own else "transformers"
+    yield f"try next, in Python:\n  from {home} import {kind}\n  model = {kind}.from_pretrained({name!r})"
 
 
-def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, *, json: bool) -> None:
+def export_adapter(
+    model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, name: str | None = None
+) -> Exported:
     """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
     from anyformer import huggingface
+    from anyformer.hub import parsed, pinned
     from anyformer.loading import adapter_of, beside, trained_length
 
     bare, tokenizer, adapter, own = adapter_of(model)
     family = huggingface.find_family(bare.architecture, model_type)[0]
-    where = (out / "base" if base is None else base).absolute()
-    huggingface.write_adapter(out, adapter, own, bare.architecture, family, str(where))
+    where, public = (out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
+    named = str(where) if public is None else parsed(public).repo
+    huggingface.write_adapter(out, adapter, own, bare.architecture, family, named)
     if base is None:
         length, kept = trained_length(model), beside(model)
         huggingface.export(
             bare, where, tokenizer=tokenizer, beside=kept, model_type=family.model_type, length=length,
             dtype=_type(dtype, kept, bare),
         )  # fmt: skip
-    if json:
-        print_json({"directory": out, "adapter": adapter.kind, "model_type": family.model_type, "base": where})
-        return
-    print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
-    print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")
+    place = name or str(out)
+    facts = {"adapter": adapter.kind, "model_type": family.model_type, "base": named}
+    lines = f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({place!r})"
+    return Exported(facts, [f"{place}: {adapter.kind} for {family.model_type}, beside {named}", lines])
 
 
 def _type(asked: str, beside: Beside, model: Transformer) -> torch.dtype | None:

@@ -2,6 +2,7 @@
 
 from anyformer.hub.fetching import Watch, fetched, has_weights
 from anyformer.hub.names import FORM, PREFIX, HubError, HubName, is_hub, looks_like_a_model, parsed, pinned, suggested
+from anyformer.hub.pushing import Pushed, Target, check_clean, files_of, outdated, push, target
 from anyformer.hub.wanted import about, check_weights, configuration, model
 
 __all__ = [
@@ -9,16 +10,23 @@ __all__ = [
     "PREFIX",
     "HubError",
     "HubName",
+    "Pushed",
+    "Target",
     "Watch",
     "about",
+    "check_clean",
     "check_weights",
     "configuration",
     "fetched",
+    "files_of",
     "has_weights",
     "is_hub",
     "looks_like_a_model",
     "model",
+    "outdated",
     "parsed",
     "pinned",
+    "push",
     "suggested",
+    "target",
 ]

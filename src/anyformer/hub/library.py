@@ -12,7 +12,7 @@ from anyformer.describe import UserError
 from anyformer.hub.names import HubError, HubName
 
 AT_LEAST = "1.31"
-_LOGIN = "log in with `hf auth login`, or give a token in HF_TOKEN"
+LOGIN = "log in with `hf auth login`, or give a token in HF_TOKEN"
 SERVER_FAILS = 500
 """The first status that says that the hub itself failed."""
 
@@ -83,6 +83,20 @@ def counting(advance: Callable[[int], None]) -> type:
 
 
 @contextlib.contextmanager
+def silent_bars() -> Iterator[None]:
+    """Within, the library draws no bars of its own."""
+    utils = importlib.import_module("huggingface_hub.utils")
+    if utils.are_progress_bars_disabled():
+        yield
+        return
+    utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        utils.enable_progress_bars()
+
+
+@contextlib.contextmanager
 def told(name: HubName, file: str | None = None) -> Iterator[None]:
     """Turn whatever the library raises into a `HubError` about a model, and a `file` of it."""
     try:
@@ -101,10 +115,10 @@ def _words(name: HubName, file: str | None, error: Exception) -> str:
             who = "your account has not been let in" if has_token() else "no token was given"
             return (
                 f"{name}: its authors let in whom they know, and {who}: open {page} in a browser, accept the conditions there "
-                f"with your account (some authors answer by hand, later), then {_LOGIN}"
+                f"with your account (some authors answer by hand, later), then {LOGIN}"
             )
         case known.RepositoryNotFoundError():
-            who = "your token may not see it" if has_token() else f"to see a private one, {_LOGIN}"
+            who = "your token may not see it" if has_token() else f"to see a private one, {LOGIN}"
             said = f"{name}: {endpoint()} has no such model, or it is private, which a hub does not tell apart"
             return f"{said}: check the name; {who}"
         case known.RevisionNotFoundError():
@@ -120,6 +134,8 @@ def _words(name: HubName, file: str | None, error: Exception) -> str:
             return f"{name}: is no name of a hub ({first_line(error)})"
         case known.HfHubHTTPError():
             return _of_status(name, what, error)
+    if isinstance(error, ValueError):
+        return f"{what}: {endpoint()} refuses ({'; '.join(str(error).split(chr(10)))})"
     if is_full(error):
         return f"{what}: no space is left in {cache()}: free some, or name another place with HF_HUB_CACHE"
     return (
@@ -132,7 +148,7 @@ def _of_status(name: HubName, what: str, error: Any) -> str:
     """What a status of HTTP means where the library has no class of its own for it."""
     status = error.response.status_code
     if status == 401:
-        return f"{what}: the hub refuses the token that it was given; is it expired? {_LOGIN}"
+        return f"{what}: the hub refuses the token that it was given; is it expired? {LOGIN}"
     if status == 403:
         return f"{what}: the token may not do this ({_said(error)}); {endpoint()}/settings/tokens makes one that may"
     if status == 429:
