@@ -23,6 +23,7 @@ EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
 anyformer export checkpoint exported --towers path/to/gemma3
+anyformer export checkpoint exported --for vllm
 """
 
 
@@ -40,6 +41,21 @@ class AdapterOptions:
     base: Annotated[
         Path | None,
         typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
+    ] = None
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Who is to open what is written."""
+
+    engine: Annotated[
+        Literal["vllm"] | None,
+        typer.Option(
+            "--for",
+            help="Refuse, with the reason, an architecture whose directory this engine would not open: anyformer's own layout "
+            "with attention, or with memories, that its kernels do not know.",
+            metavar="vllm",
+        ),
     ] = None
 
 
@@ -71,13 +87,14 @@ def run(
     ] = "stored",
     *,
     alone: AdapterOptions,
+    opened: EngineOptions,
     json: Json = False,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load with trust_remote_code=True where anyformer is installed.
-    Adapters are merged into the weights, unless --adapter asks for them alone.
+    expresses is written in anyformer's own layout, which they load with trust_remote_code=True where this package is installed.
+    Adapters are merged, unless --adapter asks for them alone.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
@@ -92,24 +109,24 @@ def run(
         return
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
-    loaded, tokenizer = load(model)
-    place = checkpoint.newest(model)
+    (loaded, tokenizer), place = load(model), checkpoint.newest(model)
     kept = beside(place)
     exported = huggingface.export(
         loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
-        pixels=trained_pixels(place),
+        pixels=trained_pixels(place), engine=opened.engine,
     )  # fmt: skip
     if json:
         print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
     else:
-        _tell(out, exported)
+        _tell(out, exported, loaded)
 
 
-def _tell(out: Path, exported: Family) -> None:
-    """Print what was written, and how it is loaded."""
+def _tell(out: Path, exported: Family, model: Transformer) -> None:
+    """Print what was written, how it is loaded, and which engines open our own layout."""
     from anyformer import huggingface
     from anyformer.describe import plugin_of
+    from anyformer.huggingface.outside import openings
     from anyformer.huggingface.remote_files import AUTO
 
     is_own = exported is huggingface.own()
@@ -120,6 +137,9 @@ def _tell(out: Path, exported: Family) -> None:
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
     name, more = (AUTO[name], ", trust_remote_code=True") if is_own else (name, "")
     print(f"try next, in Python:\n  from transformers import {name}\n  model = {name}.from_pretrained({str(out)!r}{more})")
+    for opening in openings(model.architecture) if is_own else ():
+        told = f"does not open it: {'; '.join(opening.reasons)}" if opening.reasons else opening.how.replace("PATH", str(out))
+        print(f"{opening.engine}: {told}")
 
 
 def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, *, json: bool) -> None:

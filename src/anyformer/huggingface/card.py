@@ -10,6 +10,7 @@ from typing import Any
 
 from anyformer.huggingface.families.anyformer import class_of
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.outside import openings
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import AUTO, NEEDED
 from anyformer.model import Architecture
@@ -46,7 +47,12 @@ def card(architecture: Architecture, family: Family, beside: Beside, facts: Fact
     kind = "anyformer's own layout" if family is own() else f"model type `{family.model_type}`"
     title = f"{facts.base}, trained further" if facts.base else family.model_type
     lines = ["---", *head, "---", "", f"# {title}", "", f"A {what}; {kind}."]
-    lines += [*_use(family, named, tokenizer), *_training(facts), *_figures(facts)]
+    lines += [
+        *_use(family, named, tokenizer),
+        *(_engines(architecture) if family is own() else []),
+        *_training(facts),
+        *_figures(facts),
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -80,6 +86,14 @@ def _use(family: Family, named: str, tokenizer: Tokenizer | None) -> list[str]:
     ]
     lines += ["", f'model = {name}.from_pretrained("PATH"{more})']
     return [*lines, *(['tokenizer = AutoTokenizer.from_pretrained("PATH")'] if tokenizer is not None else []), "```"]
+
+
+def _engines(architecture: Architecture) -> list[str]:
+    """What opens a directory in our own layout, and why others do not."""
+    lines = ["", "## Engines", "", "| | |", "| --- | --- |"]
+    for opening in openings(architecture):
+        lines.append(f"| {opening.engine} | {'; '.join(('no', *opening.reasons)) if opening.reasons else f'`{opening.how}`'} |")
+    return lines
 
 
 def _training(facts: Facts) -> list[str]:

@@ -17,7 +17,7 @@ from anyformer.model.transformer import Transformer
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.call.context import Memory, Visible
-from anyformer.parts.outside import OutsideAttention
+from anyformer.parts.layout import OutsideAttention
 
 USUAL = "anyformer"
 OURS: Mapping[str, str] = {USUAL: "auto", "eager": "plain", "sdpa": "sdpa"}
