@@ -14,7 +14,7 @@ from benchmarks.engines.scratch import Scratch
 from benchmarks.engines.vllm import CASES, ENVIRONMENT, LENGTH, READER, SHARED, beside
 
 import anyformer as af
-from anyformer.huggingface.outside import misfits
+from anyformer.huggingface.openings import misfits
 
 WAY = "own layout"
 REFUSED = {"delta rule beside gated attention": "qwen3-next-80b-a3b", "latent attention": "deepseek-v3", "ALiBi": "bloom-560m"}

@@ -14,7 +14,7 @@ from zoo import DECODERS, ENCODERS
 import anyformer as af
 from anyformer.describe import change
 from anyformer.huggingface import auto
-from anyformer.huggingface.outside import misfits, openings, words
+from anyformer.huggingface.openings import misfits, openings, words
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
 from anyformer.parts import Causal, Chunk, Head, Window

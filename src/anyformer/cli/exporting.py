@@ -126,7 +126,7 @@ def _tell(out: Path, exported: Family, model: Transformer) -> None:
     """Print what was written, how it is loaded, and which engines open our own layout."""
     from anyformer import huggingface
     from anyformer.describe import plugin_of
-    from anyformer.huggingface.outside import openings
+    from anyformer.huggingface.openings import openings
     from anyformer.huggingface.remote_files import AUTO
 
     is_own = exported is huggingface.own()

@@ -10,7 +10,7 @@ from typing import Any
 
 from anyformer.huggingface.families.anyformer import class_of
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.outside import openings
+from anyformer.huggingface.openings import openings
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import AUTO, NEEDED
 from anyformer.model import Architecture

@@ -23,7 +23,7 @@ from anyformer.huggingface.families.anyformer import auto_map_of
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
-from anyformer.huggingface.outside import check_opens
+from anyformer.huggingface.openings import check_opens
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import remote_files

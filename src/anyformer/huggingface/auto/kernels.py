@@ -11,7 +11,7 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from anyformer.describe import InputError
-from anyformer.huggingface.outside import misfits
+from anyformer.huggingface.openings import misfits
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.parts.attention.attends import Attends
