@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 MODULES = {
     "llama.cpp": "llama_cpp",
     "vllm": "vllm",
+    "vllm-layouts": "vllm_layouts",
     "onnx": "onnx",
     "ctranslate2": "ctranslate2",
     "elsewhere": "elsewhere",

@@ -5,11 +5,9 @@ Run it by an interpreter that has the extra `ctranslate2`, whose converter write
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
 
 import anyformer as af
-from anyformer.cli.exporting_to_engines import write
+from anyformer.cli.exports import Asked, written
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_ctranslate2.py")
@@ -33,8 +31,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     source, target = exported(model, place / name), place / f"{name}-ctranslate2"
     add_words(source)
     shutil.rmtree(target, ignore_errors=True)
-    with redirect_stdout(io.StringIO()):
-        write(source, target, None, "ctranslate2", "stored", json=False)
+    written(Asked(source, target, "ctranslate2"))
     kind = "translator" if model.architecture.two_inputs else "generator" if model.architecture.decoder else "encoder"
     asked = {"name": name, "directory": str(target), "kind": kind, "new": NEW, "prompts": PROMPTS}
     start = json.loads((source / "config.json").read_text(encoding="utf-8")).get("decoder_start_token_id", 0)

@@ -5,10 +5,8 @@ Run it by an interpreter that has the extra `onnx`, which writes the graphs.
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from benchmarks.engines.scratch import Scratch
 from torch import Tensor
 
 import anyformer as af
-from anyformer.cli.exporting_to_engines import write
+from anyformer.cli.exports import Asked, written
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_onnx.py")
@@ -35,8 +33,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     """What ONNX Runtime is asked about one model, which is exported as a user does."""
     target = place / f"{name}-onnx"
     shutil.rmtree(target, ignore_errors=True)
-    with redirect_stdout(io.StringIO()):
-        write(exported(model, place / name), target, None, "onnx", "stored", json=False)
+    written(Asked(exported(model, place / name), target, "onnx"))
     asked = {"name": name, "directory": str(target), "new": NEW, "prompts": PROMPTS, "start": START, "rows": len(PROMPTS)}
     given = numbers(model)
     return asked if given is None else asked | {"numbers": (given[0], given[1].tolist()), "rows": len(given[1])}

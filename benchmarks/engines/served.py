@@ -131,7 +131,9 @@ def running(engine: Served, way: Way, program: Path, place: Path, port: int) -> 
     log = place / "server.log"
     with (
         log.open("w", encoding="utf-8") as messages,
-        subprocess.Popen(words, stdout=messages, stderr=messages, env={**kept, **OFFLINE, **(engine.environment or {})}) as process,
+        subprocess.Popen(
+            words, stdout=messages, stderr=messages, env={**kept, **OFFLINE, **(engine.environment or {})}
+        ) as process,
     ):
         try:
             _awaited(f"http://127.0.0.1:{port}/health", process, log)

@@ -44,7 +44,11 @@ SERVED = Served(
     (
         Way("right, in fp32", distorted=True),
         Way("right, in bf16", model="bf16", dtype="bf16", cache="bf16"),
-        Way("the base of the rotary frequencies", "plain", change=_config(rope_parameters={"rope_type": "default", "rope_theta": 5e3})),
+        Way(
+            "the base of the rotary frequencies",
+            "plain",
+            change=_config(rope_parameters={"rope_type": "default", "rope_theta": 5e3}),
+        ),
         Way("a norm 38 % off in one layer", "plain", change=lambda model, place: place / "norm"),
         Way("no cap of logits", "plain", change=_config(final_logit_softcapping=None)),
         Way("an end token that it does not know", "ends", change=_table("generation_config.json", eos_token_id=0)),

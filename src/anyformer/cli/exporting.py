@@ -1,74 +1,50 @@
-"""`anyformer export`."""
+"""`anyformer export`: a model as a directory for transformers, as a file or directory for another engine, or to a hub."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
-from anyformer.cli.elsewhere import place
+from anyformer.cli.export_options import AdapterOptions, GgufOptions
+from anyformer.cli.exports import Asked, Format, written
 from anyformer.cli.options import grouped
 from anyformer.cli.pushing import PushOptions, send, written_to
 
-if TYPE_CHECKING:
-    import torch
-
-    from anyformer.huggingface import Family
-    from anyformer.model.transformer import Transformer
-    from anyformer.text.beside import Beside
-
+GGUF = ".gguf"
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
+anyformer export checkpoint exported --towers path/to/gemma3
+anyformer export checkpoint model.gguf
+anyformer export checkpoint model.gguf --quantise q4_k_m
+anyformer export checkpoint exported --format onnx
 anyformer export runs/2026-01-01-120000 --push org/model --private
 anyformer export runs/2026-01-01-120000 --push org/model --dry-run
-anyformer export checkpoint exported --towers path/to/gemma3
 """
-
-
-@dataclass(frozen=True)
-class AdapterOptions:
-    """Whether the adapter of a run is written alone, and where its base is."""
-
-    adapter: Annotated[
-        bool,
-        typer.Option(
-            "--adapter",
-            help="Write the adapter of a run alone, in PEFT's files, and the model beside which it stands into OUT/base.",
-        ),
-    ] = False
-    base: Annotated[
-        Path | None,
-        typer.Option(
-            help="With --adapter: an existing base model, a directory or a model of a hub, which is then not written.",
-            metavar="DIRECTORY|hub:ORG/NAME",
-            parser=place,
-        ),
-    ] = None
-
-    def check(self, *, pushed: bool) -> None:
-        """Refuse options that do not go together; `pushed`: whether the directory is pushed to a hub."""
-        from anyformer.describe import UserError
-        from anyformer.hub import pinned
-
-        if self.base is not None and not self.adapter:
-            raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
-        if self.adapter and pushed and (self.base is None or pinned(self.base) is None):
-            raise UserError(
-                "--adapter --push: PEFT finds the model beside it by its name on a hub: give --base hub:ORG/NAME too"
-            )
 
 
 @grouped
 def run(
     model: Model,
     out: Annotated[
-        Path | None, typer.Argument(help="The new directory to write; it may be left out with --push.", metavar="OUT")
+        Path | None,
+        typer.Argument(
+            help="The new directory to write, or a file whose name ends in .gguf; it may be left out with --push.",
+            metavar="OUT",
+        ),
+    ] = None,
+    format: Annotated[
+        Format | None,
+        typer.Option(
+            help="Who reads it. `vllm` is a directory of transformers that vLLM opens too, else it is refused with the reason; "
+            "`gguf` is a file for llama.cpp; `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
+            "--dtype fp16; `ctranslate2` is for CTranslate2. By default transformers, and gguf where OUT ends in .gguf.",
+            metavar="transformers|vllm|gguf|onnx|ctranslate2",
+        ),
     ] = None,
     family: Annotated[
         str | None,
@@ -94,111 +70,35 @@ def run(
     ] = "stored",
     *,
     alone: AdapterOptions,
+    gguf: GgufOptions,
     pushing: PushOptions,
     json: Json = False,
 ) -> None:
-    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
-    Or push it to a hub, with a model card.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files; or
+    as what another engine reads; or push it to a hub, with a model card.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
-    merged into the weights, unless --adapter asks for them alone.
+    expresses is written in anyformer's own layout, which they load with trust_remote_code=True where anyformer is installed.
+    Adapters are merged into the weights, unless --adapter asks for them alone. ONNX graphs are tried in ONNX Runtime against
+    this model before they appear.
     """
-    from anyformer.files import check_directory
+    from anyformer.describe import UserError
+    from anyformer.files import check_directory, check_file
 
     pushing.check(out)
+    form: Format = format or ("gguf" if out is not None and out.suffix == GGUF else "transformers")
+    if form == "gguf" and (out is None or out.suffix != GGUF or pushing.push is not None):
+        raise UserError(f"--format gguf writes one file: name OUT with a name that ends in {GGUF}, and leave --push out")
     if out is not None:
-        check_directory(out)
+        check_file(out) if form == "gguf" else check_directory(out)
     alone.check(pushed=pushing.push is not None)
+    Asked(model, out or Path(), form, family, towers, dtype, alone, gguf).check()
     target = pushing.target()
-    with written_to(out) as folder:
+    with written_to(out) as place:
         name = None if target is None else target.name.repo
-        if alone.adapter:
-            made = export_adapter(model, folder, family, alone.base, dtype, name)
-        else:
-            made = export_model(model, folder, family, towers, dtype, name)
-        pushed = {} if target is None else {"pushed": send(folder, target, pushing, model, json=json)}
+        made = written(Asked(model, place, form, family, towers, dtype, alone, gguf, name, progress=not json))
+        pushed = {} if target is None else {"pushed": send(place, target, pushing, model, json=json)}
     if json:
-        print_json({"directory": out, **made.facts, **pushed})
+        print_json({"file" if form == "gguf" else "directory": out, **made.facts, **pushed})
     elif not pushing.dry_run:
         print("\n".join(made.lines))
-
-
-@dataclass(frozen=True)
-class Exported:
-    """What was written, as plain data, and in lines that say how it is loaded."""
-
-    facts: Mapping[str, Any]
-    lines: Sequence[str]
-
-
-def export_model(
-    model: Path, out: Path, family: str | None, towers: Path | None, dtype: str, name: str | None = None
-) -> Exported:
-    """Write a model, which is loaded by `name`, that of a hub, or by its path."""
-    from anyformer import checkpoint, huggingface
-    from anyformer.huggingface.card import PLACE
-    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
-
-    if towers is None and (family is None or family in huggingface.COMPOSITES):
-        towers = imported_towers(model)
-    loaded, tokenizer = load(model)
-    place = checkpoint.newest(model)
-    kept = beside(place)
-    exported = huggingface.export(
-        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
-        labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
-        pixels=trained_pixels(place), name=name or PLACE,
-    )  # fmt: skip
-    facts = {"model_type": exported.model_type, "own_layout": exported is huggingface.own()}
-    return Exported(facts, [*_lines(out, exported, name or str(out))])
-
-
-def _lines(out: Path, exported: Family, name: str) -> Iterator[str]:
-    """What was written, and how it is loaded."""
-    from anyformer import huggingface
-    from anyformer.describe import plugin_of
-
-    is_own = exported is huggingface.own()
-    yield f"{name}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}"
-    if plugin_of(exported.home):  # a model type that transformers has not
-        yield f"try next, in Python:\n  import anyformer\n  model, tokenizer = anyformer.load({name!r})"
-        return
-    (kind, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
-    home = "anyformer.huggingface.auto" if is_own else "transformers"
-    yield f"try next, in Python:\n  from {home} import {kind}\n  model = {kind}.from_pretrained({name!r})"
-
-
-def export_adapter(
-    model: Path, out: Path, model_type: str | None, base: Path | None, dtype: str, name: str | None = None
-) -> Exported:
-    """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
-    from anyformer import huggingface
-    from anyformer.hub import parsed, pinned
-    from anyformer.loading import adapter_of, beside, trained_length
-
-    bare, tokenizer, adapter, own = adapter_of(model)
-    family = huggingface.find_family(bare.architecture, model_type)[0]
-    where, public = (out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
-    named = str(where) if public is None else parsed(public).repo
-    huggingface.write_adapter(out, adapter, own, bare.architecture, family, named)
-    if base is None:
-        length, kept = trained_length(model), beside(model)
-        huggingface.export(
-            bare, where, tokenizer=tokenizer, beside=kept, model_type=family.model_type, length=length,
-            dtype=_type(dtype, kept, bare),
-        )  # fmt: skip
-    place = name or str(out)
-    facts = {"adapter": adapter.kind, "model_type": family.model_type, "base": named}
-    lines = f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({place!r})"
-    return Exported(facts, [f"{place}: {adapter.kind} for {family.model_type}, beside {named}", lines])
-
-
-def _type(asked: str, beside: Beside, model: Transformer) -> torch.dtype | None:
-    """The type that the weights are written in; None: the type of every weight stays."""
-    from anyformer.huggingface.number_types import TYPES, came_in
-
-    if asked != "stored":
-        return TYPES[asked]
-    came, now = came_in(beside), next(model.parameters()).dtype
-    return None if came == now else came

@@ -13,6 +13,7 @@ from anyformer.data.description import STDLIB
 from anyformer.hub import PREFIX, is_hub, parsed
 from anyformer.huggingface.families.anyformer import class_of
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.openings import openings
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import AUTO, NEEDED
 from anyformer.model import Architecture
@@ -86,7 +87,9 @@ def card(
     title = name.rpartition("/")[2] if name != PLACE else f"{base or family.model_type}{', trained further' * bool(facts.base)}"
     lines = ["---", *head, "---", "", f"# {title}", "", f"A {what}; {kind}."]
     lines += ["", f"Trained further from {facts.base.removeprefix(PREFIX)}."] if base and facts.base else []
-    lines += [*_use(family, named, tokenizer, name), *_training(facts), *_figures(facts)]
+    lines += _use(family, named, tokenizer, name)
+    lines += _engines(architecture) if family is own() else []
+    lines += [*_training(facts), *_figures(facts)]
     return "\n".join(lines) + "\n"
 
 
@@ -132,6 +135,14 @@ def _use(family: Family, named: str, tokenizer: Tokenizer | None, name: str) -> 
     ]
     lines += ["", f'model = {loader}.from_pretrained("{name}"{more})']
     return [*lines, *([f'tokenizer = AutoTokenizer.from_pretrained("{name}")'] if tokenizer is not None else []), "```"]
+
+
+def _engines(architecture: Architecture) -> list[str]:
+    """What opens a directory in our own layout, and why others do not."""
+    lines = ["", "## Engines", "", "| | |", "| --- | --- |"]
+    for opening in openings(architecture):
+        lines.append(f"| {opening.engine} | {'; '.join(('no', *opening.reasons)) if opening.reasons else f'`{opening.how}`'} |")
+    return lines
 
 
 def _training(facts: Facts) -> list[str]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ from anyformer.huggingface.families.anyformer import auto_map_of
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
+from anyformer.huggingface.openings import check_opens
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import remote_files
@@ -52,21 +53,20 @@ def export(
     dtype: torch.dtype | None = None,
     pixels: TrainedPixels | None = None,
     name: str = PLACE,
+    engine: Literal["vllm"] | None = None,
 ) -> Family:
     """Write a directory that transformers' AutoModel loads, whole or not at all; returns the family that expresses the model.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
-    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why.
-
-    Where no model type expresses the model, the directory has our own layout, which transformers loads with
-    `trust_remote_code=True` where this package is installed. `model_type` asks for one family ("anyformer": our own). Of a
-    model that came without a `config.json`, `length` is the positions that it was trained at, written as
-    `max_position_embeddings` where positions are computed. `labels`: names of a classifier's outputs. `facts`: what the
-    model card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no
-    computation depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written
-    again with its towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`:
-    how the images of its training here were made. `name`: the model's on a hub, for its card. The directory is written whole or
-    not at all.
+    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why. Where no model type expresses
+    the model, the directory has our own layout, which transformers loads with `trust_remote_code=True` where this package is
+    installed. `model_type` asks for one family ("anyformer": our own). Of a model that came without a `config.json`, `length`
+    is the positions that it was trained at, written as `max_position_embeddings` where positions are computed. `labels`: names
+    of a classifier's outputs. `facts`: what the model card says of its training; without them a card stays as it was. `extra`:
+    keys of the configuration that no computation depends on. `towers`: the directory of a composite, of whose text model these
+    are the weights; it is written again with its towers and other files as they are. `dtype`: of the weights, by default that
+    of the model's. `pixels`: how the images of its training here were made. `engine`: one that is to open the directory; an
+    architecture in our own layout that it would not compute is refused. `name`: the model's on a hub, for its card.
     """
     check_directory(directory := Path(directory))
     if towers is not None:
@@ -79,10 +79,10 @@ def export(
     if dtype is None and found.family.beyond_fp16 and _from_fp16(beside, parameters):
         dtype = torch.float16
         found = described(architecture, beside, model_type, dtype, labels)
-    found = completed(found, tokens, length)
-    found = _with_more(found, model.architecture, extra or {})
-    family = found.family
-    changes = list(found.changes)
+    found = _with_more(completed(found, tokens, length), model.architecture, extra or {})
+    family, changes = found.family, list(found.changes)
+    if engine is not None and family is own():
+        check_opens(architecture, engine)
     files: dict[str, bytes | None] = {CONFIG: found.content, **_code(family)}
     if facts is not None or CONFIG not in beside:
         files[README] = card(architecture, family, beside, facts or Facts(), tokenizer, name).encode()

@@ -11,9 +11,8 @@ from pydantic import AfterValidator
 from anyformer.describe import DescriptionError, Registry, nested
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
-from anyformer.parts.layout import WeightLayout
+from anyformer.parts.layout import OutsideAttention, WeightLayout
 from anyformer.parts.masks.mask import Mask
-from anyformer.parts.outside import OutsideAttention
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.parts.sketch import Drawn

@@ -201,8 +201,7 @@ class TiedTable(nn.Module):
     def weight(self) -> nn.Parameter:
         """(V, D): the table of the output embedding."""
         (model,) = self._of
-        table: nn.Parameter = (model.decoder_embedding or model.embedding).weight
-        return table
+        return (model.decoder_embedding or model.embedding).get_parameter("weight")
 
     @property
     def bias(self) -> nn.Parameter | None:

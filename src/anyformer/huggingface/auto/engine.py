@@ -41,8 +41,8 @@ class AnyformerEngineModel(AnyformerPreTrainedModel):
     def built(self, architecture: Architecture) -> Transformer:
         model = Transformer(architecture.but(head=None, mtp=None))
         embedding = model.embedding
-        rows, columns = embedding.weight.shape
-        embedding.add_module("table", nn.Embedding(rows, columns, _weight=embedding.weight))
+        table = embedding.get_parameter("weight")
+        embedding.add_module("table", nn.Embedding(table.shape[0], table.shape[1], _weight=table))
         embedding.register_parameter("weight", None)
         embedding.vocabulary = TableRows(embedding)
         known = (nn.Linear, nn.Embedding, nn.ModuleList, nn.ModuleDict, nn.Sequential)

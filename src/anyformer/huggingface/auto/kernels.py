@@ -11,13 +11,13 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from anyformer.describe import InputError
-from anyformer.huggingface.outside import misfits
+from anyformer.huggingface.openings import misfits
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.attention_module import AttentionModule
 from anyformer.parts.call.context import Memory, Visible
-from anyformer.parts.outside import OutsideAttention
+from anyformer.parts.layout import OutsideAttention
 
 USUAL = "anyformer"
 OURS: Mapping[str, str] = {USUAL: "auto", "eager": "plain", "sdpa": "sdpa"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.outside import words
+from anyformer.huggingface.openings import words
 from anyformer.huggingface.remote_files import auto_map
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture

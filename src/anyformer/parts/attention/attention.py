@@ -17,10 +17,9 @@ from anyformer.parts.attention.moved import in_slots
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import Remembered
 from anyformer.parts.call.shared import MEMORY, VALUES, Read
-from anyformer.parts.layout import HeadsLayout, WeightLayout
+from anyformer.parts.layout import HeadsLayout, OutsideAttention, WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
-from anyformer.parts.outside import OutsideAttention
 from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch

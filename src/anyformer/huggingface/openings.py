@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.model import Architecture
 from anyformer.operations import Contract, Shape
-from anyformer.parts.outside import OutsideAttention
+from anyformer.parts.layout import OutsideAttention
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
@@ -36,7 +36,7 @@ def openings(architecture: Architecture) -> tuple[Opening, ...]:
     return (
         Opening("transformers", "trust_remote_code=True"),
         Opening("vLLM", vllm, misfits(architecture)),
-        Opening("llama.cpp", "", ("a GGUF file names a model type, and this architecture is none",)),
+        Opening("llama.cpp", "", ("it reads files of the model types that it knows, and this layout is of none",)),
     )
 
 
@@ -46,7 +46,7 @@ def check_opens(architecture: Architecture, engine: str) -> None:
     if found.reasons:
         raise HuggingFaceError(
             f"{found.engine} does not open this architecture in anyformer's own layout: {'; '.join(found.reasons)}. "
-            f"`anyformer generate` and transformers do"
+            f"Leave --format vllm out: `anyformer generate` and transformers open what is written"
         )
 
 
@@ -145,5 +145,7 @@ def _of_head(architecture: Architecture) -> Iterator[str]:
         return
     if head.transform is not None or head.own is not None or architecture.table_width != architecture.width:
         yield "it multiplies the features of the last layer by one matrix, and the head does more"
+    if head.bias:
+        yield "it reads a bias of logits under a name that this layout has not"
     if head.softcap is not None and head.scale != 1.0:
         yield "it caps logits before it scales them, and here they are scaled first"

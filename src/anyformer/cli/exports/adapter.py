@@ -1,0 +1,28 @@
+"""The adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
+
+from __future__ import annotations
+
+from anyformer.cli.exports.form import Asked, Exported
+
+
+def write(asked: Asked) -> Exported:
+    """Write the adapter."""
+    from anyformer import huggingface
+    from anyformer.hub import parsed, pinned
+    from anyformer.loading import adapter_of, beside, trained_length
+
+    bare, tokenizer, adapter, own = adapter_of(asked.model)
+    family, base = huggingface.find_family(bare.architecture, asked.family)[0], asked.alone.base
+    where, public = (asked.out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
+    named = str(where) if public is None else parsed(public).repo
+    huggingface.write_adapter(asked.out, adapter, own, bare.architecture, family, named)
+    if base is None:
+        length, kept = trained_length(asked.model), beside(asked.model)
+        huggingface.export(
+            bare, where, tokenizer=tokenizer, beside=kept, model_type=family.model_type, length=length,
+            dtype=asked.number_type(kept, bare),
+        )  # fmt: skip
+    facts = {"adapter": adapter.kind, "model_type": family.model_type, "base": named}
+    loading = f"from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({asked.place!r})"
+    told = f"{asked.place}: {adapter.kind} for {family.model_type}, beside {named}"
+    return Exported(facts, [told, f"try next, in Python:\n  {loading}"])
