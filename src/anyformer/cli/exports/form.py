@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,8 +28,8 @@ class Asked:
     family: str | None = None
     towers: Path | None = None
     dtype: str = "stored"
-    alone: AdapterOptions = AdapterOptions()
-    gguf: GgufOptions = GgufOptions()
+    alone: AdapterOptions = field(default_factory=AdapterOptions)
+    gguf: GgufOptions = field(default_factory=GgufOptions)
     name: str | None = None
     """That by which it is loaded, of a hub; None: its path."""
     progress: bool = True
@@ -50,8 +50,8 @@ class Asked:
             )
         if self.format not in ("transformers", "vllm") and (self.alone.adapter or self.towers is not None):
             raise UserError(
-                f"--adapter and --towers are of directories for transformers, and --format is {self.format}: leave them out, and "
-                f"the text model is written, its adapter merged"
+                f"--adapter and --towers are of directories for transformers, and --format is {self.format}: leave them out, "
+                f"and the text model is written, its adapter merged"
             )
 
     def number_type(self, beside: Beside, model: Transformer) -> torch.dtype | None:
