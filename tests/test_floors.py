@@ -26,6 +26,7 @@ FLOORS = [
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"loading"},
+    {"engines"},
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
     {"probing", "starting_points", "studies", "transforming"},

@@ -14,12 +14,12 @@ from anyformer.describe import InputError, change
 from anyformer.generation import (
     Sampling,
     continuations,
-    continuous_batching,
     generate,
     generate_tokens,
     generating,
     memory,
     recorded,
+    state_rows,
     stream,
 )
 from anyformer.generation.continuous_batching import served
@@ -46,13 +46,13 @@ def alone(model, prompts, lengths, sampling=GREEDY):
     return found
 
 
-def together(model, prompts, batch, lengths, most=9, **more):
+def together(model, prompts, batch, lengths, most=9, sampling=GREEDY, **how):
     """The tokens of each prompt served at `batch` places."""
     rows = [[] for _ in prompts]
     start = 2 if model.architecture.two_inputs else None
     ended = lambda row: len(rows[row]) == lengths[row]  # noqa: E731
-    more = {"sampling": GREEDY, **more}
-    for step in served(model, prompts, batch, max_tokens=most, ended=ended, start=start, **more):
+    places = state_rows.state_rows(model, prompts, batch, most, start=start, **how)
+    for step in served(places, prompts, sampling=sampling, max_tokens=most, ended=ended, start=start):
         assert len(step) <= batch
         for row, token, *_ in step:
             rows[row].append(token)
@@ -88,7 +88,7 @@ def test_a_recorded_step_serves_rows_that_come_and_go(name):
 
 def test_slots_that_no_row_holds_are_given_up(monkeypatch):
     model, used = build(DECODERS["window"]).eval(), []
-    plain = continuous_batching.decode
+    plain = state_rows.decode
 
     def step(*given):
         used.append(given[2].slots.used)

@@ -18,6 +18,7 @@ from anyformer.generation.beams import Beams, searched
 from anyformer.generation.compiled import compiled
 from anyformer.generation.continuous_batching import served
 from anyformer.generation.recorded import RecordedDecode
+from anyformer.generation.state_rows import state_rows
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 
@@ -134,7 +135,8 @@ def test_short_texts_share_a_batch():
         return decode(model, tokens, state)
 
     over = lambda row: len(rows[row]) == 8  # noqa: E731
-    for some in served(pair("phi3")[1], given, 2, sampling=GREEDY, max_tokens=8, ended=over, step=step):
+    places = state_rows(pair("phi3")[1], given, 2, 8, step=step)
+    for some in served(places, given, sampling=GREEDY, max_tokens=8, ended=over):
         for each in some:
             rows[each.row].append(each.number)
     assert list(rows.values()) == [theirs("phi3", [each], 8)[0] for each in given]

@@ -10,7 +10,7 @@ import torch
 
 from anyformer import huggingface
 from anyformer.huggingface.canonical import canonical
-from anyformer.huggingface.convert import shapes_of
+from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
 from anyformer.model.transformer import Transformer

@@ -23,6 +23,8 @@ EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
 anyformer export checkpoint exported --towers path/to/gemma3
+anyformer export checkpoint model.gguf
+anyformer export checkpoint model.gguf --quantise q4_k_m
 """
 
 
@@ -43,10 +45,28 @@ class AdapterOptions:
     ] = None
 
 
+@dataclass(frozen=True)
+class GgufOptions:
+    """What a GGUF file says beside the model."""
+
+    quantise: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a GGUF file: round the matrices to a type in few bits: q8_0, q4_0, q4_1, q5_0 or q5_1; with "
+            "llama-cpp-python installed also q2_k to q6_k (q4_k_m) and iq types.",
+            metavar="TYPE",
+        ),
+    ] = None
+    length: Annotated[
+        int | None,
+        typer.Option(help="Of a GGUF file: the longest text. By default that of the model's training or configuration.", min=1),
+    ] = None
+
+
 @grouped
 def run(
     model: Model,
-    out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="OUT")],
+    out: Annotated[Path, typer.Argument(help="The new directory to write, or a file whose name ends in .gguf.", metavar="OUT")],
     family: Annotated[
         str | None,
         typer.Option(
@@ -71,9 +91,11 @@ def run(
     ] = "stored",
     *,
     alone: AdapterOptions,
+    gguf: GgufOptions,
     json: Json = False,
 ) -> None:
-    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digests of all files; or
+    as a GGUF file, which llama.cpp runs.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
@@ -81,26 +103,36 @@ def run(
     """
     from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
-    from anyformer.files import check_directory
+    from anyformer.files import check_directory, check_file
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
 
-    check_directory(out)
+    is_gguf = out.suffix == ".gguf"
+    check_file(out) if is_gguf else check_directory(out)
+    if not is_gguf and (gguf.quantise or gguf.length):
+        raise UserError(f"{out}: --quantise and --length are of GGUF files: give a name that ends in .gguf, or leave them out")
+    if alone.adapter and is_gguf:
+        raise UserError(f"{out}: --adapter writes a directory; leave it out, and the adapter is merged into the GGUF file")
     if alone.base is not None and not alone.adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
     if alone.adapter:
         export_adapter(model, out, family, alone.base, dtype, json=json)
         return
-    if towers is None and (family is None or family in huggingface.COMPOSITES):
+    if towers is None and not is_gguf and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
     place = checkpoint.newest(model)
     kept = beside(place)
     exported = huggingface.export(
-        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
-        labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
-        pixels=trained_pixels(place),
+        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family,
+        length=gguf.length or trained_length(model), labels=labels_of(place), facts=training_facts(place), towers=towers,
+        dtype=_type(dtype, kept, loaded), pixels=trained_pixels(place), quantise=gguf.quantise, progress=not json,
     )  # fmt: skip
-    if json:
+    if json and is_gguf:
+        print_json({"file": out, "model_type": exported.model_type, "bytes": out.stat().st_size})
+    elif is_gguf:
+        print(f"{out}: {exported.model_type}, {out.stat().st_size:,} bytes")
+        print(f"try next, with llama.cpp:\n  llama-cli -m {out}")
+    elif json:
         print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
     else:
         _tell(out, exported)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from anyformer.cli.options import grouped
 from anyformer.cli.processes import ProcessOptions, first_speaks, refuse_clock
 from anyformer.cli.prompts import PromptOptions
 from anyformer.cli.terminal import tell
+from anyformer.mesh import started
 
 if TYPE_CHECKING:
     from anyformer.generation import GenerationSettings
@@ -120,22 +121,42 @@ def _ready(
     them: Processes,
 ) -> Ready:
     """Load the model, as far as it is this process's."""
-    from anyformer.generation import Acceptance, generating
+    from anyformer import engines
+    from anyformer.generation import Acceptance
     from anyformer.loading import load, pixels, sounds
 
+    wanted = engines.Asked(
+        place,
+        engines.ModelLoading(
+            place, lambda: load(place, device=device(), divide=them.divide, among=them.checkers, **given.towers)
+        ),
+        computing.weights,
+        device(),
+        tuple(word for word, is_asked in _beyond(given, chat, computing).items() if is_asked),
+    )
+    more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
     with _kept():
-        loaded, tokenizer = load(place, device=device(), divide=them.divide, among=them.checkers, **given.towers)
-        more = {"max_new_tokens": text.max_tokens, "max_time": text.max_time}
-        decoding, line = decoding_asked(tokenizer, choice, more)
-        loaded = generating(loaded, computing.weights)
+        ready = engines.opened(computing.engine, wanted)
+        decoding, line = decoding_asked(ready.tokenizer, choice, more)
+        if ready.places is not None and decoding.beams is not None:
+            ready = engines.opened(computing.engine, replace(wanted, beside=("beams",)))
     drafter = computing.drafter()
     settings: GenerationSettings = {
         "decoding": decoding, "stop": tuple(text.stop or ()), "compile": computing.compile, "block": computing.block,
         "chat": chat.chat, "special": text.special, "images": pixels(place, given.image) if given.image else None,
         "batch": computing.batch or (16 if drafter is None else None), "draft": drafter, "acceptance": Acceptance(),
-        "logprobs": text.logprobs, "sounds": sounds(place, given.audio) if given.audio else None,
+        "logprobs": text.logprobs, "sounds": sounds(place, given.audio) if given.audio else None, "places": ready.places,
     }  # fmt: skip
-    return Ready(loaded, tokenizer, settings, line)
+    return Ready(ready.model, ready.tokenizer, settings, "\n".join(filter(None, (line, ready.line))))
+
+
+def _beyond(given: PromptOptions, chat: ChatOptions, computing: Computation) -> dict[str, bool]:
+    """What is asked beside texts that go on by a token, and whether it is."""
+    return {
+        "images": bool(given.image), "sounds": bool(given.audio), "--draft": computing.draft is not None,
+        "--block": computing.block is not None, "--compile": bool(computing.compile), "several processes": started() > 1,
+        "a chat of several turns": chat.chat and not given.ways,
+    }  # fmt: skip
 
 
 def _contents(ready: Ready, prompts: Sequence[str], given: PromptOptions) -> Sequence[str | Sequence[Any]]:

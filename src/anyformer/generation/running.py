@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import Tensor
@@ -15,9 +16,11 @@ from anyformer.generation.continuous_batching import served
 from anyformer.generation.decode import continued
 from anyformer.generation.drafting import Draft, Drafter
 from anyformer.generation.images import joined, of_prompts, on
+from anyformer.generation.places import PlaceMaker
 from anyformer.generation.sampling import Sampling
 from anyformer.generation.sounds import SoundFrames
 from anyformer.generation.speculative import Acceptance, check_verifies, speculated
+from anyformer.generation.state_rows import state_rows
 from anyformer.generation.steps import stepper
 from anyformer.model.transformer import Transformer
 from anyformer.parts.images.encoder_module import Images
@@ -45,19 +48,26 @@ class GenerationJob:
     """Of a model that reads no text as source: that of every prompt, which begins the target."""
     sounds: SoundFrames | None = None
     """Those of all prompts, in order."""
+    places: PlaceMaker | None = None
+    """What computes logits where the model itself does not."""
 
     def __post_init__(self) -> None:
         rows, seed = len(self.prompts) * self.answers, self.sampling.seed
         if isinstance(seed, tuple) and len(seed) != rows:
             raise InputError(f"{len(seed)} seeds are given, and {rows} texts are made: give one per text, or one for all")
 
-    def how(self) -> dict[str, Any]:
-        """What every way of running is told."""
+    def choice(self) -> dict[str, Any]:
+        """How tokens are chosen, and where texts end."""
+        return {"sampling": self.sampling, "max_tokens": self.max_tokens, "ends": self.ends, "start": self.start}
+
+    def steps(self) -> dict[str, Any]:
+        """How the model itself goes on by a token."""
         step, multiple = stepper(self.max_tokens, self.compile)
-        return {
-            "sampling": self.sampling, "max_tokens": self.max_tokens, "ends": self.ends, "start": self.start, "step": step,
-            "multiple": multiple,
-        }  # fmt: skip
+        return {"step": step, "multiple": multiple}
+
+    def how(self) -> dict[str, Any]:
+        """What a way of running by the model itself is told."""
+        return self.choice() | self.steps()
 
     def read(self) -> Tensor | None:
         """The sources where the model is."""
@@ -88,19 +98,11 @@ def running(
     if draft is not None:
         job.check_sounds("the draft")
         return _proposed(job, Draft(draft) if isinstance(draft, Transformer) else draft, acceptance, ended)
-    if job.batch is not None and job.batch < len(job.prompts) * job.answers:
-        job.check_sounds(f"batch = {job.batch}")
-        if job.source is not None:
-            raise InputError(
-                f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
-            )
-        images = job.shown()
-        if images is not None and job.answers > 1:
-            images = joined([each for each in of_prompts(job.model, job.prompts, images) for _ in range(job.answers) if each])
-        return served(
-            job.model, _several(job), job.batch, ended=ended, images=images, likeliest=job.likeliest, **job.how()
-        )  # fmt: skip
-    return _together(job)
+    if job.places is None and (job.batch is None or job.batch >= len(job.prompts) * job.answers):
+        return _together(job)
+    prompts = _several(job)
+    make, batch = job.places or _own_places(job), min(job.batch or len(prompts), len(prompts))
+    return served(make(prompts, batch, job.max_tokens), prompts, ended=ended, likeliest=job.likeliest, **job.choice())
 
 
 def searching(
@@ -130,6 +132,19 @@ def _together(job: GenerationJob) -> Given:
     for next_B, logits in steps:
         told = chances(logits, next_B, job.likeliest)
         yield [Token(row, *each) for row, each in enumerate(zip(next_B.tolist(), told, strict=True))]
+
+
+def _own_places(job: GenerationJob) -> PlaceMaker:
+    """Rows of the model's own decode state."""
+    job.check_sounds(f"batch = {job.batch}")
+    if job.source is not None:
+        raise InputError(
+            f"images are read together with all of their texts: give at most batch = {job.batch} at once, or a larger batch"
+        )
+    images = job.shown()
+    if images is not None and job.answers > 1:
+        images = joined([each for each in of_prompts(job.model, job.prompts, images) for _ in range(job.answers) if each])
+    return partial(state_rows, job.model, start=job.start, images=images, **job.steps())
 
 
 def _proposed(job: GenerationJob, drafter: Drafter, acceptance: Acceptance | None, ended: Callable[[int], bool]) -> Given:

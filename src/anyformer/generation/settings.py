@@ -11,6 +11,7 @@ from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
 from anyformer.generation.generation_config import MANNERS, decoding_of
+from anyformer.generation.places import PlaceMaker
 from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.generation.sounds import SoundFrames
@@ -71,6 +72,8 @@ class GenerationSettings(TypedDict, total=False):
     """Seconds after which all rows end."""
     done: Callable[[int], None] | None
     """Told the number of each row that ended."""
+    places: PlaceMaker | None
+    """What computes logits in the place of the model, of which then only the architecture is asked: see `engines`."""
 
 
 def decoding_for(tokenizer: Tokenizer | None, settings: GenerationSettings) -> Decoding:

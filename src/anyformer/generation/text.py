@@ -126,6 +126,7 @@ class _Run:
         job = GenerationJob(
             model, tokens, within(self.decoding.sampling, model, tokenizer), self.most, self.ends, start,
             self.decoding.answers, images, batch, settings.get("compile"), settings.get("logprobs"), source, sounds,
+            settings.get("places"),
         )  # fmt: skip
         if beams is not None:
             found = searching(job, beams, stops=self._stops() if self.decoding.stop else None, over=self.decoding.over())
@@ -251,12 +252,21 @@ class _Run:
                 f"max_time = {self.decoding.max_time:g} ends texts by a clock, and each of {self.model.share.processes} "
                 "processes has its own: give max_tokens instead, or start one process"
             )
+        if self.settings.get("places") is not None:
+            self._refuse_elsewhere(searches)
         if searches and self.settings.get("draft") is not None:
             raise InputError("tokens are proposed for one text, and beams are several: leave the draft or the beams out")
         if searches and self.settings.get("logprobs") is not None:
             raise InputError("a search gives scores of whole texts: leave logprobs or the beams out")
         if (count := self.settings.get("logprobs")) is not None and count < 0:
             raise InputError(f"logprobs = {count} should be 0 or more of the likeliest tokens")
+
+    def _refuse_elsewhere(self, searches: bool) -> None:
+        """Refuse what the model itself alone computes."""
+        beside = ("draft", "images", "sounds", "block", "compile")
+        named = [name for name in beside if self.settings.get(name) is not None] + ["beams"] * searches
+        if named or self.model.architecture.two_inputs:
+            raise InputError(f"another engine reads one text and its tokens alone: leave {' and '.join(named) or 'it'} out")
 
 
 def _turns(prompt: Any) -> Chat | Turns | None:

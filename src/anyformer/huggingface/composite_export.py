@@ -14,7 +14,8 @@ from torch import Tensor
 from anyformer.files import writing_directory
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import FEW_BITS, FEW_BITS_BESIDE, read_table
-from anyformer.huggingface.convert import architecture_of, shapes_of, tensors_of
+from anyformer.huggingface.convert import architecture_of, tensors_of
+from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import check_digests, write_digests
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family

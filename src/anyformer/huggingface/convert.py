@@ -16,6 +16,7 @@ from anyformer.data.progress import meter
 from anyformer.describe import Notice, UserError, change
 from anyformer.huggingface.choices import ExpertTable
 from anyformer.huggingface.config import Config, read_config
+from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import check_digests
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
@@ -30,7 +31,6 @@ from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
-from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
 from anyformer.text.beside import Beside
@@ -138,11 +138,6 @@ def _left_aside(directory: Path, names: Sequence[str]) -> str:
         f"{directory}: {len(names)} scales of activations or of the cache are left aside, the first {', '.join(names[:3])}: "
         f"they belong to a computation in few bits, and the weights are restored without them"
     )
-
-
-def shapes_of(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    """Name of a weight that is trained or kept -> its shape."""
-    return {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
 
 
 def _later_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:

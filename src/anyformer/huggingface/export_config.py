@@ -86,7 +86,7 @@ def completed(found: DescribedExport, tokens: Mapping[str, int], length: int | N
         return found
     told = length is not None and (LENGTH in found.table or found.family is own())
     more = {**({LENGTH: length} if told else {}), **tokens}
-    return replace(found, table=_with(found.table, more, found.family))
+    return replace(found, table=with_inert(found.table, more, found.family))
 
 
 def _came(beside: Beside, model_type: str | None) -> tuple[Family, Architecture] | None:
@@ -118,7 +118,7 @@ def _anew(architecture: Architecture, beside: Beside, model_type: str | None, dt
     """A configuration of the first family that expresses the architecture, else of our own."""
     family, table = _chosen(architecture, model_type)
     kept = {key: value for key, value in beside.table(CONFIG).items() if key in _KEPT}
-    written = {"architectures": [family.default_class], **_with(table, kept, family)}
+    written = {"architectures": [family.default_class], **with_inert(table, kept, family)}
     return DescribedExport(family, {**written, "dtype": str(dtype).removeprefix("torch.")})
 
 
@@ -133,7 +133,7 @@ def _labelled(found: DescribedExport, labels: Sequence[str]) -> DescribedExport:
     return DescribedExport(found.family, table, (*found.changes, *changes))
 
 
-def _with(config: Mapping[str, Any], more: Mapping[str, Any], family: Family) -> dict[str, Any]:
+def with_inert(config: Mapping[str, Any], more: Mapping[str, Any], family: Family) -> dict[str, Any]:
     """The configuration with each of `more` keys from which this family computes nothing."""
     table = dict(config)
     for key, value in more.items():

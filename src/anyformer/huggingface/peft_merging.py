@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import change
-from anyformer.huggingface.convert import shapes_of
+from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fused import stacked

@@ -17,7 +17,8 @@ from anyformer.describe import UserError
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.convert import fill, opened, shapes_of, tensors_of
+from anyformer.huggingface.convert import fill, opened, tensors_of
+from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import check_digests, write_digests
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.families import clip_text

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -12,36 +11,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.describe import did_you_mean
+from anyformer.describe import change
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.declared import stored_shapes
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.gguf.architectures import INERT, SPELLINGS
+from anyformer.huggingface.gguf.architectures import form_of
+from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufMetadata
+from anyformer.huggingface.gguf.lines import Words
+from anyformer.huggingface.gguf.names import GgufRule, depth_of, gguf_rules, placed
 from anyformer.huggingface.gguf.reader import DAMAGED, SUFFIX, library, opened, pieces_of
-from anyformer.huggingface.gguf.spelling import Change, GgufArchitecture
+from anyformer.huggingface.gguf.rotary import FACTORS, LONG, SHORT
+from anyformer.huggingface.registry import read_architecture
+from anyformer.huggingface.rules import SAME
 from anyformer.huggingface.stored import Held, filled, held_in
 
-NEVER_READ = ("rope_freqs.weight",)
-"""Tensors that follow from the metadata, or from which it is completed."""
+NEVER_READ = (FACTORS, LONG, SHORT)
+"""Tensors that the configuration has: as settings, or as lists."""
 PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 """Types of tensors of plain numbers."""
 SPLIT = "split"
 """What keys of files in several pieces begin with."""
-
-
-@dataclass(frozen=True)
-class TensorPlace:
-    """A tensor of the file, or one of the experts that it stacks, and what undoes the converter's change."""
-
-    tensor: Any
-    expert: int | None
-    change: Change | None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape in the file."""
-        whole = shape_of(self.tensor)
-        return whole if self.expert is None else whole[1:]
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:
@@ -78,52 +68,73 @@ class GgufFile:
                 f"{path}: is one of {pieces} files with {tensors} tensors, and {len(readers)} with {len(self._tensors)} are "
                 f"here; put all of them side by side, under their names NAME-00001-of-{pieces:05}{SUFFIX} and so on"
             )
-        if architecture not in SPELLINGS:
-            hint = did_you_mean(architecture, sorted(SPELLINGS), "docs/huggingface.md")
-            raise HuggingFaceError(f"{path}: the architecture {architecture!r} is not read from GGUF files{hint}")
         shapes = {name: shape_of(tensor) for name, tensor in self._tensors.items()}
         self.keys = GgufMetadata(str(path), architecture, metadata, shapes, self._numbers)
+        form = form_of(self.keys)
+        try:
+            self._words = {name: value for name, value in form.read(self.keys).items() if value is not None}
+        except (KeyError, TypeError, ZeroDivisionError, StopIteration, ValueError) as error:
+            if isinstance(error, HuggingFaceError):
+                raise
+            raise HuggingFaceError(f"{path}: its metadata or tensors are incomplete ({error!r})") from None
         self.dtype = dtype or self._usual()
-        self._places = dict(self._placed(SPELLINGS[architecture]))
-        self.names: Mapping[str, str] = dict.fromkeys(self._places, path.name)
+        self._shapes, rules = self._theirs(form, self._words)
+        self._places = placed(rules, self._tensors)
+        known = {name for rule, _ in self._places.values() for name in rule.stored} | set(NEVER_READ)
+        self._odd = {name: tensor for name, tensor in self._tensors.items() if name not in known}
+        """Tensors without a place."""
+        self.names: Mapping[str, str] = dict.fromkeys((*self._places, *self._odd), path.name)
 
     @property
     def config(self) -> Config:
-        """The configuration that the metadata amounts to. Refuses keys of it that are not known."""
-        try:
-            table = SPELLINGS[self.keys.architecture].config(self.keys)
-        except (KeyError, TypeError, ZeroDivisionError) as error:
-            raise HuggingFaceError(f"{self.path}: its metadata or tensors are incomplete ({error!r})") from None
-        self.keys.finish(INERT)
-        return Config({name: value for name, value in table.items() if value is not None}, str(self.path))
+        """The configuration that the metadata amounts to."""
+        return Config(self._words, str(self.path))
+
+    def _theirs(self, form: GgufForm, words: Words) -> tuple[Mapping[str, tuple[int, ...]], Sequence[GgufRule]]:
+        """The tensors of Hugging Face's layout that the configuration asks for, an untied head among them, and their rules."""
+        architecture, family = read_architecture(Config(words, str(self.path)))
+        if architecture.head is not None and architecture.head.may_be_tied:
+            architecture = change(architecture, "head.tied", False)
+        shapes = stored_shapes(architecture, family)
+        return shapes, gguf_rules(form, words, depth_of(architecture), shapes)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        place = self._places[name]
-        if place.change is None:
-            return place.shape
-        return tuple(self._changed(place, torch.empty(place.shape, device="meta")).shape)
+        if name in self._odd:
+            return shape_of(self._odd[name])
+        rule, number = self._places[name]
+        files = [shape_of(self._tensors[stored]) for stored in rule.stored]
+        empty = [torch.empty(shape[1:] if rule.stacked else shape, device="meta") for shape in files]
+        return tuple(self._changed(rule, empty)[0 if rule.stacked else number].shape)
 
     def type_of(self, name: str) -> torch.dtype:
         return self.dtype
 
     def tensor(self, name: str) -> Tensor:
         """One weight, each number computed in fp32 and rounded once."""
-        place = self._places[name]
-        whole = self._restored(place.tensor, place.expert, self.dtype if place.change is None else torch.float32)
-        return whole if place.change is None else self._changed(place, whole).to(self.dtype)
+        if name in self._odd:
+            return self._restored(self._odd[name], None, self.dtype)
+        rule, number = self._places[name]
+        expert = number if rule.stacked else None
+        if rule.stacked and number >= self.keys.shapes[rule.stored[0]][0]:
+            raise HuggingFaceError(
+                f"{self.path}: {rule.stored[0]} has {self.keys.shapes[rule.stored[0]][0]} experts, and the metadata says "
+                f"{len(rule.theirs)}"
+            )
+        plain = rule.op == SAME
+        files = [self._restored(self._tensors[each], expert, self.dtype if plain else torch.float32) for each in rule.stored]
+        return files[0] if plain else self._changed(rule, files)[0 if rule.stacked else number].to(self.dtype)
 
     def kept(self, name: str) -> Tensor:
         """As `tensor`: nothing in a file of this layout is written again as it is."""
         return self.tensor(name)
 
-    def _changed(self, place: TensorPlace, tensor: Tensor) -> Tensor:
-        """A tensor without the converter's change."""
-        assert place.change is not None
+    def _changed(self, rule: GgufRule, files: list[Tensor]) -> list[Tensor]:
+        """Tensors of the file without what its layout does to them."""
         try:
-            return place.change(tensor, self.keys)
+            return rule.op.read(files, [self._shapes[name] for name in rule.theirs])
         except (RuntimeError, TypeError, ZeroDivisionError) as error:
             raise HuggingFaceError(
-                f"{self.path}: {place.tensor.name} of shape {place.shape} does not fit the metadata ({error})"
+                f"{self.path}: {rule.stored[0]} of shape {tuple(files[0].shape)} does not fit the metadata ({error})"
             ) from None
 
     def held(self) -> tuple[Held, ...]:
@@ -133,27 +144,6 @@ class GgufFile:
             kind, loaded = tensor.tensor_type.name, 0 if name in NEVER_READ else int(tensor.n_elements) * self.dtype.itemsize
             ways.setdefault((f"{kind} of GGUF", kind not in PLAIN), []).append((int(tensor.n_bytes), loaded))
         return held_in(ways)
-
-    def _placed(self, spelling: GgufArchitecture) -> Iterator[tuple[str, TensorPlace]]:
-        """(name in Hugging Face's layout, its place in the file); a tensor without a spelling keeps its name."""
-        for name, tensor in self._tensors.items():
-            if name in NEVER_READ:
-                continue
-            module, _, leaf = name.rpartition(".")
-            block, _, rest = module.removeprefix("blk.").partition(".")
-            inside = module.startswith("blk.")
-            short = rest if inside else module
-            known = (spelling.layer if inside else spelling.outside).get(short)
-            change = spelling.changes.get(short)
-            if known is None:
-                yield name, TensorPlace(tensor, None, None)
-                continue
-            full = f"{spelling.prefix.replace('{i}', block) if inside else ''}{known}.{leaf}"
-            if "{x}" in full:
-                for expert in range(self.keys.shapes[name][0]):
-                    yield full.replace("{x}", str(expert)), TensorPlace(tensor, expert, change)
-            else:
-                yield full, TensorPlace(tensor, None, change)
 
     def _restored(self, tensor: Any, expert: int | None, dtype: torch.dtype) -> Tensor:
         """A tensor of the file as plain numbers."""

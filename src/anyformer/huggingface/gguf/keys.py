@@ -1,10 +1,12 @@
-"""The metadata of a GGUF file: each key of its architecture is read, known to change nothing, or refused by name."""
+"""Keys of a GGUF file's metadata: those that were read, and those that are written."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from torch import Tensor
 
 from anyformer.huggingface.config import REQUIRED, shown
 from anyformer.huggingface.errors import HuggingFaceError
@@ -48,3 +50,25 @@ class GgufMetadata:
                 f"{self.where}: {self.architecture} has keys that are not known here, so the model might compute something "
                 f"else: {listed}; take the checkpoint in Hugging Face's layout"
             )
+
+
+class GgufKeys:
+    """Keys to write under one architecture's prefix, in order, and the tensors that no weight is: factors of rotation."""
+
+    def __init__(self, architecture: str) -> None:
+        self.architecture = architecture
+        self.table: dict[str, Any] = {}
+        self.tensors: dict[str, Tensor] = {}
+
+    def put(self, name: str, value: Any) -> None:
+        """A key of the architecture: whole numbers, numbers, flags, texts or lists of one of them."""
+        self.general(f"{self.architecture}.{name}", value)
+
+    def general(self, name: str, value: Any) -> None:
+        """A key by its full name."""
+        assert self.table.get(name, value) == value, f"{name} is written twice: {self.table[name]} and {value}"
+        self.table[name] = value
+
+    def __call__(self, name: str) -> Any:
+        """A key of the architecture that was put."""
+        return self.table[f"{self.architecture}.{name}"]

@@ -1,0 +1,47 @@
+"""Llama, Mistral and Mixtral, which share a graph: neighbours rotate."""
+
+from __future__ import annotations
+
+from anyformer.huggingface.gguf.form import GgufForm
+from anyformer.huggingface.gguf.keys import GgufMetadata
+from anyformer.huggingface.gguf.lines import Key, NoWindow, Present, only
+from anyformer.huggingface.gguf.rotary import RotaryLine
+from anyformer.huggingface.gguf.shared import EXPERTS, NEIGHBOURS, SILU, decoder
+
+ROTARY = RotaryLine(("default", "linear", "yarn", "llama3", "longrope"))
+
+
+def _routed(keys: GgufMetadata) -> bool:
+    return bool(keys("expert_count", 0))
+
+
+def _plain(keys: GgufMetadata) -> bool:
+    return not _routed(keys)
+
+
+NO_WINDOW = NoWindow()
+
+FORMS = (
+    GgufForm(
+        "llama",
+        "llama",
+        decoder(ROTARY, SILU, only("mlp_bias", False), Present("attention_bias", "attn_q.bias")),
+        changes=NEIGHBOURS,
+        when=_plain,
+    ),
+    GgufForm("llama", "mistral", decoder(ROTARY, SILU, NO_WINDOW), changes=NEIGHBOURS, when=_plain),
+    GgufForm(
+        "llama",
+        "mixtral",
+        decoder(
+            ROTARY,
+            SILU,
+            NO_WINDOW,
+            Key("num_local_experts", "expert_count"),
+            Key("num_experts_per_tok", "expert_used_count"),
+        ),
+        names=EXPERTS,
+        changes=NEIGHBOURS,
+        when=_routed,
+    ),
+)

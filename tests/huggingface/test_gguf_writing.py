@@ -1,0 +1,120 @@
+"""GGUF files as they are written: every type comes back as it went, every setting is in the file or refused."""
+
+from __future__ import annotations
+
+import gguf
+import pytest
+import torch
+from benchmarks.engines.gguf_types import TYPES
+from benchmarks.engines.llama_cpp import loud
+
+import anyformer as af
+from anyformer.describe import diff
+from anyformer.files import PlaceError
+from anyformer.huggingface import Config, HuggingFaceError, read_architecture
+from anyformer.huggingface.find import canonical
+from anyformer.huggingface.gguf import architectures, forms, write_gguf
+from anyformer.model.transformer import Transformer
+
+NEAR = 1e-6
+"""Of gains of 1 + w and of -exp(w), which 32 bits do not hold exactly."""
+
+
+def made(model_type, config):
+    return loud(Transformer(read_architecture(Config({"model_type": model_type, **config}))[0]))
+
+
+def test_every_type_is_asked_about():
+    assert TYPES.keys() == forms().keys()
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_types_come_back_as_they_went(tmp_path, model_type):
+    for number, config in enumerate(TYPES[model_type]):
+        model = made(model_type, config)
+        path = tmp_path / f"{number}.gguf"
+        plan = write_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
+        names = [tensor.name for tensor in gguf.GGUFReader(path).tensors]
+        assert names == list(plan.shapes)
+        assert len(set(names)) == len(names)
+        again, tokenizer = af.load(path)
+        assert tokenizer is None
+        found = [change for change in diff(canonical(again.architecture), canonical(model.architecture)) if not near(*change)]
+        assert not found
+        changed = {name for rule in plan.file_rules if plan.form.changes for name in rule.theirs}
+        for name, value in model.named_parameters():
+            torch.testing.assert_close(again.get_parameter(name), value, rtol=0, atol=NEAR if changed else 0)
+
+
+def near(path, left, right):
+    """Numbers of 32 bits, and windows as long as the longest text."""
+    return (isinstance(left, float) and abs(left - right) < 1e-6 * abs(right)) or path.endswith(".mask")
+
+
+BASE = TYPES["llama"][0]
+
+
+@pytest.mark.parametrize(
+    ("model_type", "change", "words"),
+    [
+        ("llama", {"hidden_act": "gelu"}, r'hidden_act = "gelu" is not supported for llama.*no other is in llama\.cpp'),
+        ("llama", {"mlp_bias": True}, "mlp_bias = true is not supported for llama"),
+        ("qwen2", {"rope_parameters": {**TYPES["qwen2"][1]["rope_parameters"], "truncate": False}}, r"truncate = false is not"),
+        ("mistral", {"sliding_window": 9}, "sliding_window = 9 is not in .*export with a length of at most 9"),
+        ("qwen3_moe", {"norm_topk_prob": False}, "norm_topk_prob = false is not supported"),
+        ("gemma2", {"query_pre_attn_scalar": 17}, "query_pre_attn_scalar = 17 is not supported for gemma2, only 16"),
+    ],
+)
+def test_what_llama_cpp_does_not_compute_is_refused_by_name(tmp_path, model_type, change, words):
+    model = made(model_type, {**TYPES[model_type][0], **change})
+    with pytest.raises(HuggingFaceError, match=words):
+        write_gguf(model, tmp_path / "model.gguf", model_type=model_type, length=64)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_word_that_nobody_read_is_refused():
+    for form in (forms()["llama"], forms()["gpt2"]):
+        _, table = af.huggingface.find_family(made(form.model_type, TYPES[form.model_type][0]).architecture, form.model_type)
+        form.write(table, "model.gguf")
+        with pytest.raises(HuggingFaceError, match=r"keys that are not known here.*attention_multiplier = 0\.3"):
+            form.write({**table, "attention_multiplier": 0.3}, "model.gguf")
+
+
+def test_architectures_of_no_type_are_refused_with_the_nearest(tmp_path):
+    model = af.build(af.architecture("llama-2-7b").but(), device="meta")
+    assert "llama" in architectures()
+    with pytest.raises(HuggingFaceError, match="bart is no type that GGUF files are written of: give one of"):
+        write_gguf(model, tmp_path / "model.gguf", model_type="bart")
+    with pytest.raises(PlaceError):
+        write_gguf(model, tmp_path / "nowhere" / "at" / "all.gguf")
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [(None, "F32"), (torch.bfloat16, "BF16"), (torch.float16, "F16")])
+def test_types_of_numbers(tmp_path, dtype, kind):
+    path = tmp_path / "model.gguf"
+    model = made("llama", BASE)
+    write_gguf(model, path, dtype=dtype)
+    kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors}
+    assert {name for name, found in kinds.items() if found != kind} == (
+        set() if kind == "F32" else {name for name in kinds if name.endswith("norm.weight")}
+    )
+    again, _ = af.load(path, dtype=torch.float32)
+    for name, value in model.named_parameters():
+        expected = value if dtype is None or "norm" in name else value.to(dtype).float()
+        assert torch.equal(again.get_parameter(name), expected)
+
+
+def test_few_bits(tmp_path):
+    config = {**BASE, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96}
+    model = made("llama", config)
+    write_gguf(model, tmp_path / "model.gguf", quantise="q8_0")
+    kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    assert kinds == {"Q8_0", "F32"}
+    field = gguf.GGUFReader(tmp_path / "model.gguf").fields["general.file_type"]
+    assert field.contents() == gguf.LlamaFileType.MOSTLY_Q8_0
+    again, _ = af.load(tmp_path / "model.gguf", dtype=torch.float32)
+    for name, value in model.named_parameters():
+        step = value.abs().max() / 127
+        assert (again.get_parameter(name) - value).abs().max() <= step
+    with pytest.raises(HuggingFaceError, match="quantise = 'q9' is not known"):
+        write_gguf(model, tmp_path / "other.gguf", quantise="q9")
