@@ -54,7 +54,8 @@ def byte_pairs(pattern: str, ignore_merges: bool = False) -> str:
     inner.add_tokens([AddedToken("<think>", normalized=False)])
     table = json.loads(inner.to_str())
     table["model"]["ignore_merges"] = ignore_merges
-    table["model"]["vocab"]["Ġdog"] = inner.get_vocab_size()  # no merge makes it
+    table["model"]["vocab"]["Ġdog"] = table["added_tokens"][-1]["id"]  # no merge makes it
+    table["added_tokens"][-1]["id"] += 1
     return json.dumps(table)
 
 
