@@ -90,8 +90,7 @@ def main() -> None:
         place = given.place or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         for name, change in MODELS.items():
-            if any(way.model == name for way in engine.ways):
-                written(place, name, change, engine.suffix)
+            written(place, name, change, engine.suffix)
         made = []
         try:
             for each in outcomes(engine, given.program.absolute(), place.absolute(), given.port):

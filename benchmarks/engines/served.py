@@ -104,7 +104,7 @@ def written(place: Path, name: str, change: Callable[[torch.nn.Module], Any], su
     exported(model, place / name, tokenizer=words)
     if suffix:
         (place / f"{name}{suffix}").unlink(missing_ok=True)
-        af.export(model, place / f"{name}{suffix}", tokenizer=words)
+        af.export_gguf(model, place / f"{name}{suffix}", tokenizer=words)
 
 
 def _off(model: torch.nn.Module) -> None:

@@ -9,6 +9,8 @@ from benchmarks.engines.served import WINDOW, Served, Way
 
 EXACT = ("-fa", "off", "-ctk", "f32", "-ctv", "f32")
 """Attention without fp16: flash attention on processors rounds to it whatever the cache is in."""
+WHOLE = ("--ctx-checkpoints", "0")
+"""No checkpoints of the cache of layers with a window, which are wrong: see the way that has them."""
 
 
 def _command(program: Path, model: Path, port: int, way: Way) -> list[str]:
@@ -23,9 +25,10 @@ def _key(name: str, kind: str, value: object) -> tuple[str, ...]:
 SERVED = Served(
     _command,
     (
-        Way("right, in fp32", options=EXACT, distorted=True),
-        Way("right, its usual cache in fp16", cache="fp16"),
-        Way("right, weights in bf16", model="bf16", dtype="bf16", cache="fp16"),
+        Way("right, in fp32", options=(*EXACT, *WHOLE), distorted=True),
+        Way("right, its usual cache in fp16", cache="fp16", options=WHOLE),
+        Way("right, weights in bf16", model="bf16", dtype="bf16", cache="fp16", options=WHOLE),
+        Way("its own checkpoints of the cache of windows", "shared", options=EXACT),
         Way("the base of the rotary frequencies", "plain", options=(*EXACT, "--rope-freq-base", "5000")),
         Way(
             "a norm 38 % off in one layer",
