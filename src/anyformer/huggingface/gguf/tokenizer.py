@@ -17,7 +17,7 @@ from anyformer.text.beside import GENERATION, TOKENIZER, TOKENIZER_CONFIG, Besid
 
 MOST_PIECES = 500_000
 """Twice as many tokens as any published tokenizer has."""
-NONE = ("none", "no_vocab")
+NONE = ("no_vocab", "none")
 """What a file says of a model without one."""
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 
