@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gguf
 import pytest
 import torch
 from benchmarks.engines.gguf_types import TYPES
-from benchmarks.engines.llama_cpp import loud
+from benchmarks.engines.llama_cpp import made
 
 import anyformer as af
-from anyformer.describe import diff
+from anyformer.describe import Notice, diff
 from anyformer.files import PlaceError
-from anyformer.huggingface import Config, HuggingFaceError, read_architecture
+from anyformer.huggingface import HuggingFaceError
 from anyformer.huggingface.find import canonical
 from anyformer.huggingface.gguf import architectures, export_gguf, forms
-from anyformer.model.transformer import Transformer
 
 NEAR = 1e-6
 """Of gains of 1 + w and of -exp(w), which 32 bits do not hold exactly."""
-
-
-def made(model_type, config):
-    return loud(Transformer(read_architecture(Config({"model_type": model_type, **config}))[0]))
 
 
 def test_every_type_is_asked_about():
     assert TYPES.keys() == forms().keys()
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+QUICK = ("llama", "gpt2", "falcon", "gpt_oss", "granitemoehybrid", "deepseek_v2")
+"""Types that between them change tensors in every way; the others take a second each."""
+
+
+@pytest.mark.parametrize("model_type", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in TYPES])
 def test_types_come_back_as_they_went(tmp_path, model_type):
     for number, config in enumerate(TYPES[model_type]):
+        warnings.simplefilter("ignore", Notice)
         model = made(model_type, config)
         path = tmp_path / f"{number}.gguf"
         plan = export_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
@@ -81,8 +83,11 @@ def test_a_word_that_nobody_read_is_refused():
 
 
 def test_architectures_of_no_type_are_refused_with_the_nearest(tmp_path):
-    model = af.build(af.architecture("llama-2-7b").but(), device="meta")
+    model = made("qwen2", TYPES["qwen2"][0])
     assert "llama" in architectures()
+    other = af.change(model.architecture, "decoder.layer.attention.mask", {"kind": "window", "size": 3})
+    with pytest.raises(HuggingFaceError, match=r"under none of the \d+ model types that are written here.*The nearest:\n  "):
+        export_gguf(af.build(other, device="meta"), tmp_path / "model.gguf")
     with pytest.raises(HuggingFaceError, match="bart is no type that GGUF files are written of: give one of"):
         export_gguf(model, tmp_path / "model.gguf", model_type="bart")
     with pytest.raises(PlaceError):

@@ -78,7 +78,10 @@ FORMS = (
     GgufForm(
         "deepseek2",
         "deepseek_v3",
-        (*LATENT, *ROUTED, *GROUPS, only("rope_interleave", True)),
+        (
+            *LATENT, *ROUTED, *GROUPS, only("rope_interleave", True), Only("scoring_func", ("sigmoid",), said=False),
+            Only("topk_method", ("noaux_tc",), said=False),
+        ),
         names={**KEYS, **CORRECTED},
         changes={"attn_k_b": _absorbed},
         when=lambda keys: keys("expert_gating_func", SOFTMAX) == SIGMOID,

@@ -20,7 +20,7 @@ _STRIP = {"type": "Strip", "strip_left": True, "strip_right": True}
 def fitted(table: Table) -> tuple[Table, tuple[str, ...]]:
     """A `tokenizer.json` that llama.cpp can follow, and what its user has to know; nothing where nothing was changed."""
     notices = []
-    for change in (_uncomposed, _first_blank, _blank_sign, _plain_specials, _long_words, _cleaned, _known_texts):
+    for change in (_uncomposed, _first_blank, _blank_sign, _plain_specials, _long_words, _cleaned, _by_graphemes, _known_texts):
         table, notice = change(table)
         notices += [notice] if notice else []
     return table, tuple(notices)
@@ -114,6 +114,12 @@ def _cleaned(table: Table) -> tuple[Table, str]:
         "leaves accents out; llama.cpp leaves out vowels of Hangul, Devanagari, Bengali and other scripts too: do not give it "
         "text in these"
     )
+
+
+def _by_graphemes(table: Table) -> tuple[Table, str]:
+    mapped = any(step["type"] == "Precompiled" for step in stages(table.get("normalizer")))
+    told = "maps characters by a table, letters with their marks at once, and llama.cpp one by one: give it text in NFKC"
+    return table, told if mapped else ""
 
 
 def _known_texts(table: Table) -> tuple[Table, str]:
