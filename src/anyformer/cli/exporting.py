@@ -174,14 +174,20 @@ def export_adapter(
 ) -> Exported:
     """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
     from anyformer import huggingface
+    from anyformer.files import write_text
     from anyformer.hub import parsed, pinned
-    from anyformer.loading import adapter_of, beside, trained_length
+    from anyformer.huggingface.card import PLACE, adapter_card
+    from anyformer.loading import adapter_of, beside, trained_length, training_facts
+    from anyformer.text.beside import README
 
     bare, tokenizer, adapter, own = adapter_of(model)
     family = huggingface.find_family(bare.architecture, model_type)[0]
     where, public = (out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
     named = str(where) if public is None else parsed(public).repo
     huggingface.write_adapter(out, adapter, own, bare.architecture, family, named)
+    if public is not None:
+        card = adapter_card(named, adapter.kind, family, training_facts(model) or huggingface.Facts(), name or PLACE)
+        write_text(out / README, card)
     if base is None:
         length, kept = trained_length(model), beside(model)
         huggingface.export(
