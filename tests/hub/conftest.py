@@ -15,6 +15,7 @@ from hub_server import Hub, serving
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     with serving() as made:
         monkeypatch.setattr(constants, "ENDPOINT", made.address)
+        monkeypatch.setattr("huggingface_hub.hf_api.api.endpoint", made.address)
         monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", made.address + "/{repo_id}/resolve/{revision}/{filename}")
         monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub-cache"))
         monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "no-token"))
@@ -23,3 +24,9 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
         monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
         monkeypatch.delenv("HF_TOKEN", raising=False)
         yield made
+
+
+@pytest.fixture
+def asked_by_others(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers, which keeps the address that it asked first, asks this hub too."""
+    monkeypatch.setattr("transformers.utils.hub._hf_api", None)

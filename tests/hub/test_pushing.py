@@ -42,6 +42,7 @@ def asked(*words: str | Path, answer: str = "") -> str:
     return result.output
 
 
+@pytest.mark.usefixtures("asked_by_others")
 def test_what_is_pushed_is_loaded_by_transformers(ours, model, tmp_path):
     said = asked("export", model, "--push", "lab/copy", "--private", "--message", "First")
     made = ours.repositories["lab/copy"]

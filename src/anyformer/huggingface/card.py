@@ -93,6 +93,16 @@ def card(
     return "\n".join(lines) + "\n"
 
 
+def adapter_card(base: str, kind: str, family: Family, facts: Facts, name: str = PLACE) -> str:
+    """The text of a README.md for an adapter alone, which PEFT loads beside a model of a hub."""
+    head = [f"base_model: {base}", "base_model_relation: adapter", "library_name: peft", "tags:", "- anyformer", f"- {kind}"]
+    head += _task(family)
+    use = ["from peft import AutoPeftModel", "", f'model = AutoPeftModel.from_pretrained("{name}")', "```"]
+    title = name.rpartition("/")[2] if name != PLACE else f"{base}, trained further"
+    lines = ["---", *head, "---", "", f"# {title}", "", f"An adapter ({kind}) of {base}.", "", "## Use", "", "```python", *use]
+    return "\n".join([*lines, *_training(facts), *_figures(facts)]) + "\n"
+
+
 def _carried(text: str) -> list[str]:
     """The lines of the base's card that are inherited, each with the list below it."""
     found = re.match(r"---\n(.*?)\n---", text, re.DOTALL)

@@ -8,14 +8,20 @@ from anyformer.cli.exports.form import Asked, Exported
 def write(asked: Asked) -> Exported:
     """Write the adapter."""
     from anyformer import huggingface
+    from anyformer.files import write_text
     from anyformer.hub import parsed, pinned
-    from anyformer.loading import adapter_of, beside, trained_length
+    from anyformer.huggingface.card import PLACE, adapter_card
+    from anyformer.loading import adapter_of, beside, trained_length, training_facts
+    from anyformer.text.beside import README
 
     bare, tokenizer, adapter, own = adapter_of(asked.model)
     family, base = huggingface.find_family(bare.architecture, asked.family)[0], asked.alone.base
     where, public = (asked.out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
     named = str(where) if public is None else parsed(public).repo
     huggingface.write_adapter(asked.out, adapter, own, bare.architecture, family, named)
+    if public is not None:
+        told = training_facts(asked.model) or huggingface.Facts()
+        write_text(asked.out / README, adapter_card(named, adapter.kind, family, told, asked.name or PLACE))
     if base is None:
         length, kept = trained_length(asked.model), beside(asked.model)
         huggingface.export(
