@@ -1,11 +1,11 @@
 """Does `anyformer conform` pass the servers of real engines, and find every mistake that is put into them?
 
     python -m benchmarks.engines.conform llama.cpp --program build/bin/llama-server
-    python -m benchmarks.engines.conform vllm --program .venv-vllm/bin/vllm
+    python -m benchmarks.engines.conform vllm --program .venv-vllm/bin/python
 
 A tiny random model with windows and caps is exported. Its engine serves it as it is, in several types of numbers; then wrongly:
-with another setting, weight or file, or with its answers distorted on their way. Every mistake must be named by the case that is
-there for it. Ends with 1 where one is not, or where a right server departs. Writes benchmarks/results/engines/conform.json.
+with another setting, weight or file, or with its answers distorted on their way. Every mistake must be named by its case. Ends
+with 1 where one is not, or where a right server departs. Writes benchmarks/results/engines/conform.json.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def parsed() -> argparse.Namespace:
     """What is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", choices=tuple(ENGINES))
-    parser.add_argument("--program", type=Path, required=True, help="the engine's server")
+    parser.add_argument("--program", type=Path, required=True, help="its server; of vLLM the interpreter that has it")
     parser.add_argument("--port", type=int, default=18455)
     parser.add_argument("--place", type=Path, help="a folder that keeps the models and the servers' messages")
     return parser.parse_args()

@@ -38,7 +38,7 @@ WAIT = 300
 
 @dataclass(frozen=True)
 class Way:
-    """One way to serve: `model`: a name of `MODELS`; `dtype`, `cache`: of its arithmetic, and of its keys and values. `options`:
+    """One way to serve: `model`: a name of `MODELS`; `dtype`, `cache`: of its arithmetic, and its keys and values. `options`:
     of the program. `case`: the one that must name what is wrong with it; None where nothing is. `distorted`: its answers are
     distorted too."""
 
@@ -64,7 +64,7 @@ class Served:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `conform` says: the first case that departs, and where; `case`: the one that must, None where the engine is right."""
+    """What `conform` says: the first case that departs, and where; `case`: the one that must, None of a right engine."""
 
     engine: str
     name: str
@@ -127,13 +127,11 @@ def running(engine: Served, way: Way, program: Path, place: Path, port: int) -> 
     """The engine's server while it runs."""
     model = way.change(place / f"{way.model}{engine.suffix}", place)
     words = engine.command(program, model, port, way)
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | OFFLINE
     log = place / "server.log"
     with (
         log.open("w", encoding="utf-8") as messages,
-        subprocess.Popen(
-            words, stdout=messages, stderr=messages, env={**kept, **OFFLINE, **(engine.environment or {})}
-        ) as process,
+        subprocess.Popen(words, stdout=messages, stderr=messages, env={**kept, **(engine.environment or {})}) as process,
     ):
         try:
             _awaited(f"http://127.0.0.1:{port}/health", process, log)

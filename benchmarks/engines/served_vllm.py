@@ -14,10 +14,19 @@ from benchmarks.engines.vllm import ENVIRONMENT
 
 
 def _command(program: Path, model: Path, port: int, way: Way) -> list[str]:
-    sizes = ["--max-model-len", "512", "--max-num-seqs", "8", "--max-num-batched-tokens", str(CHUNK), "--enable-prefix-caching"]
+    sizes = ["--max-model-len", "640", "--max-num-seqs", "8", "--max-num-batched-tokens", str(CHUNK), "--enable-prefix-caching"]
     kind = {"fp32": "float32", "bf16": "bfloat16"}[way.dtype]
-    words = [str(program), "serve", str(model), "--host", "127.0.0.1", "--port", str(port), "--dtype", kind, "--enforce-eager"]
-    return [*words, *sizes, *way.options]
+    words = [
+        str(program),
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        str(model),
+        "--dtype",
+        kind,
+        "--enforce-eager",
+    ]
+    return [*words, "--host", "127.0.0.1", "--port", str(port), *sizes, *way.options]
 
 
 def _table(file: str, **changes: Any) -> Callable[[Path, Path], Path]:
@@ -39,16 +48,13 @@ def _config(**changes: Any) -> Callable[[Path, Path], Path]:
     return _table("config.json", **changes)
 
 
+OTHER_BASE = {"rope_type": "default", "rope_theta": 5e3}
 SERVED = Served(
     _command,
     (
         Way("right, in fp32", distorted=True),
         Way("right, in bf16", model="bf16", dtype="bf16", cache="bf16"),
-        Way(
-            "the base of the rotary frequencies",
-            "plain",
-            change=_config(rope_parameters={"rope_type": "default", "rope_theta": 5e3}),
-        ),
+        Way("the base of the rotary frequencies", "plain", change=_config(rope_parameters=OTHER_BASE)),
         Way("a norm 38 % off in one layer", "plain", change=lambda model, place: place / "norm"),
         Way("no cap of logits", "plain", change=_config(final_logit_softcapping=None)),
         Way("an end token that it does not know", "ends", change=_table("generation_config.json", eos_token_id=0)),

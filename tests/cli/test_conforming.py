@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import anyformer as af
 from anyformer.conforming.facts import TEXTS
+from anyformer.conforming.layers import _states
 from conforming.engines import OtherNorm, RightEngine
 from conforming.http_stand_in import VLLM, serving
 from text.chat.folders import LOGICS, plain, write_model
 
+TOKENS = torch.arange(3, 9)
 FEW = [word for case in ("plain", "reset", "prompt", "text", "chunked") for word in ("--cases", case)]
 
 
@@ -52,6 +56,18 @@ def test_golden_vectors_serve_without_the_model(folder, protocol, call, tmp_path
     assert held.returncode == 1, "the engine is the wrong one of before"
 
 
+def test_layers_that_an_engine_wrote(folder, call, tmp_path):
+    model, _ = af.load(folder)
+    for name, engine in {"right": model, "wrong": OtherNorm(model).net}.items():
+        states = {f"layers.{layer}": state.clone() for layer, state in _states(engine, TOKENS).items()}
+        save_file({"tokens": TOKENS, **states}, tmp_path / f"{name}.safetensors")
+    right = call("conform", "-", str(folder), "--layers", "right.safetensors", cwd=tmp_path)
+    assert (right.returncode, right.stdout.splitlines()[-1]) == (0, "the layers are right")
+    wrong = call("conform", "-", str(folder), "--layers", "wrong.safetensors", "--json", cwd=tmp_path)
+    assert wrong.returncode == 1
+    assert json.loads(wrong.stdout)["first"] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -61,6 +77,7 @@ def test_golden_vectors_serve_without_the_model(folder, protocol, call, tmp_path
         ("127.0.0.1:9 MODEL", "no address of a server"),
         ("- MODEL --save x.json --cases cache", "did you mean 'cached'"),
         ("- --golden x.json --save y.json", "give one of the two"),
+        ("http://127.0.0.1:9 MODEL --layers x.safetensors", "give it with - and MODEL"),
         ("http://127.0.0.1:9 --golden nowhere.json", "is the server running"),
         ("- MODEL --save x.json --longest 4 --cases cached", "no such directory"),
     ],

@@ -27,6 +27,7 @@ anyformer conform http://127.0.0.1:8080 path/to/model
 anyformer conform http://127.0.0.1:8000 path/to/model --dtype bf16 --cases cached --cases shared
 anyformer conform - path/to/model --save golden.json
 anyformer conform http://127.0.0.1:8000 --golden golden.json
+anyformer conform - path/to/model --layers states.safetensors
 """
 NO_ENGINE = "-"
 """What stands for an engine where golden vectors are written alone."""
@@ -95,11 +96,20 @@ class GoldenOptions:
         golden_option(help="Hold the engine against the vectors of this file, without the model.", metavar="FILE.json"),
     ] = None
     save: Annotated[Path | None, golden_option(help="Write the vectors to this file.", metavar="FILE.json")] = None
+    layers: Annotated[
+        Path | None,
+        golden_option(
+            help="With - for the engine: hold hidden states that it wrote to this file against the model's, by layer.",
+            metavar="FILE.safetensors",
+        ),
+    ] = None
 
 
 @grouped
 def run(
-    url: Annotated[str, typer.Argument(help="The address of the engine's server; - for none, with --save.", metavar="URL|-")],
+    url: Annotated[
+        str, typer.Argument(help="The address of the engine's server; - for none, with --save or --layers.", metavar="URL|-")
+    ],
     model: Annotated[
         Path | None,
         typer.Argument(
@@ -124,6 +134,9 @@ def run(
 
     cases = chosen(asking.cases or ())
     _check(url, model, vectors)
+    if vectors.layers is not None and model is not None:
+        _hold_layers(model, vectors.layers, bounds.dtype, json=json)
+        return
     server = None if url == NO_ENGINE else _server(url, model, asking.served)
     golden = _golden(model, cases, server, asking, bounds, vectors)
     if vectors.save is not None:
@@ -147,12 +160,31 @@ def _check(url: str, model: Path | None, vectors: GoldenOptions) -> None:
 
     if (model is None) == (vectors.golden is None):
         raise UserError("give MODEL, or the file of its golden vectors with --golden, and not both")
-    if url == NO_ENGINE and vectors.save is None:
+    if vectors.layers is not None and (url != NO_ENGINE or vectors.save is not None or model is None):
+        raise UserError("--layers reads what an engine wrote, and asks none: give it with - and MODEL, and without --save")
+    if url == NO_ENGINE and vectors.save is None and vectors.layers is None:
         raise UserError("- asks no engine: say with --save FILE.json where golden vectors are written, or give a server's URL")
     if vectors.golden is not None and vectors.save is not None:
         raise UserError("--save writes the vectors of a MODEL, and --golden reads a file of them: give one of the two")
     if vectors.save is not None:
         check_file(vectors.save)
+
+
+def _hold_layers(model: Path, file: Path, dtype: str | None, *, json: bool) -> None:
+    """Tell how far the layers of a file are from the model's."""
+    from anyformer.conforming import held_layers
+
+    gaps = held_layers(model, file, arithmetic=dtype)
+    first = next((gap for gap in gaps if gap.departs), None)
+    if json:
+        told = [{**vars(gap), "departs": gap.departs} for gap in gaps]
+        print_json({"layers": told, "first": None if first is None else first.layer})
+    else:
+        rows = [(str(gap.layer), f"{gap.difference:.1e}", f"{gap.bound:.1e}", "departs" if gap.departs else "") for gap in gaps]
+        print("\n".join(aligned([("layer", "largest", "bound", ""), *rows], (True, True, True, False))))
+        print("the layers are right" if first is None else f"the first layer that departs is {first.layer}")
+    if first is not None:
+        raise typer.Exit(1)
 
 
 def _server(url: str, model: Path | None, served: str | None) -> CompletionServer:

@@ -11,6 +11,7 @@ import torch
 from anyformer.conforming.cases import ConformCase
 from anyformer.conforming.facts import ModelFacts
 from anyformer.conforming.golden import GoldenCase, GoldenVectors, Tell, golden_cases
+from anyformer.conforming.layers import LayerGap, layer_gaps
 from anyformer.conforming.reference import TOP, Reference
 from anyformer.conforming.servers import CompletionServer, EngineError
 from anyformer.conforming.verdict import CaseVerdict, ConformReport, case_verdict, skipped_verdict
@@ -63,6 +64,15 @@ def golden_vectors(
     words = f"fixed at {bound:.2g} nats" if bound is not None else f"{named.get(kind, kind)}, cache in {named.get(kept, kept)}"
     found = golden_cases(cases, facts, Reference(exact, top), rounded, bound, tell)
     return GoldenVectors(str(path), facts.vocabulary, words, found)
+
+
+def held_layers(path: str | Path, file: Path, *, arithmetic: str | None = None) -> tuple[LayerGap, ...]:
+    """The layers of a file of an engine's hidden states (`layers`) beside those of the model at `path` in fp32."""
+    stored, _ = load(path, plan=PLAN)
+    check(stored.architecture)
+    kind = TYPES[arithmetic] if arithmetic else next(stored.parameters()).dtype
+    exact, rounded = (load(path, plan=PLAN, dtype=each)[0] for each in (torch.float32, kind))
+    return layer_gaps(file, exact, None if kind == torch.float32 else rounded)
 
 
 def conform(

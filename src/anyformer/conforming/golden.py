@@ -13,7 +13,7 @@ from anyformer.conforming.reference import Reference
 from anyformer.conforming.request import Completion, CompletionRequest
 
 FLOOR = Bound(largest=2e-3, mean=5e-4)
-"""Differences, in nats, that right engines in fp32 have: 1e-5 by the order of sums, the rest where a GELU is looked up in fp16."""
+"""Differences, in nats, of right engines in fp32: 1e-5 by the order of sums, the rest where a GELU is looked up in fp16."""
 FACTOR = 8.0
 """How many times the difference that our own rounding makes an engine's may be: it rounds in other places."""
 Tell = Callable[[str], None]
