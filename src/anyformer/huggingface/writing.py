@@ -27,6 +27,7 @@ from anyformer.huggingface.gguf import write_gguf
 from anyformer.huggingface.gguf.reader import SUFFIX
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.plugin_families import KEY, plugins_of
+from anyformer.huggingface.read_otherwise import read_otherwise
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.trained_pixels import TrainedPixels
@@ -61,7 +62,7 @@ def export(
     (`q8_0`, `q4_k_m`, ...) where that is given: a type that llama.cpp does not compute, and a setting of it, is refused.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
-    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why.
+    as it was, unless the model no longer agrees: a `Notice` says what has changed, and why, or what vLLM computes otherwise.
 
     Where no model type expresses the model, the directory has our own layout, which transformers loads after
     `import anyformer.huggingface.auto`. `model_type` asks for one family ("anyformer": our own). Of a model that came without a
@@ -110,7 +111,7 @@ def export(
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
         write_digests(partial)
-    for change in changes:
+    for change in (*changes, *read_otherwise(found.table)):
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family
 
