@@ -15,6 +15,7 @@ from benchmarks.engines.scratch import Scratch
 from benchmarks.engines.vllm_types import BACKEND, DEPARTURES, NATIVE, Departure
 
 import anyformer as af
+from anyformer.huggingface.read_otherwise import READ_OTHERWISE
 
 READER = Path(__file__).with_name("read_vllm.py")
 ENVIRONMENT = {
@@ -42,7 +43,7 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
     """The answers about a model beside its own."""
     kinds = [each["class"] for each in answers if "class" in each]
     said = [each for each in answers if "case" in each]
-    wrong = "; ".join(each["error"] for each in answers if "error" in each)
+    wrong = "; ".join(dict.fromkeys(each["error"] for each in answers if "error" in each))
     if not said or not kinds:
         return Row(name, WAYS[name], "f32", version, reason=wrong or "it said nothing")
     if way_of(kinds[0]) != WAYS[name]:
@@ -57,7 +58,7 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
         notes.append("none of its layers' prefixes are remembered")
     departs = ""
     if name in DEPARTURES:
-        departs = DEPARTURES[name].why
+        _, departs = READ_OTHERWISE[name]
         tokens, equal, difference = compared(changed(model, DEPARTURES[name]), said)
         notes.append(f"with that here, {equal} of {tokens} tokens are equal, and the largest difference is {difference:.1e}")
     return Row(name, WAYS[name], "f32", version, kept, *found, note="; ".join(notes), departs=departs)
@@ -69,7 +70,10 @@ def changed(model: af.Transformer, departure: Departure) -> af.Transformer:
     for path, value in departure.changes.items():
         architecture = af.change(architecture, path, value)
     other = af.build(architecture).eval()
-    other.load_state_dict(model.state_dict())
+    weights = model.state_dict()
+    if departure.rounded:
+        weights |= {name: value.bfloat16() for name, value in weights.items() if departure.rounded in name}
+    other.load_state_dict(weights)
     return other
 
 

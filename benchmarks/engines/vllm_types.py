@@ -6,7 +6,7 @@ Its attention there knows heads of 32, 64, 80, 96, 112, 128, 192 and 256 element
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.engines.models import VOCABULARY, sized
@@ -25,7 +25,11 @@ GPT2 = {"vocab_size": VOCABULARY, "n_embd": 64, "n_layer": 2, "n_head": 2, "n_po
 LATENT = {
     "num_key_value_heads": 2, "q_lora_rank": 24, "kv_lora_rank": 512, "qk_nope_head_dim": 32, "qk_rope_head_dim": 64,
     "v_head_dim": 32, "n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
-    "first_k_dense_replace": 1,
+    "first_k_dense_replace": 1, "max_position_embeddings": 16384,
+    "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 10_000.0, "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
+    },
 }  # fmt: skip
 NATIVE: Mapping[str, Mapping[str, Any]] = {
     "llama": HEADS,
@@ -61,8 +65,8 @@ NATIVE: Mapping[str, Mapping[str, Any]] = {
         "max_position_embeddings": 128, "word_embed_proj_dim": 64,
     },
     "bloom": {"vocab_size": VOCABULARY, "hidden_size": 64, "n_layer": 2, "n_head": 2},
-    "deepseek_v2": sized(PLAIN, **LATENT),
-    "deepseek_v3": sized(PLAIN, **LATENT, n_group=1, topk_group=1),
+    "deepseek_v2": PLAIN | LATENT,
+    "deepseek_v3": PLAIN | LATENT | {"n_group": 1, "topk_group": 1},
     "apertus": GROUPED,
     "ernie4_5": HEADS,
     "exaone4": sized(HEADS, sliding_window=WINDOW, num_hidden_layers=4),
@@ -101,16 +105,15 @@ BACKEND: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Departure:
-    """What vLLM computes otherwise than transformers, and the values of a description with which it computes the same."""
+    """With which values of a description, and which parameters in bf16, vLLM's numbers are computed here too."""
 
-    why: str
-    changes: Mapping[str, Any]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    rounded: str = ""
 
 
 DEPARTURES: Mapping[str, Departure] = {
-    "bloom": Departure(
-        "GELU by the error function, where BLOOM has the approximation by tanh",
-        {"decoder.layer.feedforward.activation": "gelu"},
-    ),
-    "cohere2": Departure("windows of one token more than `sliding_window`", {"decoder.local.attention.mask.size": WINDOW + 1}),
+    "apertus": Departure(rounded="feedforward.sublayer.activation."),
+    "bloom": Departure({"decoder.layer.feedforward.activation": "gelu"}),
+    "cohere2": Departure({"decoder.local.attention.mask.size": WINDOW + 1}),
 }
+"""Types that vLLM computes otherwise than transformers, in the words of `READ_OTHERWISE`."""

@@ -57,7 +57,7 @@ LEAST = VllmRoom(8, 1024, 1024)
 """Room that a model is opened with at least, so that what follows its proof seldom opens it again."""
 
 
-class Exchange:
+class LogitsExchange:
     """Where both threads meet: logits by place go one way, tokens by place the other."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ def relay(model: VllmModel) -> type:
     """vLLM's processor of logits that asks for tokens."""
     from vllm.v1.sample.logits_processor.interface import BatchUpdate, LogitsProcessor, MoveDirectionality
 
-    class Relay(LogitsProcessor):  # type: ignore[misc, unused-ignore]
+    class LogitsRelay(LogitsProcessor):  # type: ignore[misc, unused-ignore]
         """Rows of vLLM's batch by the texts that they are of."""
 
         def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -120,7 +120,7 @@ def relay(model: VllmModel) -> type:
                 logits[row, tokens[place]] = 0.0
             return logits
 
-    return Relay
+    return LogitsRelay
 
 
 class VllmModel:
@@ -131,7 +131,7 @@ class VllmModel:
 
     def __init__(self, directory: Path, dtype: str, architecture: Architecture, trained: int | None = None) -> None:
         self._directory, self._dtype, self._architecture, self._trained = directory, dtype, architecture, trained
-        self.exchange = Exchange()
+        self.exchange = LogitsExchange()
         self._engine: Any = None
         self._room = VllmRoom(0, 0, 0)
         self._places: VllmPlaces | None = None
@@ -144,7 +144,7 @@ class VllmModel:
             self._engine = None  # gives its memory back first
             self._room = room.but_at_least(LEAST.within(self._trained))
             self._engine = self._opened()
-        self._places, self.exchange = places, Exchange()
+        self._places, self.exchange = places, LogitsExchange()
         return self._engine
 
     def _opened(self) -> Any:

@@ -26,6 +26,7 @@ from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.openings import check_opens
 from anyformer.huggingface.plugin_families import KEY, plugins_of
+from anyformer.huggingface.read_otherwise import read_otherwise
 from anyformer.huggingface.registry import own
 from anyformer.huggingface.remote_files import remote_files
 from anyformer.huggingface.rules import rules
@@ -58,7 +59,8 @@ def export(
     """Write a directory that transformers' AutoModel loads, whole or not at all; returns the family that expresses the model.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
-    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why. Where no model type expresses
+    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why, or what vLLM computes
+    otherwise. Where no model type expresses
     the model, the directory has our own layout, which transformers loads with `trust_remote_code=True` where this package is
     installed. `model_type` asks for one family ("anyformer": our own). Of a model that came without a `config.json`, `length`
     is the positions that it was trained at, written as `max_position_embeddings` where positions are computed. `labels`: names
@@ -95,7 +97,7 @@ def export(
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
         write_digests(partial)
-    for change in changes:
+    for change in (*changes, *read_otherwise(found.table)):
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family
 
