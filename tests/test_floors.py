@@ -24,7 +24,7 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"resolving"},
+    {"exporting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},

@@ -5,7 +5,6 @@ Run it by an interpreter that has the extra `ctranslate2`, whose converter write
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any
 
 from benchmarks.engines.ctranslate2_types import TYPES, WORDS, add_words, model_of
 from benchmarks.engines.engine import Engine
-from benchmarks.engines.models import NEW, PROMPTS, exported
-from benchmarks.engines.onnx import row
+from benchmarks.engines.models import NEW, PROMPTS, exported, table_of
+from benchmarks.engines.onnx import expected, row
 from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
 
@@ -34,8 +33,11 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     written(Asked(source, target, "ctranslate2"))
     kind = "translator" if model.architecture.two_inputs else "generator" if model.architecture.decoder else "encoder"
     asked = {"name": name, "directory": str(target), "kind": kind, "new": NEW, "prompts": PROMPTS}
-    start = json.loads((source / "config.json").read_text(encoding="utf-8")).get("decoder_start_token_id", 0)
-    return asked | {"words": WORDS, "start": start}
+    start = table_of(name, **TYPES[name]).get("decoder_start_token_id") or 0
+    # Its end is a word that no answer has, so that none is cut short; the engine gives no number for it.
+    said = {token for number in range(len(PROMPTS)) for token in expected(model, number, start)[0]}
+    end = max(set(range(len(WORDS))) - said)
+    return asked | {"words": WORDS, "start": start, "end": end}
 
 
 def rows(scratch: Scratch) -> Iterator[Row]:

@@ -82,7 +82,9 @@ def row(
         mine, theirs = (tokens, answer["tokens"]) if tokens else (numbers_of.argmax(-1).tolist(), read.argmax(-1).tolist())
         count += len(mine)
         equal += sum(left == right for left, right in zip(mine, theirs, strict=True))
-        worst = max(worst, float((read - numbers_of[: len(read)]).abs().max()))
+        apart = (read - numbers_of[: len(read)]).abs()
+        apart[:, answer.get("untold", [])] = 0.0
+        worst = max(worst, float(apart.max()))
     cases = tuple(dict.fromkeys(answer["case"] for answer in answers))
     quantity: Quantity = "hidden states" if model.architecture.head_table is None else "logits"
     note = "" if model.architecture.decoder is not None else "without a cache; the likeliest of every position is compared"

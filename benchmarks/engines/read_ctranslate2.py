@@ -1,8 +1,8 @@
 """CTranslate2's side, run by the interpreter of its environment: `python read_ctranslate2.py QUESTION.json`.
 
 The question is a list of models: `name`, `directory` as `anyformer export --format ctranslate2` writes it, the `kind` of its
-interface, `prompts`, `new` tokens and `words`, that of every token. A line of JSON per answer has its `case`, the number of its
-row, the `tokens` that follow and the `read` numbers after every position.
+interface, `prompts`, `new` tokens, `words`, that of every token, and the number of the `end`. A line of JSON per answer has its
+`case`, the number of its row, the `tokens` that follow and the `read` numbers after every position.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def generator(model: dict[str, Any]) -> Iterator[dict[str, Any]]:
         # Of rows of unequal lengths it counts from the shortest on, so the whole text is asked for.
         longest = max(map(len, rows)) + new
         made = engine.generate_batch(
-            [[words[token] for token in row] for row in rows], max_length=longest, min_length=longest, end_token=[words[-1]],
-            **GREEDY,
+            [[words[token] for token in row] for row in rows], max_length=longest, min_length=longest,
+            end_token=[words[model["end"]]], **GREEDY,
         )  # fmt: skip
         whole = [each.sequences_ids[0][: len(row) + new] for each, row in zip(made, rows, strict=True)]
         follow = [each[len(row) :] for each, row in zip(whole, rows, strict=True)]
@@ -59,11 +59,12 @@ def translator(model: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for case, group in groups(len(model["prompts"])):
         made = engine.translate_batch(
             [[words[token] for token in model["prompts"][number]] for number in group], max_decoding_length=new,
-            min_decoding_length=new, end_token=[words[-1]], return_logits_vocab=True, **GREEDY,
+            min_decoding_length=new, end_token=[words[model["end"]]], return_logits_vocab=True, **GREEDY,
         )  # fmt: skip
         for number, each in zip(group, made, strict=True):
             read = [np.asarray(step).tolist() for step in each.logits[0]]
-            yield {"case": case, "row": number, "tokens": [words.index(word) for word in each.hypotheses[0]], "read": read}
+            tokens = [words.index(word) for word in each.hypotheses[0]]
+            yield {"case": case, "row": number, "tokens": tokens, "read": read, "untold": [model["end"]]}
 
 
 def encoder(model: dict[str, Any]) -> Iterator[dict[str, Any]]:

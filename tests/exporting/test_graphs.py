@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from zoo import DECODERS, ENCODERS, LIMITED, PAIRS, ZOO
@@ -19,6 +21,7 @@ from covering import others_slow, remembering
 
 PROMPTS = [[3, 1, 4, 1, 5, 9, 2], [8, 9, 7], [9, 3, 2, 3, 8]]
 LATER = [[1, 2], [3, 4], [5, 6]]
+REASONS = "is more than keys and values|a prefix see itself both ways|is not read by an encoder|is no input of a graph"
 TRACED = ("grouped", "experts", "latent")
 
 
@@ -28,12 +31,18 @@ def plain(architecture):
 
 
 def graphs(architecture):
-    """The graphs of a model, whose tests are left out where none has a form for it."""
+    """A model and its graphs; none where it is refused by a part."""
     model = plain(architecture)
     try:
         return model, graphs_of(model)
     except ExportError as refusal:
-        pytest.skip(str(refusal))
+        if not re.search(REASONS, str(refusal)):
+            raise
+        return model, {}
+
+
+def reads_text(graph):
+    return graph.inputs[0].name == "input_ids"
 
 
 def empty(graph, rows):
@@ -51,7 +60,7 @@ def padded_right(prompts):
 @pytest.mark.parametrize("name", others_slow(DECODERS | LIMITED, remembering))
 def test_a_cache_that_enters_and_leaves_goes_on_as_the_whole(name):
     model, found = graphs((DECODERS | LIMITED)[name])
-    graph = found["model"]
+    graph = found.get("model")
     if not isinstance(graph, CausalGraph):
         return
     tokens, padding = pad_left(PROMPTS, "cpu")
@@ -74,8 +83,12 @@ def test_a_cache_that_enters_and_leaves_goes_on_as_the_whole(name):
 @pytest.mark.parametrize("name", ENCODERS)
 def test_rows_with_padding_behind_them_are_each_as_alone(name):
     model, found = graphs(ENCODERS[name])
-    graph = found["model"]
-    if ENCODERS[name].folded_cost(Shape()).breaks("padded") or "input_ids" not in [port.name for port in graph.inputs]:
+    graph = found.get("model")
+    if (
+        graph is None
+        or ENCODERS[name].folded_cost(Shape()).breaks("padded")
+        or "input_ids" not in [port.name for port in graph.inputs]
+    ):
         return
     tokens, mask = padded_right(PROMPTS)
     kinds = [torch.zeros_like(tokens)] * (len(graph.inputs) - 2)
@@ -89,8 +102,10 @@ def test_rows_with_padding_behind_them_are_each_as_alone(name):
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_source_is_read_once_and_the_target_goes_on(name):
     model, found = graphs(PAIRS[name])
+    if not found:
+        return
     encoder, decoder = found["encoder_model"], found["decoder_model_merged"]
-    if "input_ids" not in [port.name for port in encoder.inputs]:
+    if not reads_text(encoder):
         return
     tokens, mask = padded_right(PROMPTS)
     kinds = [torch.zeros_like(tokens)] * (len(encoder.inputs) - 2)
@@ -137,7 +152,7 @@ def test_a_graph_holds_for_sizes_with_which_it_was_not_made(name):
 
 
 REFUSED = {
-    "delta": "decoder.layer.delta_attention keeps a RecurrentState",
+    "delta": r"decoder\.layer\.delta_attention: its memory \(RecurrentState\) is more than keys and values",
     "prompt": "virtual_tokens: ",
     "prefix": "a prefix see itself both ways",
 }

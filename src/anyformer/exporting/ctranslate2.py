@@ -24,6 +24,9 @@ BESIDE: Final = (
 DEFAULTS: Final = {"position_embedding_type": "absolute", "normalize_before": False, "normalize_embedding": True}
 """Keys that the converter reads, and that the configurations of transformers have no more: what every model here has."""
 
+DEPARTS: Final = {"gemma2": "it leaves the caps of scores and logits out"}
+"""Model types that the converter knows and CTranslate2 computes otherwise."""
+
 
 def export_ctranslate2(
     model: Transformer,
@@ -50,6 +53,10 @@ def export_ctranslate2(
         raise ExportError(
             f"CTranslate2's converter knows no model type {family.model_type!r}{did_you_mean(family.model_type, known)}; it "
             f"knows {', '.join(sorted(known))}: export it without --format, or to ONNX"
+        )
+    if family.model_type in DEPARTS:
+        raise ExportError(
+            f"CTranslate2 computes {family.model_type} otherwise: {DEPARTS[family.model_type]}; export it to ONNX"
         )
     if tokenizer is None:
         raise ExportError("CTranslate2's converter reads the tokenizer's words, and this model has no tokenizer beside it")

@@ -60,15 +60,17 @@ def export(
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
     as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why, or what vLLM computes
-    otherwise. Where no model type expresses
-    the model, the directory has our own layout, which transformers loads with `trust_remote_code=True` where this package is
-    installed. `model_type` asks for one family ("anyformer": our own). Of a model that came without a `config.json`, `length`
-    is the positions that it was trained at, written as `max_position_embeddings` where positions are computed. `labels`: names
-    of a classifier's outputs. `facts`: what the model card says of its training; without them a card stays as it was. `extra`:
-    keys of the configuration that no computation depends on. `towers`: the directory of a composite, of whose text model these
-    are the weights; it is written again with its towers and other files as they are. `dtype`: of the weights, by default that
-    of the model's. `pixels`: how the images of its training here were made. `engine`: one that is to open the directory; an
-    architecture in our own layout that it would not compute is refused. `name`: the model's on a hub, for its card.
+    otherwise.
+
+    Where no model type expresses the model, the directory has our own layout, which transformers loads with
+    `trust_remote_code=True` where this package is installed. `model_type` asks for one family ("anyformer": our own). Of a
+    model that came without a `config.json`, `length` is the positions that it was trained at, written as
+    `max_position_embeddings` where positions are computed. `labels`: names of a classifier's outputs. `facts`: what the model
+    card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no computation
+    depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written again with its
+    towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`: how the images of
+    its training here were made. `engine`: one that is to open the directory; an architecture in our own layout that it would
+    not compute is refused. `name`: the model's on a hub, for its card.
     """
     check_directory(directory := Path(directory))
     if towers is not None:
