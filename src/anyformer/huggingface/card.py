@@ -96,7 +96,7 @@ def card(
 def adapter_card(base: str, kind: str, family: Family, facts: Facts, name: str = PLACE) -> str:
     """The text of a README.md for an adapter alone, which PEFT loads beside a model of a hub."""
     head = [f"base_model: {base}", "base_model_relation: adapter", "library_name: peft", "tags:", "- anyformer", f"- {kind}"]
-    head += _task(family)
+    head += _task(family.default_class)
     use = ["from peft import AutoPeftModel", "", f'model = AutoPeftModel.from_pretrained("{name}")', "```"]
     title = name.rpartition("/")[2] if name != PLACE else f"{base}, trained further"
     lines = ["---", *head, "---", "", f"# {title}", "", f"An adapter ({kind}) of {base}.", "", "## Use", "", "```python", *use]

@@ -22,7 +22,7 @@ def _fp32(table: Table) -> bool:
 
 
 def _plain_rotation(table: Table) -> bool:
-    return (table.get("rope_parameters") or {}).get("rope_type", "default") == "default"
+    return bool((table.get("rope_parameters") or {}).get("rope_type", "default") == "default")
 
 
 def _always(table: Table) -> bool:

@@ -20,8 +20,8 @@ def write(asked: Asked) -> Exported:
     named = str(where) if public is None else parsed(public).repo
     huggingface.write_adapter(asked.out, adapter, own, bare.architecture, family, named)
     if public is not None:
-        told = training_facts(asked.model) or huggingface.Facts()
-        write_text(asked.out / README, adapter_card(named, adapter.kind, family, told, asked.name or PLACE))
+        trained = training_facts(asked.model) or huggingface.Facts()
+        write_text(asked.out / README, adapter_card(named, adapter.kind, family, trained, asked.name or PLACE))
     if base is None:
         length, kept = trained_length(asked.model), beside(asked.model)
         huggingface.export(
