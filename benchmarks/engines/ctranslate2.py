@@ -18,7 +18,8 @@ from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
 
 import anyformer as af
-from anyformer.cli.exports import Asked, written
+from anyformer.cli.export_options import FormOptions
+from anyformer.cli.exports import ExportRequest, written
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_ctranslate2.py")
@@ -30,7 +31,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     source, target = exported(model, place / name), place / f"{name}-ctranslate2"
     add_words(source)
     shutil.rmtree(target, ignore_errors=True)
-    written(Asked(source, target, "ctranslate2"))
+    written(ExportRequest(source, target, FormOptions("ctranslate2")))
     kind = "translator" if model.architecture.two_inputs else "generator" if model.architecture.decoder else "encoder"
     asked = {"name": name, "directory": str(target), "kind": kind, "new": NEW, "prompts": PROMPTS}
     start = table_of(name, **TYPES[name]).get("decoder_start_token_id") or 0

@@ -20,7 +20,8 @@ from benchmarks.engines.scratch import Scratch
 from torch import Tensor
 
 import anyformer as af
-from anyformer.cli.exports import Asked, written
+from anyformer.cli.export_options import FormOptions
+from anyformer.cli.exports import ExportRequest, written
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_onnx.py")
@@ -33,7 +34,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     """What ONNX Runtime is asked about one model, which is exported as a user does."""
     target = place / f"{name}-onnx"
     shutil.rmtree(target, ignore_errors=True)
-    written(Asked(exported(model, place / name), target, "onnx"))
+    written(ExportRequest(exported(model, place / name), target, FormOptions("onnx")))
     asked = {"name": name, "directory": str(target), "new": NEW, "prompts": PROMPTS, "start": START, "rows": len(PROMPTS)}
     given = numbers(model)
     return asked if given is None else asked | {"numbers": (given[0], given[1].tolist()), "rows": len(given[1])}

@@ -4,11 +4,52 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from anyformer.cli.elsewhere import place
+
+Format = Literal["transformers", "vllm", "gguf", "onnx", "ctranslate2"]
+GGUF = ".gguf"
+"""The end of the name of a file of that format."""
+
+
+@dataclass(frozen=True)
+class FormOptions:
+    """Who reads what is written, as which model type, and in which numbers."""
+
+    format: Annotated[
+        Format | None,
+        typer.Option(
+            help="Who reads it. `vllm` is a directory of transformers that vLLM opens too, else it is refused with the reason; "
+            "`gguf` is a file for llama.cpp; `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
+            "--dtype fp16; `ctranslate2` is for CTranslate2. By default transformers, and gguf where OUT ends in .gguf.",
+            metavar="transformers|vllm|gguf|onnx|ctranslate2",
+        ),
+    ] = None
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="Export as this model type of transformers. By default the first that expresses the architecture exactly.",
+            metavar="MODEL_TYPE",
+        ),
+    ] = None
+    towers: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a composite: the text model's weights, and the towers of this directory as they are. By default the "
+            "directory of which the model was imported, if that was a composite.",
+            metavar="DIRECTORY",
+        ),
+    ] = None
+    dtype: Annotated[
+        Literal["stored", "fp32", "bf16", "fp16"],
+        typer.Option(
+            help="Numbers of the weights: `stored` is the type in which they came, whatever they were trained in.",
+            metavar="stored|fp32|bf16|fp16",
+        ),
+    ] = "stored"
 
 
 @dataclass(frozen=True)

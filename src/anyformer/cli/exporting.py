@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
-from anyformer.cli.export_options import AdapterOptions, GgufOptions
-from anyformer.cli.exports import Asked, Format, written
+from anyformer.cli.export_options import GGUF, AdapterOptions, FormOptions, GgufOptions
+from anyformer.cli.exports import ExportRequest, written
 from anyformer.cli.options import grouped
 from anyformer.cli.pushing import PushOptions, send, written_to
 
-GGUF = ".gguf"
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
@@ -37,38 +37,8 @@ def run(
             metavar="OUT",
         ),
     ] = None,
-    format: Annotated[
-        Format | None,
-        typer.Option(
-            help="Who reads it. `vllm` is a directory of transformers that vLLM opens too, else it is refused with the reason; "
-            "`gguf` is a file for llama.cpp; `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
-            "--dtype fp16; `ctranslate2` is for CTranslate2. By default transformers, and gguf where OUT ends in .gguf.",
-            metavar="transformers|vllm|gguf|onnx|ctranslate2",
-        ),
-    ] = None,
-    family: Annotated[
-        str | None,
-        typer.Option(
-            help="Export as this model type of transformers. By default the first that expresses the architecture exactly.",
-            metavar="MODEL_TYPE",
-        ),
-    ] = None,
-    towers: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write a composite: the text model's weights, and the towers of this directory as they are. By default the "
-            "directory of which the model was imported, if that was a composite.",
-            metavar="DIRECTORY",
-        ),
-    ] = None,
-    dtype: Annotated[
-        Literal["stored", "fp32", "bf16", "fp16"],
-        typer.Option(
-            help="Numbers of the weights: `stored` is the type in which they came, whatever they were trained in.",
-            metavar="stored|fp32|bf16|fp16",
-        ),
-    ] = "stored",
     *,
+    form: FormOptions,
     alone: AdapterOptions,
     gguf: GgufOptions,
     pushing: PushOptions,
@@ -86,19 +56,19 @@ def run(
     from anyformer.files import check_directory, check_file
 
     pushing.check(out)
-    form: Format = format or ("gguf" if out is not None and out.suffix == GGUF else "transformers")
-    if form == "gguf" and (out is None or out.suffix != GGUF or pushing.push is not None):
+    request = ExportRequest(model, out or Path(), form, alone, gguf, progress=not json)
+    request.check()
+    alone.check(pushed=pushing.push is not None)
+    is_file = request.format == "gguf"
+    if is_file and (out is None or out.suffix != GGUF or pushing.push is not None):
         raise UserError(f"--format gguf writes one file: name OUT with a name that ends in {GGUF}, and leave --push out")
     if out is not None:
-        check_file(out) if form == "gguf" else check_directory(out)
-    alone.check(pushed=pushing.push is not None)
-    Asked(model, out or Path(), form, family, towers, dtype, alone, gguf).check()
+        check_file(out) if is_file else check_directory(out)
     target = pushing.target()
     with written_to(out) as place:
-        name = None if target is None else target.name.repo
-        made = written(Asked(model, place, form, family, towers, dtype, alone, gguf, name, progress=not json))
+        made = written(replace(request, out=place, name=None if target is None else target.name.repo))
         pushed = {} if target is None else {"pushed": send(place, target, pushing, model, json=json)}
     if json:
-        print_json({"file" if form == "gguf" else "directory": out, **made.facts, **pushed})
+        print_json({"file" if is_file else "directory": out, **made.facts, **pushed})
     elif not pushing.dry_run:
         print("\n".join(made.lines))

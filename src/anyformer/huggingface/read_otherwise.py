@@ -18,7 +18,7 @@ def _other_width(table: Table) -> bool:
 
 
 def _fp32(table: Table) -> bool:
-    return table.get("dtype", table.get("torch_dtype")) == "float32"
+    return bool(table.get("dtype", table.get("torch_dtype")) == "float32")
 
 
 def _plain_rotation(table: Table) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 
-from anyformer.cli.exports.form import Asked, Exported, Format
+from anyformer.cli.export_options import Format
+from anyformer.cli.exports.form import Exported, ExportRequest
 
-__all__ = ["Asked", "Exported", "Format", "written"]
+__all__ = ["ExportRequest", "Exported", "written"]
 
 FILES: dict[Format, str] = {
     "transformers": "directory",
@@ -17,7 +18,7 @@ FILES: dict[Format, str] = {
 }
 
 
-def written(asked: Asked) -> Exported:
+def written(asked: ExportRequest) -> Exported:
     """The model in the format that is asked for. What the format cannot say is refused before the model is loaded."""
     file = "adapter" if asked.alone.adapter else FILES[asked.format]
     made: Exported = importlib.import_module(f"{__name__}.{file}").write(asked)

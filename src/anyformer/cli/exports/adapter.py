@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anyformer.cli.exports.form import Asked, Exported
+from anyformer.cli.exports.form import Exported, ExportRequest
 
 
-def write(asked: Asked) -> Exported:
+def write(asked: ExportRequest) -> Exported:
     """Write the adapter."""
     from anyformer import huggingface
     from anyformer.files import write_text
@@ -15,7 +15,7 @@ def write(asked: Asked) -> Exported:
     from anyformer.text.beside import README
 
     bare, tokenizer, adapter, own = adapter_of(asked.model)
-    family, base = huggingface.find_family(bare.architecture, asked.family)[0], asked.alone.base
+    family, base = huggingface.find_family(bare.architecture, asked.form.family)[0], asked.alone.base
     where, public = (asked.out / "base" if base is None else base).absolute(), None if base is None else pinned(base)
     named = str(where) if public is None else parsed(public).repo
     huggingface.write_adapter(asked.out, adapter, own, bare.architecture, family, named)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anyformer.cli.exports.form import Asked, Exported
+from anyformer.cli.exports.form import Exported, ExportRequest
 
 
-def write(asked: Asked) -> Exported:
+def write(asked: ExportRequest) -> Exported:
     """Write the directory."""
     import torch
 
@@ -15,11 +15,11 @@ def write(asked: Asked) -> Exported:
     from anyformer.loading import beside, labels_of, load, trained_length
     from anyformer.plan import Plan
 
-    kind: torch.dtype | None = TYPES.get(asked.dtype)
+    kind: torch.dtype | None = TYPES.get(asked.form.dtype)
     loaded, tokenizer = load(asked.model, plan=Plan(attention="plain"), dtype=kind)
     place = checkpoint.newest(asked.model)
     model_type = export_ctranslate2(
-        loaded, asked.out, tokenizer=tokenizer, beside=beside(place), model_type=asked.family,
+        loaded, asked.out, tokenizer=tokenizer, beside=beside(place), model_type=asked.form.family,
         length=trained_length(asked.model), labels=labels_of(place),
     )  # fmt: skip
     architecture = loaded.architecture

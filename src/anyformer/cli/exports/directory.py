@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anyformer.cli.exports.form import Asked, Exported
+from anyformer.cli.exports.form import Exported, ExportRequest
 
 if TYPE_CHECKING:
     from anyformer.huggingface import Family
     from anyformer.model.transformer import Transformer
 
 
-def write(asked: Asked) -> Exported:
+def write(asked: ExportRequest) -> Exported:
     """Write the directory; for vLLM only what that opens."""
     from anyformer import checkpoint, huggingface
     from anyformer.huggingface.card import PLACE
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
 
-    towers = asked.towers
-    if towers is None and (asked.family is None or asked.family in huggingface.COMPOSITES):
+    towers = asked.form.towers
+    if towers is None and (asked.form.family is None or asked.form.family in huggingface.COMPOSITES):
         towers = imported_towers(asked.model)
     (loaded, tokenizer), place = load(asked.model), checkpoint.newest(asked.model)
     kept = beside(place)
     exported = huggingface.export(
-        loaded, asked.out, tokenizer=tokenizer, beside=kept, model_type=asked.family, length=trained_length(asked.model),
+        loaded, asked.out, tokenizer=tokenizer, beside=kept, model_type=asked.form.family, length=trained_length(asked.model),
         labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=asked.number_type(kept, loaded),
         pixels=trained_pixels(place), name=asked.name or PLACE, engine="vllm" if asked.format == "vllm" else None,
     )  # fmt: skip
@@ -32,7 +32,7 @@ def write(asked: Asked) -> Exported:
     return Exported(facts, [*_lines(asked, exported, loaded)])
 
 
-def _lines(asked: Asked, exported: Family, model: Transformer) -> Iterator[str]:
+def _lines(asked: ExportRequest, exported: Family, model: Transformer) -> Iterator[str]:
     """What was written, how it is loaded, and which engines open our own layout."""
     from anyformer import huggingface
     from anyformer.describe import plugin_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.export_options import AdapterOptions, GgufOptions
+from anyformer.cli.export_options import GGUF, AdapterOptions, Format, FormOptions, GgufOptions
 
 if TYPE_CHECKING:
     import torch
@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from anyformer.model.transformer import Transformer
     from anyformer.text.beside import Beside
 
-Format = Literal["transformers", "vllm", "gguf", "onnx", "ctranslate2"]
-
 
 @dataclass(frozen=True)
-class Asked:
+class ExportRequest:
     """A model, the place where it is written, and how."""
 
     model: Path
     out: Path
-    format: Format
-    family: str | None = None
-    towers: Path | None = None
-    dtype: str = "stored"
+    form: FormOptions = field(default_factory=FormOptions)
     alone: AdapterOptions = field(default_factory=AdapterOptions)
     gguf: GgufOptions = field(default_factory=GgufOptions)
     name: str | None = None
     """That by which it is loaded, of a hub; None: its path."""
     progress: bool = True
+
+    @property
+    def format(self) -> Format:
+        """The format: by the end of the name where none is asked for."""
+        return self.form.format or ("gguf" if self.out.suffix == GGUF else "transformers")
 
     @property
     def place(self) -> str:
@@ -48,7 +48,7 @@ class Asked:
                 f"{' and '.join(idle)}: of GGUF files, and --format is {self.format}: give OUT a name that ends in .gguf, or "
                 f"leave {'it' if len(idle) == 1 else 'them'} out"
             )
-        if self.format not in ("transformers", "vllm") and (self.alone.adapter or self.towers is not None):
+        if self.format not in ("transformers", "vllm") and (self.alone.adapter or self.form.towers is not None):
             raise UserError(
                 f"--adapter and --towers are of directories for transformers, and --format is {self.format}: leave them out, "
                 f"and the text model is written, its adapter merged"
@@ -58,8 +58,8 @@ class Asked:
         """The type that the weights are written in; None: the type of every weight stays."""
         from anyformer.huggingface.number_types import TYPES, came_in
 
-        if self.dtype != "stored":
-            return TYPES[self.dtype]
+        if self.form.dtype != "stored":
+            return TYPES[self.form.dtype]
         came, now = came_in(beside), next(model.parameters()).dtype
         return None if came == now else came
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anyformer.cli.exports.form import Asked, Exported
+from anyformer.cli.exports.form import Exported, ExportRequest
 
 
-def write(asked: Asked) -> Exported:
+def write(asked: ExportRequest) -> Exported:
     """Write the file."""
     from anyformer import checkpoint, huggingface
     from anyformer.loading import beside, load, trained_length
@@ -13,7 +13,7 @@ def write(asked: Asked) -> Exported:
     loaded, tokenizer = load(asked.model)
     kept = beside(checkpoint.newest(asked.model))
     plan = huggingface.export_gguf(
-        loaded, asked.out, tokenizer=tokenizer if asked.gguf.vocabulary else None, beside=kept, model_type=asked.family,
+        loaded, asked.out, tokenizer=tokenizer if asked.gguf.vocabulary else None, beside=kept, model_type=asked.form.family,
         length=asked.gguf.length or trained_length(asked.model), dtype=asked.number_type(kept, loaded),
         quantise=asked.gguf.quantise, progress=asked.progress,
     )  # fmt: skip

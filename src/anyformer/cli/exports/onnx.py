@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from anyformer.cli.exports.form import Asked, Exported
+from anyformer.cli.exports.form import Exported, ExportRequest
 
 
-def write(asked: Asked) -> Exported:
+def write(asked: ExportRequest) -> Exported:
     """Write the directory, whose graphs are tried in ONNX Runtime first."""
     import torch
 
@@ -16,12 +16,12 @@ def write(asked: Asked) -> Exported:
     from anyformer.loading import beside, labels_of, load, trained_length
     from anyformer.plan import Plan
 
-    if asked.dtype == "bf16":
+    if asked.form.dtype == "bf16":
         raise UserError("--dtype bf16: ONNX Runtime computes in fp32 or fp16 on most devices: give fp32 or fp16")
-    loaded, tokenizer = load(asked.model, plan=Plan(attention="plain"), dtype=TYPES.get(asked.dtype, torch.float32))
+    loaded, tokenizer = load(asked.model, plan=Plan(attention="plain"), dtype=TYPES.get(asked.form.dtype, torch.float32))
     place = checkpoint.newest(asked.model)
     made = export_onnx(
-        loaded, asked.out, tokenizer=tokenizer, beside=beside(place), model_type=asked.family,
+        loaded, asked.out, tokenizer=tokenizer, beside=beside(place), model_type=asked.form.family,
         length=trained_length(asked.model), labels=labels_of(place),
     )  # fmt: skip
     lines = [f"{asked.place}: {made.model_type}, in ONNX"]
