@@ -151,11 +151,13 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "deepseek_v3": (
         {**V3, "q_lora_rank": 20, "n_group": 2, "topk_group": 1, "n_routed_experts": 6,
          "norm_topk_prob": True},
-        {**V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False},
+        {**V3, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}, "q_lora_rank": None, "n_group": 1,
+         "topk_group": 1, "norm_topk_prob": False},
     ),
     "deepseek_v2": (
         {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": 20, "topk_method": "greedy"},
-        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "topk_method": "greedy", "tie_word_embeddings": True},
+        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "topk_method": "greedy", "tie_word_embeddings": True,
+         "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.7}},
     ),
     "lfm2_moe": (
         {**GROUPED, **TURNED, "layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 4, "num_dense_layers": 1,

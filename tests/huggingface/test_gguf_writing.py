@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import warnings
+from pathlib import Path
+from types import SimpleNamespace
 
 import gguf
 import pytest
@@ -123,3 +127,60 @@ def test_few_bits(tmp_path):
         assert (again.get_parameter(name) - value).abs().max() <= step
     with pytest.raises(HuggingFaceError, match="quantise = 'q9' is not known"):
         export_gguf(model, tmp_path / "other.gguf", quantise="q9")
+
+
+class Quantiser:
+    """In place of llama.cpp's: the file as it is, and what it was asked for."""
+
+    LLAMA_FTYPE_MOSTLY_Q4_K_M = 15
+
+    def __init__(self, failed=0):
+        self.failed, self.asked = failed, []
+
+    def llama_model_quantize_default_params(self):
+        return SimpleNamespace(ftype=0)
+
+    def llama_model_quantize(self, plain, to, options):
+        self.asked.append((Path(plain.decode()).name, options.ftype))
+        shutil.copy(plain.decode(), to.decode())
+        return self.failed
+
+
+def test_types_of_the_quantiser_of_llama_cpp(tmp_path, monkeypatch):
+    model, path = made("llama", BASE), tmp_path / "model.gguf"
+    monkeypatch.setitem(sys.modules, "llama_cpp", None)
+    with pytest.raises(HuggingFaceError, match=r"is not installed: pip install llama-cpp-python; q8_0, q4_0, .* need no more"):
+        export_gguf(model, path, quantise="Q4_K_M")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setitem(sys.modules, "llama_cpp", Quantiser(failed=1))
+    with pytest.raises(HuggingFaceError, match="quantiser refuses the model as Q4_K_M"):
+        export_gguf(model, path, quantise="q4_k_m")
+    assert not list(tmp_path.iterdir())
+    quantiser = Quantiser()
+    monkeypatch.setitem(sys.modules, "llama_cpp", quantiser)
+    export_gguf(model, path, quantise="q4_k_m")
+    assert [(name.endswith("-unrounded.gguf"), kind) for name, kind in quantiser.asked] == [(True, 15)]
+    assert [each.name for each in tmp_path.iterdir()] == ["model.gguf"]
+    assert af.load(path)[0].architecture.embedding.symbols == BASE["vocab_size"]
+
+
+def test_a_number_that_16_bits_do_not_hold_is_refused(tmp_path):
+    model = made("llama", BASE)
+    with torch.no_grad():
+        model.decoder.layers[0].feedforward.sublayer.up.weight[0, 0] = 1e6
+    with pytest.raises(HuggingFaceError, match=r"blk\.0\.ffn_up\.weight has numbers up to 1e\+06, and fp16 ends at 65504"):
+        export_gguf(model, tmp_path / "model.gguf", dtype=torch.float16)
+    with torch.no_grad():
+        model.decoder.layers[0].feedforward.sublayer.up.weight[0, 0] = torch.nan
+    with pytest.raises(HuggingFaceError, match=r"blk\.0\.ffn_up\.weight"):
+        export_gguf(model, tmp_path / "model.gguf")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_head_of_its_own_is_written_where_the_graph_needs_one(tmp_path):
+    tied = TYPES["gpt_neox"][1]
+    assert tied["tie_word_embeddings"]
+    export_gguf(made("gpt_neox", tied), tmp_path / "model.gguf", length=64)
+    tensors = {tensor.name: tensor.data for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    assert (tensors["output.weight"] == tensors["token_embd.weight"]).all()
+    assert af.load(tmp_path / "model.gguf")[0].architecture.head.tied

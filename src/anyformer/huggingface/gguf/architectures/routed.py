@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.huggingface.gguf.changes import Absorbed
-from anyformer.huggingface.gguf.latent import LatentWidths
+from anyformer.huggingface.gguf.latent import LatentRotary, LatentWidths
 from anyformer.huggingface.gguf.lines import (
     Always,
     ExpertWidth,
@@ -53,7 +53,7 @@ LATENT: tuple[GgufLine, ...] = (
     Always("attention.head_count_kv", 1),
     SameAs("num_key_value_heads", "num_attention_heads"),
     LatentWidths(),
-    RotaryLine(("default",), width="rope.dimension_count"),
+    LatentRotary(),
     only("attention_bias", False),
 )
 KEYS = {"self_attn.kv_b_proj": ("attn_k_b", "attn_v_b")}
