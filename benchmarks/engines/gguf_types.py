@@ -36,6 +36,11 @@ MAMBA = {
     "layer_norm_epsilon": 1e-3,
 }  # fmt: skip
 
+T5 = {
+    "vocab_size": VOCABULARY, "d_model": 48, "d_kv": 10, "d_ff": 72, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "layer_norm_epsilon": 1e-3, "tie_word_embeddings": False,
+}  # fmt: skip
+
 TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "llama": (
         {**HEADS, **TURNED, "rms_norm_eps": 1e-3},
@@ -164,4 +169,5 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
          "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "routed_scaling_factor": 1.0,
          "use_expert_bias": True, "norm_topk_prob": True},
     ),
+    "t5": ({**T5, "feed_forward_proj": "relu"}, {**T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 3}),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from benchmarks.engines.engine import Engine
 from benchmarks.engines.gguf_types import TYPES
-from benchmarks.engines.ours import greedy, log_probabilities
+from benchmarks.engines.ours import decoded_logits, greedy, log_probabilities
 from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
 
@@ -25,6 +25,8 @@ READER = Path(__file__).with_name("read_llama_cpp.py")
 PACKAGE = "llama_cpp_python"
 PROMPT, NEW = 24, 16
 """Tokens of the prompt, and greedy ones after it."""
+START = 0
+"""The first token of decoders that read a source."""
 CASES = ("prompt at once", "token by token")
 CLOSE = 1e-4
 """What log-probabilities may differ by."""
@@ -77,11 +79,16 @@ def prompt_of(model: af.Transformer) -> list[int]:
 def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, float]:
     """Tokens that were generated, how many are ours, and the largest difference of log-probabilities up to the first other."""
     prompt, theirs = prompt_of(model), answer["tokens"]
-    own = greedy(model, prompt, len(theirs))
+    two = model.architecture.two_inputs
+    own = greedy(model, prompt, len(theirs), START if two else None)
     same = [left == right for left, right in zip(own, theirs, strict=True)]
-    until = len(prompt) + (same.index(False) if False in same else len(same))
+    if two:
+        first, ours = 1, decoded_logits(model, prompt, [START, *own]).log_softmax(-1)
+    else:
+        first, ours = len(prompt), log_probabilities(model, [*prompt, *own])
+    until = first + (same.index(False) if False in same else len(same))
     read = torch.from_numpy(np.load(answer["logits"])).log_softmax(-1)[:until]
-    return len(theirs), sum(same), float((log_probabilities(model, [*prompt, *own])[:until] - read).abs().max())
+    return len(theirs), sum(same), float((ours[:until] - read).abs().max())
 
 
 def together(found: Sequence[tuple[int, int, float]]) -> tuple[int, int, float]:
@@ -98,9 +105,11 @@ def row(name: str, version: str, models: Sequence[af.Transformer], answers: Sequ
     note = f"{len(models)} settings" if len(models) > 1 else ""
     others = [with_their_gelu(model) for model in models]
     departs = ""
-    if found[2] > CLOSE and None not in others:
+    if found[2] > CLOSE and any(others):
         departs = TABLE
-        with_table = together([beside(cast(af.Transformer, each), said) for each, said in zip(others, answers, strict=True)])
+        with_table = together(
+            [beside(other or model, said) for other, model, said in zip(others, models, answers, strict=True)]
+        )
         told = f"with that here, the largest difference is {with_table[2]:.1e}"
         note = f"{note}; {told}" if note else told
     return Row(name, "GGUF", "f32", version, CASES, *found, note=note, departs=departs)

@@ -31,13 +31,27 @@ def rounded(path: Path, kind: str) -> Path:
     return to
 
 
-def step(state, tokens, past, vocab):
-    """Logits (T, V) of tokens after `past` ones."""
+def batch_of(tokens, past):
+    """Tokens of one sequence after `past` ones, as the library takes them."""
     batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
     batch.n_tokens = len(tokens)
     for i, token in enumerate(tokens):
         batch.token[i], batch.pos[i], batch.n_seq_id[i], batch.logits[i] = token, past + i, 1, 1
         batch.seq_id[i][0] = 0
+    return batch
+
+
+def encoded(state, tokens):
+    """Let the encoder read a source."""
+    batch = batch_of(tokens, 0)
+    if failed := llama_cpp.llama_encode(state, batch):
+        raise RuntimeError(f"llama_encode gives {failed}")
+    llama_cpp.llama_batch_free(batch)
+
+
+def step(state, tokens, past, vocab):
+    """Logits (T, V) of tokens after `past` ones."""
+    batch = batch_of(tokens, past)
     if failed := llama_cpp.llama_decode(state, batch):
         raise RuntimeError(f"llama_decode gives {failed}")
     logits = np.ctypeslib.as_array(llama_cpp.llama_get_logits(state), shape=(len(tokens), vocab)).copy()
@@ -62,6 +76,9 @@ def answer(asked):
     run.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
     state = llama_cpp.llama_init_from_model(model, run)
     vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
+    if llama_cpp.llama_model_has_encoder(model):
+        encoded(state, prompt)
+        prompt = [llama_cpp.llama_model_decoder_start_token(model)]
     logits, tokens = [step(state, prompt, 0, vocab)], []
     for _ in range(asked["new"]):
         tokens.append(int(logits[-1][-1].argmax()))

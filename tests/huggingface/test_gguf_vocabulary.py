@@ -11,6 +11,7 @@ import pytest
 import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from anyformer.data.recipes import byte_level
 from anyformer.describe import Notice
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.tokenizer import beside_of
@@ -20,6 +21,7 @@ from anyformer.text import Tokenizer
 from anyformer.text.beside import GENERATION, TOKENIZER, TOKENIZER_CONFIG, Beside
 from anyformer.text.chat import templates
 from anyformer.text.definition import library, text_of
+from anyformer.text.lookup import byte_letters
 
 TEXT = (
     "the cat sat on the mat",
@@ -102,6 +104,12 @@ def characters() -> str:
     return inner.to_str()
 
 
+def byte_letters_alone() -> str:
+    inner = byte_level(models.BPE(byte_letters(), []))
+    inner.add_special_tokens(SPECIALS)
+    return inner.to_str()
+
+
 KINDS = {
     "digits by three": (lambda: byte_pairs(GPT4), "gpt2", "smaug-bpe"),
     "words whole": (lambda: byte_pairs(GPT4, True), "gpt2", "llama-bpe"),
@@ -113,6 +121,7 @@ KINDS = {
     "blanks merged": (lambda: unigrams(True), "t5", "default"),
     "blanks kept": (lambda: unigrams(False), "t5", "default"),
     "characters": (characters, "gpt2", "sarvam-moe"),
+    "bytes": (byte_letters_alone, "gpt2", "gpt-2"),
 }
 
 

@@ -67,7 +67,7 @@ def _sorted(found: Iterator[GgufVocabulary], theirs: tokenizers.Tokenizer, table
     """Vocabularies, those first whose pre-tokenizers cut most of the strings where the tokenizer's own does."""
     whole = bool(table["model"].get("ignore_merges"))
     own = theirs.pre_tokenizer
-    cuts = () if own is None else _cuts(own)
+    cuts = () if own is None or not table["model"].get("merges") else _cuts(own)
 
     def likeness(vocabulary: GgufVocabulary) -> tuple[int, bool]:
         pre = BY_NAME[vocabulary.pre]
