@@ -7,9 +7,10 @@ from dataclasses import replace
 from anyformer.engines.engine import Asked, Engine, EngineRefusedError, Opened
 from anyformer.engines.llama_cpp import LlamaCppEngine
 from anyformer.engines.own import OWN
+from anyformer.engines.vllm import VllmEngine
 
 AUTO = "auto"
-OTHERS: tuple[Engine, ...] = (LlamaCppEngine(),)
+OTHERS: tuple[Engine, ...] = (LlamaCppEngine(), VllmEngine())
 """The fastest first."""
 NAMES = (AUTO, OWN.name, *(engine.name for engine in OTHERS))
 

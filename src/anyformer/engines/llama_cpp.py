@@ -57,7 +57,7 @@ class LlamaCppEngine(ConvertingEngine):
         more: dict[str, Any] = {"dtype": dtypes[form]} if form in dtypes else {"quantise": form}
         try:
             # Without its tokenizer: tokens come and go as numbers.
-            gguf.write_gguf(model, path, length=trained_length(place), **more)
+            gguf.export_gguf(model, path, length=trained_length(place), **more)
         except huggingface.HuggingFaceError as error:
             raise EngineRefusedError(str(error).removeprefix(f"{path}: ")) from None
 

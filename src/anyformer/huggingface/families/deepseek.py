@@ -65,7 +65,9 @@ def read_axk1(config: Config) -> Architecture:
 
 
 def _corrected(config: Config, **absent: Any) -> Router:
-    config.expect_all(scoring_func="sigmoid", topk_method="noaux_tc")
+    computed = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
+    config.put(**computed)  # transformers reads neither, and vLLM would take softmax and no correction without them
+    config.expect_all(**computed)
     return words.v3_router(config, **absent)
 
 
