@@ -170,11 +170,11 @@ class ComputingOptions:
     ] = None
 
     engine: Annotated[
-        Literal["auto", "own", "llama.cpp"],
+        Literal["auto", "own", "llama.cpp", "vllm"],
         computing_option(
             help="Let this engine score choices and do tasks: by default the fastest that is installed and was proved to "
             "compute the same. The loss on data, hidden words and embeddings are the own one's.",
-            metavar="auto|own|llama.cpp",
+            metavar="auto|own|llama.cpp|vllm",
         ),
     ] = "auto"
 
