@@ -1,6 +1,7 @@
 """Models of a hub (Hugging Face's, or another that speaks its protocol): fetched by file, pushed in one commit. No torch."""
 
 from anyformer.hub.fetching import Watch, fetched, has_weights
+from anyformer.hub.heads import head
 from anyformer.hub.names import FORM, PREFIX, HubError, HubName, is_hub, looks_like_a_model, parsed, pinned, suggested
 from anyformer.hub.pushing import Pushed, Target, check_clean, files_of, outdated, push, target
 from anyformer.hub.wanted import about, check_weights, configuration, model
@@ -20,6 +21,7 @@ __all__ = [
     "fetched",
     "files_of",
     "has_weights",
+    "head",
     "is_hub",
     "looks_like_a_model",
     "model",
