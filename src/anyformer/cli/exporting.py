@@ -110,14 +110,14 @@ def run(
     if out is not None:
         check_directory(out)
     alone.check(pushed=pushing.push is not None)
-    target = pushing.target()
+    destination = pushing.destination()
     with written_to(out) as folder:
-        name = None if target is None else target.name.repo
+        name = None if destination is None else destination.name.repo
         if alone.adapter:
             made = export_adapter(model, folder, family, alone.base, dtype, name)
         else:
             made = export_model(model, folder, family, towers, dtype, name)
-        pushed = {} if target is None else {"pushed": send(folder, target, pushing, model, json=json)}
+        pushed = {} if destination is None else {"pushed": send(folder, destination, pushing, model, json=json)}
     if json:
         print_json({"directory": out, **made.facts, **pushed})
     elif not pushing.dry_run:
