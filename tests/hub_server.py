@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 WRITER, READER = "hf_writer", "hf_reader"
 """A token that may write, and one that may read."""
@@ -66,6 +66,8 @@ class Hub:
     objects: dict[str, bytes] = field(default_factory=dict)
     down: bool = False
     failing: str = "nothing"
+    sent: int = 0
+    """Bytes of files that were sent."""
 
     def add(self, repo: str, source: Path | Mapping[str, bytes], **more: Any) -> Repository:
         """A repository with the files of a directory, or with these."""
@@ -199,10 +201,12 @@ class _Answering(BaseHTTPRequestHandler):
     def _content(self, name: str, content: bytes, **headers: str) -> None:
         if name in self.hub.spoilt:
             content = content[:-1] + bytes([content[-1] ^ 1])
-        begin = int((re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range") or "") or ["", "0"])[1])
-        self.send_response(206 if begin else 200)
-        if begin:
-            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range") or "")
+        begin, end = (int(asked[1]), int(asked[2] or len(content) - 1)) if asked else (0, len(content) - 1)
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {begin}-{end}/{len(content)}")
+            content = content[: end + 1]
         for key, value in {"Accept-Ranges": "bytes", **headers}.items():
             self.send_header(key.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(content) - begin))
@@ -215,7 +219,7 @@ class _Answering(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(1)
             return
-        self.wfile.write(content[begin:])
+        self.hub.sent += self.wfile.write(content[begin:])
 
     def who(self) -> None:
         if self.token not in (WRITER, READER):
@@ -300,12 +304,19 @@ class _Answering(BaseHTTPRequestHandler):
         sha = made.commit(files, revision, message)
         self._send(200, {"commitUrl": f"{self.hub.address}/{repo}/commit/{sha}", "commitOid": sha, "success": True})
 
+    def paths(self, repo: str, revision: str) -> None:
+        if found := self._found(repo, revision):
+            files, asked = found[0].commits[found[1]], parse_qs(self.body.decode()).get("paths", [])
+            known = [(name, files[name]) for name in asked if name in files]
+            self._send(200, [{"type": "file", "path": name, "size": len(x), "oid": _oid(x)} for name, x in known])
+
 
 _NAME, _AT = r"([\w.-]+(?:/[\w.-]+)?)", r"((?:refs/\w+/)?[^/]+)"
 _ROUTES = [
     (rf"/api/models/{_NAME}", lambda self, repo: self.info(repo, None)),
     (rf"/api/models/{_NAME}/revision/(.+)", _Answering.info),
     (rf"/api/models/{_NAME}/tree/{_AT}(?:/(.+))?", _Answering.tree),
+    (rf"/api/models/{_NAME}/paths-info/(.+)", _Answering.paths),
     (rf"/{_NAME}/resolve/{_AT}/(.+)", _Answering.resolve),
     (r"/cdn/(\w+)/(.+)", _Answering.cdn),
     (r"/api/whoami-v2", _Answering.who),

@@ -52,7 +52,8 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
-    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`: see `checkpoint.at_hand`.
+    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`, a model on a hub, as in `hub:ORG/NAME@REVISION`: see
+    `checkpoint.at_hand`.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 from anyformer import catalogue
 from anyformer.describe import PLUGINS, DescriptionError, change_all, read_data
-from anyformer.hub import configuration, fetched, has_weights, is_hub
+from anyformer.hub import configuration, fetched, has_weights, head, is_hub, parsed
 from anyformer.stores import is_url
 
 if TYPE_CHECKING:
@@ -120,12 +120,24 @@ def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
 
 def _from_hub(what: str | Path) -> Architecture:
     """By the configuration alone, unless the weights are in the cache: they say whether head and embedding are tied."""
+    if parsed(what).file is not None:
+        return _from_gguf_head(what)
     place = fetched(what, configuration)
-    if place.suffix == GGUF:
-        return _from_gguf(place)
     if (place / CONFIG).is_file() and not has_weights(place):
         return _resolve(place / CONFIG)
     return _from_directory(place, ())
+
+
+def _from_gguf_head(what: str | Path) -> Architecture:
+    """By the beginning of a file; by the whole where its vocabulary is longer than any that is known."""
+    from anyformer.huggingface import HuggingFaceError
+
+    try:
+        return _from_gguf(head(what))
+    except HuggingFaceError:
+        from anyformer.checkpoint import at_hand
+
+        return _from_gguf(at_hand(what))
 
 
 def _from_gguf(path: Path) -> Architecture:

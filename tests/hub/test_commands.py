@@ -19,6 +19,7 @@ from anyformer.hub import HubError
 from anyformer.text import Tokenizer
 from anyformer.training.run import default_run, load_run
 from anyformer.training.starting import take
+from anyformer.training.teacher import fingerprint
 from huggingface.layouts import LAYOUTS, write
 
 NAME = "hub:lab/model"
@@ -84,6 +85,20 @@ def test_a_run_names_the_commit_that_it_began_from_and_needs_no_hub_to_be_read(h
     (tmp_path / "begun.toml").write_text(to_toml(begun))
     assert load_run(tmp_path / "begun.toml") == begun
     assert hub.asked == []
+
+
+def test_a_quiet_command_says_nothing_of_what_it_fetches(hub, published, tmp_path):
+    for quiet in ([], ["--quiet"]):
+        result = CliRunner().invoke(app, ["import", f"{NAME}@{published}", str(tmp_path / f"to{len(quiet)}"), *quiet])
+        assert result.exit_code == 0
+        assert ("fetching hub:lab/model" in result.stderr) == (not quiet)
+
+
+def test_a_teacher_is_known_by_the_files_of_its_commit(hub, published, tmp_path):
+    assert fingerprint(NAME) == fingerprint(f"{NAME}@{published}")
+    made = hub.repositories["lab/model"]
+    made.commit({**made.files, "generation_config.json": b"{}"})
+    assert fingerprint(NAME) != fingerprint(f"{NAME}@{published}")
 
 
 def test_a_tokenizer_is_fetched_without_weights(hub, published, tmp_path):

@@ -64,10 +64,10 @@ def run(
         raise UserError(f"--format gguf writes one file: name OUT with a name that ends in {GGUF}, and leave --push out")
     if out is not None:
         check_file(out) if is_file else check_directory(out)
-    target = pushing.target()
+    destination = pushing.destination()
     with written_to(out) as place:
-        made = written(replace(request, out=place, name=None if target is None else target.name.repo))
-        pushed = {} if target is None else {"pushed": send(place, target, pushing, model, json=json)}
+        made = written(replace(request, out=place, name=None if destination is None else destination.name.repo))
+        pushed = {} if destination is None else {"pushed": send(place, destination, pushing, model, json=json)}
     if json:
         print_json({"file" if is_file else "directory": out, **made.facts, **pushed})
     elif not pushing.dry_run:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from anyformer.hub import Target
+    from anyformer.hub import Destination
 
 push_option = partial(typer.Option, rich_help_panel="Push to a hub")
 _ANYBODYS = ("/", "/root", "/home/user", "/home/runner", "/home/jovyan")
@@ -50,14 +50,14 @@ class PushOptions:
         if self.push is None and out is None:
             raise UserError("name OUT, the new directory to write, or --push ORG/NAME, a model of a hub, or both")
 
-    def target(self) -> Target | None:
+    def destination(self) -> Destination | None:
         """What is at the place of the push. Raises `UserError` where nobody could push, or nobody is there to confirm it."""
         from anyformer import hub
         from anyformer.describe import UserError
 
         if self.push is None:
             return None
-        found = hub.target(self.push, private=self.private)
+        found = hub.destination(self.push, private=self.private)
         if found.public and not (self.yes or self.dry_run or somebody()):
             raise UserError(
                 f"--push {self.push}: everybody could see this model, and nobody is at a terminal to confirm it: give --yes, "
@@ -81,7 +81,7 @@ def written_to(out: Path | None) -> Iterator[Path]:
         yield Path(folder) / "exported"
 
 
-def send(directory: Path, target: Target, asked: PushOptions, source: Path, *, json: bool) -> dict[str, Any]:
+def send(directory: Path, destination: Destination, asked: PushOptions, source: Path, *, json: bool) -> dict[str, Any]:
     """Push a directory that was exported of `source`, once it is shown and confirmed; plain data of what was pushed."""
     from anyformer import __version__, hub
     from anyformer.data.progress import meter
@@ -89,27 +89,28 @@ def send(directory: Path, target: Target, asked: PushOptions, source: Path, *, j
 
     hub.check_clean(directory, _own_places(directory, source))
     files = hub.files_of(directory)
-    gone = hub.outdated(target, files)
+    gone = hub.outdated(destination, files)
     if not json:
-        print("\n".join(_shown(target, files, gone)))
-    made: dict[str, Any] = {"model": target.name.repo, "branch": target.branch, "public": target.public, "files": files}
+        print("\n".join(_shown(destination, files, gone)))
+    made: dict[str, Any] = {"model": destination.name.repo, "branch": destination.branch, "public": destination.public}
+    made |= {"files": files, "removed": gone}
     if asked.dry_run:
-        return made | {"removed": gone, "commit": None}
-    if target.public and not asked.yes and not typer.confirm("Everybody will see this model. Push it?", err=True):
+        return made | {"commit": None}
+    if destination.public and not asked.yes and not typer.confirm("Everybody will see this model. Push it?", err=True):
         raise UserError("nothing was pushed")
     message = asked.message or f"Exported by anyformer {__version__}"
-    pushed = hub.push(directory, target, message, partial(meter, show=True))
+    pushed = hub.push(directory, destination, message, partial(meter, show=True))
     if not json:
         print(f"{pushed.name}: {pushed.page}")
-    return made | {"removed": gone, "commit": pushed.name, "page": pushed.page}
+    return made | {"commit": pushed.name, "page": pushed.page}
 
 
-def _shown(target: Target, files: dict[str, int], gone: list[str]) -> Iterator[str]:
+def _shown(destination: Destination, files: dict[str, int], gone: list[str]) -> Iterator[str]:
     """The files that are sent, with their sizes, and those that go."""
     from anyformer.costs import scaled
 
-    state = "exists" if target.exists else "is made"
-    yield f"{target.page} ({state}, {'public' if target.public else 'private'}, branch {target.branch}):"
+    state = "exists" if destination.exists else "is made"
+    yield f"{destination.page} ({state}, {'public' if destination.public else 'private'}, branch {destination.branch}):"
     for name, size in files.items():
         yield f"  {scaled(size) + 'B':>10}  {name}"
     yield f"  {scaled(sum(files.values())) + 'B':>10}  together, in one commit"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import Notice
-from anyformer.files import default_cache, disk_errors, sha256, writing
+from anyformer.files import default_cache, sha256, writing
 from anyformer.hub import library, wanted
 from anyformer.hub.library import told
 from anyformer.hub.names import HubError, HubName, parsed
@@ -52,10 +52,9 @@ def fetched(place: str | Path, wants: Wanted, watch: Watch = unwatched) -> Path:
     `HF_HOME`); a commit that is there whole needs no connection. Raises `HubError` before anything large is fetched.
     """
     name = parsed(place)
-    listing = _listing(name)
+    listing = listing_of(name)
     name, fetch = replace(name, repo=listing.repo), partial(_fetch, replace(name, repo=listing.repo), listing, watch)
     if name.file is not None:
-        _check_named(name, listing)
         return fetch(wanted.pieces(name.file, listing.sizes)) / name.file
     names = wants(listing.sizes)
     if not names:
@@ -90,15 +89,24 @@ def _parts(name: HubName, directory: Path, listing: Listing) -> list[str]:
 
 
 def _check_named(name: HubName, listing: Listing) -> None:
-    if name.file in listing.sizes:
+    if name.file is None or name.file in listing.sizes:
         return
     files = sorted(each for each in listing.sizes if each.endswith(".gguf"))
     said = f"its GGUF files are {', '.join(files[:8])}" if files else "it has no GGUF file"
     raise HubError(f"{name}: the model has no file {name.file}; {said}")
 
 
-def _listing(name: HubName) -> Listing:
-    """What the model holds: of a commit as it is remembered, else as the hub says, else as the cache has it."""
+def listing_of(name: HubName) -> Listing:
+    """What the model holds: of a commit as it is remembered, else as the hub says, else as the cache has it.
+
+    Raises `HubError` where it is not there, or has not the file that is named.
+    """
+    found = _found(name)
+    _check_named(name, found)
+    return found
+
+
+def _found(name: HubName) -> Listing:
     if name.commit is not None and (kept := _kept(name.commit)) is not None:
         return kept
     try:
@@ -115,7 +123,7 @@ def _listing(name: HubName) -> Listing:
         {each.rfilename: each.size or 0 for each in files},
         {each.rfilename: each.lfs.sha256 for each in files if each.lfs is not None},
     )
-    with contextlib.suppress(OSError), disk_errors(_record(listing.commit)):
+    with contextlib.suppress(OSError):  # it is asked again
         _record(listing.commit).parent.mkdir(parents=True, exist_ok=True)
         with writing(_record(listing.commit)) as partial_file:
             partial_file.write_text(json.dumps(asdict(listing)), encoding="utf-8")
@@ -137,7 +145,7 @@ def _kept(commit: str) -> Listing | None:
 def _cached(name: HubName, error: Exception) -> Listing:
     """The model as the cache has it, while the hub gives no answer."""
     anchors = _ANCHORS if name.file is None else (name.file,)
-    places = ((anchor, _here(name.repo, anchor, name.revision)) for anchor in anchors)
+    places = ((anchor, here(name.repo, anchor, name.revision)) for anchor in anchors)
     anchor, found = next(((anchor, place) for anchor, place in places if place is not None), (None, None))
     if anchor is None or found is None:
         raise HubError(library.not_here(name, name.file, library.first_line(error))) from error
@@ -149,7 +157,7 @@ def _cached(name: HubName, error: Exception) -> Listing:
     return _kept(folder.name) or Listing(name.repo, folder.name, files)
 
 
-def _here(repo: str, file: str, revision: str | None) -> Path | None:
+def here(repo: str, file: str, revision: str | None) -> Path | None:
     """The path of a file in the cache; None where it is not there."""
     found = library.library().try_to_load_from_cache(repo, file, revision=revision)
     return Path(found) if isinstance(found, str) else None
@@ -157,14 +165,14 @@ def _here(repo: str, file: str, revision: str | None) -> Path | None:
 
 def _fetch(name: HubName, listing: Listing, watch: Watch, names: Sequence[str]) -> Path:
     """Fetch files that are not in the cache, several at a time; the directory that has them."""
-    absent = [each for each in names if _here(name.repo, each, listing.commit) is None]
+    absent = [each for each in names if here(name.repo, each, listing.commit) is None]
     if absent:
         total = sum(listing.sizes[each] for each in absent)
         _check_room(name, total)
         with watch(f"fetching {name.repo}", total) as advance, ThreadPoolExecutor(_AT_ONCE) as threads:
             list(threads.map(partial(_download, name, listing, advance), absent))
     _remember_revision(name, listing, names[0])
-    first = _here(name.repo, names[0], listing.commit)
+    first = here(name.repo, names[0], listing.commit)
     assert first is not None, "it was fetched"
     return first.parents[names[0].count("/")]
 
@@ -182,8 +190,10 @@ def _download(name: HubName, listing: Listing, advance: Advance, file: str) -> N
 
 def _remember_revision(name: HubName, listing: Listing, file: str) -> None:
     """Let the cache know which commit a branch stands for, as other tools do, for when the hub is not asked."""
-    here = None if name.commit else _here(name.repo, file, name.revision)
-    if name.commit is None and (here is None or listing.commit not in here.parts) and not library.offline():
+    if name.commit is not None or library.offline():
+        return
+    known = here(name.repo, file, name.revision)
+    if known is None or listing.commit not in known.parts:
         with contextlib.suppress(Exception):  # a read-only cache, or a connection lost meanwhile: all files are here
             library.library().hf_hub_download(name.repo, file, revision=name.revision)
 

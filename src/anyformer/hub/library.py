@@ -72,6 +72,13 @@ def offline() -> bool:
     return bool(library().is_offline_mode())
 
 
+def beginning(path: str, count: int) -> bytes:
+    """The first bytes of a file, `ORG/NAME@REVISION/FILE`, of which nothing else is sent."""
+    with library().HfFileSystem(endpoint=endpoint(), skip_instance_cache=True).open(path, "rb", cache_type="none") as file:
+        content: bytes = file.read(count)
+    return content
+
+
 def counting(advance: Callable[[int], None]) -> type:
     """A bar of the library that draws nothing, and tells `advance` of the bytes just fetched."""
     bar = importlib.import_module("tqdm").tqdm

@@ -27,7 +27,7 @@ _LONGEST = 2**20
 
 
 @dataclass(frozen=True)
-class Target:
+class Destination:
     """Where a model is to be.
 
     `exists`: whether there is such a repository; `public`: whether everybody will see it; `held`: the files of the branch.
@@ -56,7 +56,7 @@ class Pushed:
     page: str
 
 
-def target(place: str, *, private: bool = False) -> Target:
+def destination(place: str, *, private: bool = False) -> Destination:
     """What is at the place of a push, `ORG/NAME` or `ORG/NAME@BRANCH`, before any work.
 
     Raises `HubError` without a token, with one that may only read, and for a name of somebody else.
@@ -80,13 +80,13 @@ def target(place: str, *, private: bool = False) -> Target:
         if name.repo.partition("/")[0] not in owners:
             said = f"{name}: there is no such model, and {owners[0]} may make one as {', '.join(owners)} alone"
             raise HubError(f"{said}: push to {owners[0]}/{name.repo.partition('/')[2]}") from None
-        return Target(name, False, not private)
+        return Destination(name, False, not private)
     except Exception:
         with told(name):
             raise
     if private and not info.private:
         raise HubError(f"{name}: exists and is public; make it private at {library.endpoint()}/{info.id}/settings first")
-    return Target(replace(name, repo=info.id), True, not info.private, _held(api, name))
+    return Destination(replace(name, repo=info.id), True, not info.private, _held(api, name))
 
 
 def files_of(directory: Path) -> dict[str, int]:
@@ -95,9 +95,9 @@ def files_of(directory: Path) -> dict[str, int]:
     return {name: path.stat().st_size for name, path in found.items() if name not in _KEPT_BACK}
 
 
-def outdated(target: Target, files: Iterable[str]) -> list[str]:
+def outdated(destination: Destination, files: Iterable[str]) -> list[str]:
     """Weights that the branch holds of the model before, which would be read beside those that are sent."""
-    return sorted(name for name in target.held if _WEIGHTS.fullmatch(name) and name not in set(files))
+    return sorted(name for name in destination.held if _WEIGHTS.fullmatch(name) and name not in set(files))
 
 
 def check_clean(directory: Path, secrets: Mapping[str, str]) -> None:
@@ -113,24 +113,24 @@ def check_clean(directory: Path, secrets: Mapping[str, str]) -> None:
             raise HubError(f"{directory / name}: has {found} in it, so nothing was pushed; take it out, and push again")
 
 
-def push(directory: Path, target: Target, message: str, watch: Watch = unwatched) -> Pushed:
+def push(directory: Path, destination: Destination, message: str, watch: Watch = unwatched) -> Pushed:
     """Send a directory in one commit, beside which weights of the model before are gone; the repository is made if needed."""
-    api, files, name = library.library().HfApi(), files_of(directory), target.name
+    api, files, name = library.library().HfApi(), files_of(directory), destination.name
     hub = library.library()
     with told(name), library.silent_bars():
-        if not target.exists:
-            api.create_repo(name.repo, private=not target.public, exist_ok=True)
-        if target.branch != MAIN:
-            api.create_branch(name.repo, branch=target.branch, exist_ok=True)
-        steps: list[Any] = [hub.CommitOperationDelete(path_in_repo=each) for each in outdated(target, files)]
+        if not destination.exists:
+            api.create_repo(name.repo, private=not destination.public, exist_ok=True)
+        if destination.branch != MAIN:
+            api.create_branch(name.repo, branch=destination.branch, exist_ok=True)
+        steps: list[Any] = [hub.CommitOperationDelete(path_in_repo=each) for each in outdated(destination, files)]
         with watch(f"sending {name.repo}", sum(files.values())) as advance:
             for file, size in files.items():
                 added = hub.CommitOperationAdd(path_in_repo=file, path_or_fileobj=str(directory / file))
                 if size > _LITTLE:  # the others go with the commit
-                    api.preupload_lfs_files(name.repo, additions=[added], revision=target.branch)
+                    api.preupload_lfs_files(name.repo, additions=[added], revision=destination.branch)
                 steps.append(added)
                 advance(size)
-        made = api.create_commit(name.repo, steps, commit_message=message, revision=target.branch)
+        made = api.create_commit(name.repo, steps, commit_message=message, revision=destination.branch)
     return Pushed(str(replace(name, revision=made.oid)), made.commit_url)
 
 
