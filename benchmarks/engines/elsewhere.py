@@ -51,9 +51,10 @@ def model_of(name: str) -> af.Transformer:
 
 
 def targets(model: af.Transformer) -> list[str]:
-    """The names of two projections of the first layer."""
-    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and "layers.0." in name]
-    return sorted({name.rpartition(".")[2] for name in linear})[:2]
+    """Two names that linear modules of the first layer have, and no other module."""
+    ends = [(name.rpartition(".")[2], name, isinstance(module, torch.nn.Linear)) for name, module in model.named_modules()]
+    others = {end for end, _, linear in ends if not linear}
+    return sorted({end for end, name, linear in ends if linear and "layers.0." in name} - others)[:2]
 
 
 def held(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, float]:
