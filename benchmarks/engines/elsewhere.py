@@ -7,6 +7,7 @@ directory, or of the one that the tool saved.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,8 @@ def rows(scratch: Scratch) -> Iterator[Row]:
     for name in scratch.names:
         model = model_of(name)
         place = scratch.place / name.replace(" ", "_").replace(",", "")
-        place.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
         directory = exported(model, place / "own", model_type="anyformer", tokenizer=tokenizer)
         asked = {
             "directories": {name: str(directory)}, "prompts": PROMPTS, "new": NEW, "texts": TEXTS, "choices": CHOICES,
