@@ -18,6 +18,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results" / "engines"
 NAMES = {
     "llama.cpp": "llama.cpp",
     "vllm": "vLLM",
+    "vllm-layouts": "vLLM with our own layout",
     "onnx": "ONNX Runtime",
     "ctranslate2": "CTranslate2",
     "elsewhere": "transformers' tools",

@@ -7,6 +7,7 @@ directory, or of the one that the tool saved.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,10 @@ def model_of(name: str) -> af.Transformer:
 
 
 def targets(model: af.Transformer) -> list[str]:
-    """The names of two projections of the first layer."""
-    linear = [name for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and "layers.0." in name]
-    return sorted({name.rpartition(".")[2] for name in linear})[:2]
+    """Two names that linear modules of the first layer have, and no other module."""
+    ends = [(name.rpartition(".")[2], name, isinstance(module, torch.nn.Linear)) for name, module in model.named_modules()]
+    others = {end for end, _, linear in ends if not linear}
+    return sorted({end for end, name, linear in ends if linear and "layers.0." in name} - others)[:2]
 
 
 def held(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, float]:
@@ -121,7 +123,8 @@ def rows(scratch: Scratch) -> Iterator[Row]:
     for name in scratch.names:
         model = model_of(name)
         place = scratch.place / name.replace(" ", "_").replace(",", "")
-        place.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
         directory = exported(model, place / "own", model_type="anyformer", tokenizer=tokenizer)
         asked = {
             "directories": {name: str(directory)}, "prompts": PROMPTS, "new": NEW, "texts": TEXTS, "choices": CHOICES,

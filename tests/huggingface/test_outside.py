@@ -14,6 +14,7 @@ from zoo import DECODERS, ENCODERS
 import anyformer as af
 from anyformer.describe import change
 from anyformer.huggingface import auto
+from anyformer.huggingface.auto import engine as engine_file
 from anyformer.huggingface.openings import misfits, openings, words
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer, build
@@ -163,6 +164,29 @@ def test_what_an_engine_does_not_know_is_refused_with_the_reason(name, reason, e
     with pytest.raises(ValueError, match=rf"vLLM does not open this architecture.*{reason}"):
         af.export(build(DECODERS[name]), tmp_path / "out", model_type="anyformer", engine="vllm")
     assert not list(tmp_path.iterdir())
+
+
+def test_matrices_are_divided_where_nothing_runs_over_all_of_their_features(engine, monkeypatch):
+    def plan(name: str) -> dict[str, str]:
+        found = transformers.AutoModel.from_config(configured(DECODERS[name], "an engine")).tp_plan
+        return {path.partition(".layers.0.")[2]: style for path, style in found.items() if ".layers.0." in path}
+
+    attention = {f"attention.sublayer.{side}": "colwise" for side in ("query", "key", "value")}
+    attention |= {"attention.sublayer.output": "rowwise"}
+    network = {f"feedforward.sublayer.{name}": "colwise" for name in ("gate", "up")} | {"feedforward.sublayer.down": "rowwise"}
+    assert plan("grouped") == {**attention, **network}
+    assert plan("feed_sub_norm") == attention, "a norm runs over the features between"
+    assert plan("experts_gated_shared") == attention
+    monkeypatch.setattr(engine_file.dist, "is_initialized", lambda: True)
+    monkeypatch.setattr(engine_file.dist, "get_world_size", lambda: 2)
+    plan("grouped")
+    for name, reason in (
+        ("multi_query", "4 heads and 1 of keys do not divide by 2"),
+        ("qk_norm_projection", "qk_norm needs all heads"),
+        ("exclusive_learned", "exclusive is divided otherwise than a matrix"),
+    ):
+        with pytest.raises(ValueError, match=f"2 processes cannot divide this model: {reason}.*tensor-parallel-size 1"):
+            plan(name)
 
 
 def test_windows_of_two_sizes_need_two_words():

@@ -77,6 +77,8 @@ class OutsideAttention:
     softcap: float | None
     dropped: float
     """Share of the weights that training drops."""
+    whole: tuple[str, ...] = ()
+    """What needs all heads in one process."""
     unknown: tuple[str, ...] = ()
     """What of the attention such kernels do not know; then none can compute it."""
 

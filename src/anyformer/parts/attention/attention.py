@@ -138,7 +138,7 @@ class Attention(Heads):
         unknown = (*self.in_the_way("outside"), *(() if past is not None else (f"the mask {self.mask.words}",)))
         return OutsideAttention(
             self.heads, self.groups, sizes.head_width, sizes.value_width, sizes.scale, past or None, self.score.softcap,
-            self.weigh.dropped, unknown,
+            self.weigh.dropped, self.in_the_way("divided heads"), unknown,
         )  # fmt: skip
 
     @property
