@@ -5,11 +5,14 @@ Its attention there knows heads of 32, 64, 80, 96, 112, 128, 192 and 256 element
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from benchmarks.engines.models import VOCABULARY, sized
+from torch import Tensor
+from torch.nn import functional
 
 WINDOW = 16
 PLAIN = {
@@ -105,14 +108,23 @@ BACKEND: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Departure:
-    """With which values of a description, and which parameters in bf16, vLLM's numbers are computed here too."""
+    """With which values of a description, and with which weights, vLLM's numbers are computed here too."""
 
     changes: Mapping[str, Any] = field(default_factory=dict)
-    rounded: str = ""
+    weight: Callable[[str, Tensor], Tensor] = lambda name, value: value
+
+
+def in_16_bits(name: str, value: Tensor) -> Tensor:
+    """The numbers of xIELU, softplus(p) and 1/2 + softplus(n), as they are when p, n and they are rounded to bf16."""
+    below = {"positive": 0.0, "negative": 0.5}.get(name.rpartition(".")[2])
+    if below is None:
+        return value
+    rounded = (below + functional.softplus(value.bfloat16())).float() - below
+    return rounded + torch.log(-torch.expm1(-rounded))  # the inverse of softplus
 
 
 DEPARTURES: Mapping[str, Departure] = {
-    "apertus": Departure(rounded="feedforward.sublayer.activation."),
+    "apertus": Departure(weight=in_16_bits),
     "bloom": Departure({"decoder.layer.feedforward.activation": "gelu"}),
     "cohere2": Departure({"decoder.local.attention.mask.size": WINDOW + 1}),
 }
