@@ -20,7 +20,7 @@ from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
 
 import anyformer as af
-from anyformer.cli.exporting_to_engines import write
+from anyformer.cli.exporting_to_engines import write_for_engine
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_ctranslate2.py")
@@ -33,7 +33,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     add_words(source)
     shutil.rmtree(target, ignore_errors=True)
     with redirect_stdout(io.StringIO()):
-        write(source, target, None, "ctranslate2", "stored", json=False)
+        write_for_engine(source, target, None, "ctranslate2", "stored", json=False)
     kind = "translator" if model.architecture.two_inputs else "generator" if model.architecture.decoder else "encoder"
     asked = {"name": name, "directory": str(target), "kind": kind, "new": NEW, "prompts": PROMPTS}
     start = table_of(name, **TYPES[name]).get("decoder_start_token_id") or 0

@@ -22,7 +22,7 @@ from benchmarks.engines.scratch import Scratch
 from torch import Tensor
 
 import anyformer as af
-from anyformer.cli.exporting_to_engines import write
+from anyformer.cli.exporting_to_engines import write_for_engine
 from anyformer.describe import UserError
 
 READER = Path(__file__).with_name("read_onnx.py")
@@ -36,7 +36,7 @@ def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     target = place / f"{name}-onnx"
     shutil.rmtree(target, ignore_errors=True)
     with redirect_stdout(io.StringIO()):
-        write(exported(model, place / name), target, None, "onnx", "stored", json=False)
+        write_for_engine(exported(model, place / name), target, None, "onnx", "stored", json=False)
     asked = {"name": name, "directory": str(target), "new": NEW, "prompts": PROMPTS, "start": START, "rows": len(PROMPTS)}
     given = numbers(model)
     return asked if given is None else asked | {"numbers": (given[0], given[1].tolist()), "rows": len(given[1])}

@@ -10,6 +10,7 @@ import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
+from anyformer.cli.exporting_to_engines import write_for_engine
 from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
@@ -42,6 +43,15 @@ class AdapterOptions:
         Path | None,
         typer.Option(help="With --adapter: an existing base model, which is then not written.", metavar="DIRECTORY"),
     ] = None
+
+    def check(self, towers: Path | None, reader: str) -> None:
+        """Refuse what does not go together."""
+        from anyformer.describe import UserError
+
+        if self.base is not None and not self.adapter:
+            raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
+        if reader != "transformers" and (self.adapter or towers is not None):
+            raise UserError(f"--adapter and --towers are of directories for transformers, and --format is {reader}")
 
 
 @dataclass(frozen=True)
@@ -93,26 +103,16 @@ def run(
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
-    merged into the weights, unless --adapter asks for them alone. With --format the directory is for another engine; an ONNX
-    directory is tried in ONNX Runtime against this model before it appears.
+    merged into the weights, unless --adapter asks for them alone. With --format it is for another engine.
     """
     from anyformer import checkpoint, huggingface
-    from anyformer.describe import UserError
     from anyformer.files import check_directory
     from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
 
     check_directory(out)
-    if alone.base is not None and not alone.adapter:
-        raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
-    if engine.format != "transformers":
-        if alone.adapter or towers is not None:
-            raise UserError(f"--adapter and --towers are of directories for transformers, and --format is {engine.format}")
-        from anyformer.cli.exporting_to_engines import write
-
-        write(model, out, family, engine.format, dtype, json=json)
-        return
-    if alone.adapter:
-        export_adapter(model, out, family, alone.base, dtype, json=json)
+    alone.check(towers, engine.format)
+    if alone.adapter or engine.format != "transformers":
+        _write_apart(model, out, family, engine.format, alone.base, dtype, json=json)
         return
     if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
@@ -128,6 +128,23 @@ def run(
         print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
     else:
         _tell(out, exported)
+
+
+def _write_apart(
+    model: Path,
+    out: Path,
+    family: str | None,
+    reader: Literal["transformers", "onnx", "ctranslate2"],
+    base: Path | None,
+    dtype: str,
+    *,
+    json: bool,
+) -> None:
+    """Write what is no whole directory for transformers: one for another engine, or an adapter alone."""
+    if reader == "transformers":
+        export_adapter(model, out, family, base, dtype, json=json)
+    else:
+        write_for_engine(model, out, family, reader, dtype, json=json)
 
 
 def _tell(out: Path, exported: Family) -> None:

@@ -10,7 +10,7 @@ from anyformer.cli.as_json import print_json
 Engine = Literal["onnx", "ctranslate2"]
 
 
-def write(model: Path, out: Path, family: str | None, engine: Engine, dtype: str, *, json: bool) -> None:
+def write_for_engine(model: Path, out: Path, family: str | None, engine: Engine, dtype: str, *, json: bool) -> None:
     """Load the model as the engine's format needs it, and write the directory."""
     import torch
 
