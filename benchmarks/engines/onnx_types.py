@@ -48,7 +48,7 @@ TYPES: Mapping[str, Mapping[str, Any]] = {
     "deepseek_v3": sized(PLAIN, **LATENT),
     "mamba": {"vocab_size": VOCABULARY, "hidden_size": 32, "state_size": 4, "num_hidden_layers": 2},
 }  # fmt: skip
-OWN = ("transformer-base", "palm-8b", "lamda-137b", "gshard-37b")
+OWN = ("transformer-base", "palm-8b", "lamda-137b")
 """Entries of the catalogue, made tiny, in this package's own layout."""
 
 

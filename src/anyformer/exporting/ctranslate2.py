@@ -77,7 +77,7 @@ def export_ctranslate2(
             converter = converters.TransformersConverter(str(source), copy_files=copied)
             converter.convert(str(partial), force=True)
         except Exception as error:  # whatever the converter raises of a model, or of transformers' version
-            raise ExportError(f"CTranslate2's converter refuses this {family.model_type} model: {error}") from error
+            raise ExportError(f"CTranslate2's converter cannot read this {family.model_type} model: {error}") from error
     return family.model_type
 
 
