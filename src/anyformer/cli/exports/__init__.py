@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from anyformer.cli.export_options import Format
-from anyformer.cli.exports.form import Exported, ExportRequest
+from anyformer.cli.exports.request import Exported, ExportRequest
 
 __all__ = ["ExportRequest", "Exported", "written"]
 

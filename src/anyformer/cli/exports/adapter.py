@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer.cli.exports.form import Exported, ExportRequest
+from anyformer.cli.exports.request import Exported, ExportRequest
 
 
 def write(asked: ExportRequest) -> Exported:

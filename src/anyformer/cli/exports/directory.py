@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from anyformer.cli.exports.form import Exported, ExportRequest
+from anyformer.cli.exports.request import Exported, ExportRequest
 
 if TYPE_CHECKING:
     from anyformer.huggingface import Family

@@ -44,6 +44,7 @@ def _absorbed(table: Words) -> Op:
     return Absorbed(table["num_attention_heads"], table["qk_nope_head_dim"])
 
 
+UNGROUPED: tuple[GgufLine, ...] = (only("n_group", 1), only("topk_group", 1))
 LATENT: tuple[GgufLine, ...] = (
     *SIZES,
     WIDE,
@@ -89,7 +90,7 @@ FORMS = (
     GgufForm(
         "deepseek2",
         "deepseek_v2",
-        (*LATENT, *ROUTED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy")),
+        (*LATENT, *ROUTED, *UNGROUPED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy")),
         names=KEYS,
         changes={"attn_k_b": _absorbed},
         when=lambda keys: keys("expert_gating_func", SOFTMAX) == SOFTMAX,
