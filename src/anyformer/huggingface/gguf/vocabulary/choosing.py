@@ -47,7 +47,7 @@ def vocabulary_of(tokenizer: Tokenizer, rows: int | None = None) -> GgufVocabula
     theirs = library(text_of(table))
     wanted = _ids(theirs, texts)
     nearest: tuple[int, GgufVocabulary | None] = (-1, None)
-    for vocabulary, split in _splitting(_sorted(candidates(tokenizer, rows or tokenizer.vocab_size), theirs, table)):
+    for vocabulary, split in _splitting(_sorted(candidates(tokenizer, table, rows or tokenizer.vocab_size), theirs, table)):
         place = _first_difference(split, texts, wanted)
         if place == len(texts):
             for notice in notices:

@@ -41,7 +41,7 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
 
 def special_ids(vocabulary: GgufVocabulary) -> dict[str, int]:
     """The special tokens as llama.cpp has them: by keys, by their usual numbers, by their texts."""
-    size, numbers = len(vocabulary.tokens), _numbers(vocabulary)
+    size, numbers = len(vocabulary.tokens), vocabulary.numbers
     usual = {role: number for role, number in _DEFAULTS.get(vocabulary.model, {}).items() if number < size}
     found = usual | dict(vocabulary.ids)
     by_text = {**FIM, "eot": _TURN, "eom": ("<|eom_id|>",)}
@@ -54,7 +54,7 @@ def special_ids(vocabulary: GgufVocabulary) -> dict[str, int]:
 
 def stops(vocabulary: GgufVocabulary) -> frozenset[int]:
     """The tokens at which llama.cpp ends a text."""
-    numbers, ids = _numbers(vocabulary), special_ids(vocabulary)
+    numbers, ids = vocabulary.numbers, special_ids(vocabulary)
     ending = {numbers[text] for text in ENDS if text in numbers} | {ids[role] for role in _STOPPING_ROLES if role in ids}
     kept = {vocabulary.tokens[number] for number in ending} - _going_on(numbers)
     return frozenset(number for number in ending if vocabulary.tokens[number] in kept)
@@ -80,7 +80,3 @@ def type_of(vocabulary: GgufVocabulary, number: int, stopping: frozenset[int]) -
     if text in ENDS and number not in stopping:
         return TokenType.USER_DEFINED if text == "<|end|>" else TokenType.NORMAL
     return TokenType.CONTROL if text in KNOWN else kind
-
-
-def _numbers(vocabulary: GgufVocabulary) -> dict[str, int]:
-    return {token: number for number, token in enumerate(vocabulary.tokens)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.vocabulary.ends import ENDS, FIM, special_ids, stops
 from anyformer.huggingface.gguf.vocabulary.expressions import PRE_TOKENIZERS
-from anyformer.huggingface.gguf.vocabulary.fitting import Stage, fitted, stages
+from anyformer.huggingface.gguf.vocabulary.fitting import Stage, stages
 from anyformer.huggingface.gguf.vocabulary.value import GgufVocabulary, TokenType, padding
 from anyformer.text import Tokenizer
 from anyformer.text.beside import TOKENIZER
@@ -24,9 +23,9 @@ _NEVER = -1e6
 """The score of a token of several characters that no merge makes."""
 
 
-def candidates(tokenizer: Tokenizer, rows: int) -> Iterator[GgufVocabulary]:
-    """Vocabularies of `rows` tokens, the likeliest first. Raises `HuggingFaceError` for a tokenizer that can be none."""
-    table, _ = fitted(json.loads(tokenizer.completed))
+def candidates(tokenizer: Tokenizer, table: Stage, rows: int) -> Iterator[GgufVocabulary]:
+    """Vocabularies of `rows` tokens; `table`: the tokenizer's definition, `fitted`. Raises `HuggingFaceError` for a tokenizer
+    that can be none."""
     kind = table["model"].get("type")
     if kind not in _KINDS:
         raise HuggingFaceError(

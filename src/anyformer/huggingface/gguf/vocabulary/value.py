@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 PREFIX = "tokenizer.ggml."
@@ -95,6 +96,11 @@ class GgufVocabulary:
             charsmap=bytes(byte % 256 for byte in value(CHARSMAP) or ()),
             templates={name: text for name, key in names.items() if (text := value(key)) is not None},
         )
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Text of a token -> its number."""
+        return {token: number for number, token in enumerate(self.tokens)}
 
     def padding(self, number: int) -> bool:
         """Whether a token only fills a row of the embedding."""
