@@ -49,7 +49,9 @@ class VllmEngine(ConvertingEngine):
         return FORMS.get(asked.weights) or stored_form(asked.place)
 
     def own_file(self, place: Path) -> bool:
-        return (place / CONFIG).is_file() and not (checkpoint.newest(place) / checkpoint.MANIFEST).is_file()
+        if not (place / CONFIG).is_file() or (checkpoint.newest(place) / checkpoint.MANIFEST).is_file():
+            return False
+        return huggingface.read_config(place).model_type != own().model_type
 
     def write(self, model: Transformer, place: Path, path: Path, form: str) -> None:
         try:
@@ -64,7 +66,7 @@ class VllmEngine(ConvertingEngine):
 
     def read(self, path: Path, form: str) -> PlaceMaker:
         dtype = str(DTYPES[form]).removeprefix("torch.")
-        return partial(VllmPlaces, VllmModel(path, dtype, architecture(path)))
+        return partial(VllmPlaces, VllmModel(path, dtype, architecture(path), trained_length(path)))
 
     def reference(self, path: Path) -> Transformer:
         return load(path)[0]

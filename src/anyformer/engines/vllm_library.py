@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -43,6 +43,10 @@ class VllmRoom:
     def __le__(self, other: VllmRoom) -> bool:
         return self.rows <= other.rows and self.length <= other.length and self.tokens <= other.tokens
 
+    def within(self, length: int | None) -> VllmRoom:
+        """For texts of at most this length."""
+        return self if length is None else replace(self, length=min(self.length, length))
+
     def but_at_least(self, other: VllmRoom) -> VllmRoom:
         """The larger of every size; a step holds at least the longest text."""
         length = max(self.length, other.length)
@@ -53,7 +57,7 @@ LEAST = VllmRoom(8, 1024, 1024)
 """Room that a model is opened with at least, so that what follows its proof seldom opens it again."""
 
 
-class Exchange:
+class LogitsExchange:
     """Where both threads meet: logits by place go one way, tokens by place the other."""
 
     def __init__(self) -> None:
@@ -85,7 +89,7 @@ def relay(model: VllmModel) -> type:
     """vLLM's processor of logits that asks for tokens."""
     from vllm.v1.sample.logits_processor.interface import BatchUpdate, LogitsProcessor, MoveDirectionality
 
-    class Relay(LogitsProcessor):  # type: ignore[misc, unused-ignore]
+    class LogitsRelay(LogitsProcessor):  # type: ignore[misc, unused-ignore]
         """Rows of vLLM's batch by the texts that they are of."""
 
         def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
@@ -116,15 +120,18 @@ def relay(model: VllmModel) -> type:
                 logits[row, tokens[place]] = 0.0
             return logits
 
-    return Relay
+    return LogitsRelay
 
 
 class VllmModel:
-    """A directory that vLLM opens when texts are first read, and again where they need more room."""
+    """A directory that vLLM opens when texts are first read, and again where they need more room.
 
-    def __init__(self, directory: Path, dtype: str, architecture: Architecture) -> None:
-        self._directory, self._dtype, self._architecture = directory, dtype, architecture
-        self.exchange = Exchange()
+    `trained`: the length that the model was trained at, beyond which vLLM must be told to read.
+    """
+
+    def __init__(self, directory: Path, dtype: str, architecture: Architecture, trained: int | None = None) -> None:
+        self._directory, self._dtype, self._architecture, self._trained = directory, dtype, architecture, trained
+        self.exchange = LogitsExchange()
         self._engine: Any = None
         self._room = VllmRoom(0, 0, 0)
         self._places: VllmPlaces | None = None
@@ -135,9 +142,9 @@ class VllmModel:
             self._places.close()
         if self._engine is None or not room <= self._room:
             self._engine = None  # gives its memory back first
-            self._room = room.but_at_least(LEAST)
+            self._room = room.but_at_least(LEAST.within(self._trained))
             self._engine = self._opened()
-        self._places, self.exchange = places, Exchange()
+        self._places, self.exchange = places, LogitsExchange()
         return self._engine
 
     def _opened(self) -> Any:
@@ -146,19 +153,21 @@ class VllmModel:
         from vllm import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
 
-        room, most = self._room, self._architecture.output_stack.max_length
+        room = self._room
+        beyond = self._trained is not None and room.length > self._trained
         held = self._architecture.folded_cost(Shape(batch=room.rows, capacity=room.length)).total_state_bytes
         wanted = EngineArgs(
             model=str(self._directory), skip_tokenizer_init=True, dtype=self._dtype, enforce_eager=True,
-            max_num_seqs=room.rows, max_model_len=min(room.length, most or room.length), max_num_batched_tokens=room.tokens,
+            max_num_seqs=room.rows, max_model_len=room.length, max_num_batched_tokens=room.tokens,
             enable_chunked_prefill=False, enable_prefix_caching=False, async_scheduling=False, use_tqdm_on_load=False,
             kv_cache_memory_bytes=4 * held + BLOCKS, logits_processors=[relay(self)],
+            hf_overrides={"max_position_embeddings": room.length} if beyond else {},
         )  # fmt: skip
         try:
             return LLMEngine.from_engine_args(wanted)
         except (ValueError, RuntimeError, NotImplementedError, ImportError, KeyError) as error:
-            first = (str(error).strip().splitlines() or [""])[0]
-            raise EngineRefusedError(f"vLLM does not open it: {type(error).__name__}: {first}") from None
+            said = " ".join(str(error).split())[:300]
+            raise EngineRefusedError(f"vLLM does not open it: {type(error).__name__}: {said}") from None
 
 
 class VllmPlaces:
