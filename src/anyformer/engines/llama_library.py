@@ -207,7 +207,7 @@ class LlamaContext:
 
 
 class LlamaPlaces:
-    """`generation.places.Places` in the memory of llama.cpp, for prompts by their numbers."""
+    """`generation.places.TextPlaces` in the memory of llama.cpp, for prompts by their numbers."""
 
     def __init__(self, context: LlamaContext, prompts: Sequence[Sequence[int]], count: int) -> None:
         self.count, self.device = count, torch.device("cpu")

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.chances import Token, chances
-from anyformer.generation.places import Places
+from anyformer.generation.places import TextPlaces
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.sampling import Sampling
 
 
 @torch.inference_mode()
 def served(
-    places: Places,
+    places: TextPlaces,
     prompts: Sequence[Sequence[int]],
     *,
     sampling: Sampling,
