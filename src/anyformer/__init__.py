@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from anyformer.costs import Budget
     from anyformer.describe import change, diff, get, load_plugin
     from anyformer.generation import generate
-    from anyformer.huggingface import export
+    from anyformer.huggingface import export, export_gguf
     from anyformer.loading import load, pixels, sounds
     from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
     from anyformer.model.transformer import Transformer
@@ -29,7 +29,7 @@ _HOMES = {
     "costs": ("Budget",),
     "describe": ("change", "diff", "get", "load_plugin"),
     "generation": ("generate",),
-    "huggingface": ("export",),
+    "huggingface": ("export", "export_gguf"),
     "loading": ("load", "pixels", "sounds"),
     "model": ("Architecture", "decoder_only", "encoder_decoder", "encoder_only"),
     "model.transformer": ("Transformer",),
@@ -57,6 +57,7 @@ __all__ = [
     "encoder_decoder",
     "encoder_only",
     "export",
+    "export_gguf",
     "generate",
     "get",
     "load",

@@ -174,8 +174,6 @@ def trained_length(path: str | Path) -> int | None:
             return _whole(read_data(run / "run.toml").get("length"))
     if (path / checkpoint.MANIFEST).is_file():
         return _whole(checkpoint.read_manifest(path).facts.get("length"))
-    if gguf.is_gguf(path):
-        return _whole(gguf.GgufFile(path).config("max_position_embeddings", None))
     if (path / "config.json").is_file():
         return _whole(huggingface.text_keys(huggingface.read_config(path)).get("max_position_embeddings"))
     return None

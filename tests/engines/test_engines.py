@@ -10,46 +10,14 @@ import pytest
 import torch
 
 from anyformer import checkpoint, engines
-from anyformer.catalogue.llama import llama
 from anyformer.catalogue.mistral import mistral
-from anyformer.data import Bytes
-from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import InputError
-from anyformer.engines import choice, converted, converting, proof
+from anyformer.engines import converted, converting, proof
 from anyformer.generation import Beams, Lookup, Sampling, generate, generated
 from anyformer.generation.processors import RepetitionPenalty
 from anyformer.loading import load
 from anyformer.model.transformer import build
-from engines.stand_in import StandInEngine
-
-TINY = llama(width=32, depth=2, heads=4, kv_heads=2, ffn=48, vocab=259)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A checkpoint of a model whose logits differ from token to token."""
-    model = build(TINY, seed=3).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    checkpoint.save(model, directory, tokenizer=make_tokenizer(Bytes(), tuple, tuple))
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(proof, "LENGTHS", (1, 9, 40))
-    monkeypatch.setattr(proof, "STEPS", 6)
-    return tmp_path / "cache" / "engines"
-
-
-@pytest.fixture
-def engine(monkeypatch):
-    made = StandInEngine()
-    monkeypatch.setattr(choice, "OTHERS", (made,))
-    return made
+from engines.conftest import TINY
 
 
 def asked(place, **more):
@@ -144,7 +112,7 @@ def test_what_is_beyond_it_is_said_before_any_work(place, engine):
         engines.opened("stand-in", more)
     with pytest.raises(engines.EngineRefusedError, match="there is cuda"):
         engines.opened("stand-in", replace(more, beside=(), device="cuda"))
-    assert engines.opened("auto", asked(place, beside=more.beside)).line.endswith("does not do images and --draft)")
+    assert engines.opened("auto", asked(place, beside=more.beside)).places is None
     engine.installed = False
     with pytest.raises(engines.EngineRefusedError, match="not installed: make one"):
         engines.opened("stand-in", replace(more, beside=()))

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from anyformer.generation.processors import TopPWarper
-from anyformer.generation.processors.kernels import ascending, drawn, likeliest, without_least
+from anyformer.generation.processors.kernels import ascending, bounded, drawn, likeliest, without_least
 from anyformer.generation.sampling import Sampling
 from anyformer.parts.call.noise import Noise, bits, first_bits
 
@@ -67,3 +67,12 @@ def test_numbers_of_rows_are_those_of_tensors():
         for index in (4, [4, 0, 9]):
             wanted = sampling._noise(torch.arange(3), index, 2, 1)
             assert torch.equal(sampling.uniform(torch.arange(3), index, 2), wanted)
+
+
+def test_scores_are_bounded_where_every_row_has_a_finite_greatest_one(scores):
+    assert bounded(scores)
+    for wrong in (float("nan"), float("inf")):
+        spoilt = scores.clone()
+        spoilt[4, 7] = wrong
+        assert not bounded(spoilt)
+    assert not bounded(torch.full((1, 3), NEVER))

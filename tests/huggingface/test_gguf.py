@@ -311,13 +311,13 @@ def test_a_file_in_pieces_is_read_from_any_of_them(tmp_path):
 
 
 def test_other_architectures_and_damage_are_named(tmp_path):
-    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "mamba")
+    writer = gguf.GGUFWriter(tmp_path / "other.gguf", "rwkv7")
     writer.add_tensor("token_embd.weight", np.zeros((3, 4), dtype=np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(HuggingFaceError, match="architecture 'mamba' is not read from GGUF files"):
+    with pytest.raises(HuggingFaceError, match="architecture 'rwkv7' is not read from GGUF files"):
         huggingface.load(tmp_path / "other.gguf")
     path = write(tmp_path / "model.gguf", "llama")
     whole = path.read_bytes()

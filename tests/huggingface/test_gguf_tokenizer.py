@@ -83,14 +83,17 @@ CASES = {
     "llama3": ("llama", lambda writer: (byte_pairs(writer, "llama-bpe"), writer.add_add_bos_token(True))),
     "llama": ("llama", pieces),
     "llama with an end": ("llama", lambda writer: (pieces(writer), writer.add_add_eos_token(True))),
-    "gemma2": ("gemma2", pieces),
+    "gemma2": ("gemma2", lambda writer: (pieces(writer), writer.add_add_space_prefix(False))),
     "phi3": ("phi3", pieces),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_tokenizer_inside_is_the_one_that_transformers_makes(name, tmp_path):
+    """But that llama.cpp, whose files these are, puts a blank before every text, and transformers before one without it that is
+    not behind a special token."""
     architecture, extra = CASES[name]
+    blanks = (" ", "▁", "<think>") if name in ("llama", "llama with an end", "phi3") else ()
     path = write(tmp_path / "model.gguf", architecture, extra=extra)
     ours = Tokenizer.found(beside_of(path))
     theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path), gguf_file=path.name)
@@ -98,7 +101,7 @@ def test_a_tokenizer_inside_is_the_one_that_transformers_makes(name, tmp_path):
     found = [
         each
         for each in differences(ours, theirs, [*TEXT[:6], *odd()[list(CASES).index(name) :: len(CASES)]])
-        if not each.what.startswith("continued")
+        if not each.what.startswith("continued") and not each.text.startswith(blanks)
     ]
     assert not found
     assert ours.number(theirs.eos_token) == theirs.eos_token_id
@@ -128,12 +131,12 @@ def test_a_tokenizer_beside_the_file_comes_before_the_one_inside(tmp_path):
     assert Tokenizer.found(beside_of(path)).vocab_size == 2
 
 
-def test_a_tokenizer_that_transformers_does_not_know_is_named(tmp_path):
+def test_a_tokenizer_that_is_not_known_is_named(tmp_path):
     def extra(writer: gguf.GGUFWriter) -> None:
         pieces(writer)
         writer.kv_data[0].pop("tokenizer.ggml.model")
         writer.add_tokenizer_model("plamo2")
 
     path = write(tmp_path / "model.gguf", "llama", extra=extra)
-    with pytest.warns(Notice, match="without its tokenizer .plamo2.*put the model's tokenizer.json beside"):
+    with pytest.warns(Notice, match=r"not known here \(plamo2, default\); put its tokenizer.json beside"):
         assert Tokenizer.found(beside_of(path)) is None

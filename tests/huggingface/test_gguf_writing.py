@@ -2,38 +2,40 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gguf
 import pytest
 import torch
 from benchmarks.engines.gguf_types import TYPES
-from benchmarks.engines.llama_cpp import loud
+from benchmarks.engines.llama_cpp import made
 
 import anyformer as af
-from anyformer.describe import diff
+from anyformer.describe import Notice, diff
 from anyformer.files import PlaceError
-from anyformer.huggingface import Config, HuggingFaceError, read_architecture
+from anyformer.huggingface import HuggingFaceError
 from anyformer.huggingface.find import canonical
-from anyformer.huggingface.gguf import architectures, forms, write_gguf
-from anyformer.model.transformer import Transformer
+from anyformer.huggingface.gguf import architectures, export_gguf, forms
 
 NEAR = 1e-6
 """Of gains of 1 + w and of -exp(w), which 32 bits do not hold exactly."""
-
-
-def made(model_type, config):
-    return loud(Transformer(read_architecture(Config({"model_type": model_type, **config}))[0]))
 
 
 def test_every_type_is_asked_about():
     assert TYPES.keys() == forms().keys()
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+QUICK = ("llama", "gpt2", "falcon", "gpt_oss", "granitemoehybrid", "deepseek_v2")
+"""Types that between them change tensors in every way; the others take a second each."""
+
+
+@pytest.mark.parametrize("model_type", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in TYPES])
 def test_types_come_back_as_they_went(tmp_path, model_type):
     for number, config in enumerate(TYPES[model_type]):
+        warnings.simplefilter("ignore", Notice)
         model = made(model_type, config)
         path = tmp_path / f"{number}.gguf"
-        plan = write_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
+        plan = export_gguf(model, path, model_type=model_type, length=config.get("max_position_embeddings"))
         names = [tensor.name for tensor in gguf.GGUFReader(path).tensors]
         assert names == list(plan.shapes)
         assert len(set(names)) == len(names)
@@ -58,7 +60,7 @@ BASE = TYPES["llama"][0]
     ("model_type", "change", "words"),
     [
         ("llama", {"hidden_act": "gelu"}, r'hidden_act = "gelu" is not supported for llama.*no other is in llama\.cpp'),
-        ("llama", {"mlp_bias": True}, "mlp_bias = true is not supported for llama"),
+        ("seed_oss", {"mlp_bias": True}, "mlp_bias = true is not supported for seed_oss"),
         ("qwen2", {"rope_parameters": {**TYPES["qwen2"][1]["rope_parameters"], "truncate": False}}, r"truncate = false is not"),
         ("mistral", {"sliding_window": 9}, "sliding_window = 9 is not in .*export with a length of at most 9"),
         ("qwen3_moe", {"norm_topk_prob": False}, "norm_topk_prob = false is not supported"),
@@ -68,7 +70,7 @@ BASE = TYPES["llama"][0]
 def test_what_llama_cpp_does_not_compute_is_refused_by_name(tmp_path, model_type, change, words):
     model = made(model_type, {**TYPES[model_type][0], **change})
     with pytest.raises(HuggingFaceError, match=words):
-        write_gguf(model, tmp_path / "model.gguf", model_type=model_type, length=64)
+        export_gguf(model, tmp_path / "model.gguf", model_type=model_type, length=64)
     assert not list(tmp_path.iterdir())
 
 
@@ -81,19 +83,22 @@ def test_a_word_that_nobody_read_is_refused():
 
 
 def test_architectures_of_no_type_are_refused_with_the_nearest(tmp_path):
-    model = af.build(af.architecture("llama-2-7b").but(), device="meta")
+    model = made("qwen2", TYPES["qwen2"][0])
     assert "llama" in architectures()
+    other = af.change(model.architecture, "decoder.layer.attention.mask", {"kind": "window", "size": 3})
+    with pytest.raises(HuggingFaceError, match=r"under none of the \d+ model types that are written here.*The nearest:\n  "):
+        export_gguf(af.build(other, device="meta"), tmp_path / "model.gguf")
     with pytest.raises(HuggingFaceError, match="bart is no type that GGUF files are written of: give one of"):
-        write_gguf(model, tmp_path / "model.gguf", model_type="bart")
+        export_gguf(model, tmp_path / "model.gguf", model_type="bart")
     with pytest.raises(PlaceError):
-        write_gguf(model, tmp_path / "nowhere" / "at" / "all.gguf")
+        export_gguf(model, tmp_path / "nowhere" / "at" / "all.gguf")
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [(None, "F32"), (torch.bfloat16, "BF16"), (torch.float16, "F16")])
 def test_types_of_numbers(tmp_path, dtype, kind):
     path = tmp_path / "model.gguf"
     model = made("llama", BASE)
-    write_gguf(model, path, dtype=dtype)
+    export_gguf(model, path, dtype=dtype)
     kinds = {tensor.name: tensor.tensor_type.name for tensor in gguf.GGUFReader(path).tensors}
     assert {name for name, found in kinds.items() if found != kind} == (
         set() if kind == "F32" else {name for name in kinds if name.endswith("norm.weight")}
@@ -107,7 +112,7 @@ def test_types_of_numbers(tmp_path, dtype, kind):
 def test_few_bits(tmp_path):
     config = {**BASE, "hidden_size": 64, "intermediate_size": 96, "vocab_size": 96}
     model = made("llama", config)
-    write_gguf(model, tmp_path / "model.gguf", quantise="q8_0")
+    export_gguf(model, tmp_path / "model.gguf", quantise="q8_0")
     kinds = {tensor.tensor_type.name for tensor in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
     assert kinds == {"Q8_0", "F32"}
     field = gguf.GGUFReader(tmp_path / "model.gguf").fields["general.file_type"]
@@ -117,4 +122,4 @@ def test_few_bits(tmp_path):
         step = value.abs().max() / 127
         assert (again.get_parameter(name) - value).abs().max() <= step
     with pytest.raises(HuggingFaceError, match="quantise = 'q9' is not known"):
-        write_gguf(model, tmp_path / "other.gguf", quantise="q9")
+        export_gguf(model, tmp_path / "other.gguf", quantise="q9")

@@ -169,6 +169,15 @@ class ComputingOptions:
         str | None, computing_option(help="Compute on this device. By default a GPU if there is one.", metavar="cpu|cuda")
     ] = None
 
+    engine: Annotated[
+        Literal["auto", "own", "llama.cpp", "vllm"],
+        computing_option(
+            help="Let this engine score choices and do tasks: by default the fastest that is installed and was proved to "
+            "compute the same. The loss on data, hidden words and embeddings are the own one's.",
+            metavar="auto|own|llama.cpp|vllm",
+        ),
+    ] = "auto"
+
     def settings(self) -> dict[str, Any]:
         """The device and the type of weights that `open_subject` takes."""
         import torch

@@ -28,6 +28,10 @@ anyformer export checkpoint model.gguf --quantise q4_k_m
 """
 
 
+GGUF = ".gguf"
+"""The end of the name of a file that is written in place of a directory."""
+
+
 @dataclass(frozen=True)
 class AdapterOptions:
     """Whether the adapter of a run is written alone, and where its base is."""
@@ -59,8 +63,16 @@ class GgufOptions:
     ] = None
     length: Annotated[
         int | None,
-        typer.Option(help="Of a GGUF file: the longest text. By default that of the model's training or configuration.", min=1),
+        typer.Option(
+            help="Of a GGUF file: the longest text. By default that of the model's training or configuration.",
+            min=1,
+            metavar="TOKENS",
+        ),
     ] = None
+    vocabulary: Annotated[
+        bool,
+        typer.Option(help="Of a GGUF file: with the tokenizer inside; without it for token numbers alone."),
+    ] = True
 
 
 @grouped
@@ -101,41 +113,79 @@ def run(
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters are
     merged into the weights, unless --adapter asks for them alone.
     """
-    from anyformer import checkpoint, huggingface
     from anyformer.describe import UserError
-    from anyformer.files import check_directory, check_file
-    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
+    from anyformer.files import check_directory
 
-    is_gguf = out.suffix == ".gguf"
-    check_file(out) if is_gguf else check_directory(out)
-    if not is_gguf and (gguf.quantise or gguf.length):
-        raise UserError(f"{out}: --quantise and --length are of GGUF files: give a name that ends in .gguf, or leave them out")
-    if alone.adapter and is_gguf:
-        raise UserError(f"{out}: --adapter writes a directory; leave it out, and the adapter is merged into the GGUF file")
+    if out.suffix == GGUF:
+        export_gguf(model, out, family, towers, dtype, alone, gguf, json=json)
+        return
+    if gguf.quantise or gguf.length:
+        raise UserError(f"{out}: --quantise and --length are of GGUF files: give a name that ends in {GGUF}, or leave them out")
+    check_directory(out)
     if alone.base is not None and not alone.adapter:
         raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
     if alone.adapter:
         export_adapter(model, out, family, alone.base, dtype, json=json)
         return
-    if towers is None and not is_gguf and (family is None or family in huggingface.COMPOSITES):
+    export_directory(model, out, family, towers, dtype, json=json)
+
+
+def export_directory(model: Path, out: Path, family: str | None, towers: Path | None, dtype: str, *, json: bool) -> None:
+    """Write a directory that transformers loads; of a composite with the towers that it came with."""
+    from anyformer import checkpoint, huggingface
+    from anyformer.loading import beside, imported_towers, labels_of, load, trained_length, trained_pixels, training_facts
+
+    if towers is None and (family is None or family in huggingface.COMPOSITES):
         towers = imported_towers(model)
     loaded, tokenizer = load(model)
     place = checkpoint.newest(model)
     kept = beside(place)
     exported = huggingface.export(
-        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family,
-        length=gguf.length or trained_length(model), labels=labels_of(place), facts=training_facts(place), towers=towers,
-        dtype=_type(dtype, kept, loaded), pixels=trained_pixels(place), quantise=gguf.quantise, progress=not json,
+        loaded, out, tokenizer=tokenizer, beside=kept, model_type=family, length=trained_length(model),
+        labels=labels_of(place), facts=training_facts(place), towers=towers, dtype=_type(dtype, kept, loaded),
+        pixels=trained_pixels(place),
     )  # fmt: skip
-    if json and is_gguf:
-        print_json({"file": out, "model_type": exported.model_type, "bytes": out.stat().st_size})
-    elif is_gguf:
-        print(f"{out}: {exported.model_type}, {out.stat().st_size:,} bytes")
-        print(f"try next, with llama.cpp:\n  llama-cli -m {out}")
-    elif json:
+    if json:
         print_json({"directory": out, "model_type": exported.model_type, "own_layout": exported is huggingface.own()})
     else:
         _tell(out, exported)
+
+
+def export_gguf(
+    model: Path,
+    out: Path,
+    family: str | None,
+    towers: Path | None,
+    dtype: str,
+    alone: AdapterOptions,
+    options: GgufOptions,
+    *,
+    json: bool,
+) -> None:
+    """Write a GGUF file of a model, its adapter merged; of a composite, of the text model alone."""
+    from anyformer import checkpoint, huggingface
+    from anyformer.describe import UserError
+    from anyformer.files import check_file
+    from anyformer.loading import beside, load, trained_length
+
+    check_file(out)
+    if alone.adapter or alone.base is not None or towers is not None:
+        raise UserError(
+            f"{out}: --adapter, --base and --towers are of directories: leave them out, and the file has the text model, its "
+            f"adapter merged"
+        )
+    loaded, tokenizer = load(model)
+    kept = beside(checkpoint.newest(model))
+    plan = huggingface.export_gguf(
+        loaded, out, tokenizer=tokenizer if options.vocabulary else None, beside=kept, model_type=family,
+        length=options.length or trained_length(model), dtype=_type(dtype, kept, loaded), quantise=options.quantise,
+        progress=not json,
+    )  # fmt: skip
+    if json:
+        print_json({"file": out, "model_type": plan.form.model_type, "bytes": out.stat().st_size})
+        return
+    print(f"{out}: {plan.form.model_type} as {plan.form.architecture}, {out.stat().st_size:,} bytes")
+    print(f"try next, with llama.cpp:\n  llama-cli -m {out}")
 
 
 def _tell(out: Path, exported: Family) -> None:

@@ -16,7 +16,7 @@ from anyformer.engines.proof import Proof, prove
 from anyformer.engines.stored_form import files_of
 from anyformer.generation import generating
 from anyformer.generation.checks import check_model
-from anyformer.generation.places import PlaceMaker
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.model.transformer import Transformer
 
 KEPT = ConvertedModels()
@@ -67,6 +67,10 @@ class ConvertingEngine(ABC):
     def read(self, path: Path, form: str) -> PlaceMaker:
         """What computes the logits of a file."""
 
+    def reader(self, places: PlaceMaker) -> RowReader | None:
+        """What computes the logits of whole texts, for what `read` gave; None: it computes those of the next token alone."""
+        return None
+
     @abstractmethod
     def reference(self, path: Path) -> Transformer:
         """The numbers of a file in a form that is not plain, as a model."""
@@ -92,7 +96,11 @@ class ConvertingEngine(ABC):
         with torch.device("meta"):
             described = Transformer(entry.architecture).eval()
         line = f"engine: {self.name} {versions[0]}, {'' if form in self.same else f'{form}, '}{proof}"
-        return Opened(described, asked.loading.tokenizer, places or self.read(path, form), line)
+        places = places or self.read(path, form)
+        reader = self.reader(places)
+        if asked.whole and reader is None:
+            raise EngineRefusedError("it gives logits of the next token alone, and texts are to be scored")
+        return Opened(described, asked.loading.tokenizer, places, reader, line)
 
     def _form(self, asked: Asked) -> str:
         """The form, where what is asked can be had."""

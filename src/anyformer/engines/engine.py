@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from anyformer.describe import UserError
-from anyformer.generation.places import PlaceMaker
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.loading import beside
 from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
@@ -60,6 +60,8 @@ class Asked:
     device: str = "cpu"
     beside: tuple[str, ...] = ()
     """In words, what is asked beyond texts of one model that go on by a token."""
+    whole: bool = False
+    """Whether texts are to be scored, which takes the logits at many of their places."""
     named: bool = False
     """Whether the user names the engine: then it may round otherwise than the own one."""
 
@@ -68,19 +70,23 @@ class Asked:
 class Opened:
     """A model that is ready. `places`: what computes its logits, of which `model` then has the description alone; None: itself.
 
-    `line`: what to say of the choice.
+    `reader`: what computes the logits of texts that do not go on, where it was asked for. `line`: what to say of the choice.
     """
 
     model: Transformer
     tokenizer: Tokenizer | None
     places: PlaceMaker | None = None
+    reader: RowReader | None = None
     line: str = ""
 
 
 class Engine(Protocol):
     """One kind of engine."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As it is asked for."""
+        ...
 
     @property
     def installed(self) -> bool:

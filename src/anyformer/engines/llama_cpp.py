@@ -7,7 +7,6 @@ takes no other form.
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,9 +17,9 @@ import torch
 from anyformer import huggingface
 from anyformer.engines.converting import ConvertingEngine
 from anyformer.engines.engine import Asked, EngineRefusedError
-from anyformer.engines.llama_library import LlamaFile, LlamaPlaces, library
+from anyformer.engines.llama_library import LlamaFile, library
 from anyformer.engines.stored_form import stored_form
-from anyformer.generation.places import PlaceMaker
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.huggingface import gguf
 from anyformer.huggingface.gguf.reader import SUFFIX
 from anyformer.loading import load, trained_length
@@ -58,7 +57,7 @@ class LlamaCppEngine(ConvertingEngine):
         more: dict[str, Any] = {"dtype": dtypes[form]} if form in dtypes else {"quantise": form}
         try:
             # Without its tokenizer: tokens come and go as numbers.
-            gguf.write_gguf(model, path, length=trained_length(place), **more)
+            gguf.export_gguf(model, path, length=trained_length(place), **more)
         except huggingface.HuggingFaceError as error:
             raise EngineRefusedError(str(error).removeprefix(f"{path}: ")) from None
 
@@ -66,7 +65,11 @@ class LlamaCppEngine(ConvertingEngine):
         return int(BYTES[form] * sum(value.numel() for value in model.parameters()))
 
     def read(self, path: Path, form: str) -> PlaceMaker:
-        return partial(LlamaPlaces, LlamaFile(path, wide=form in self.same))
+        return LlamaFile(path, wide=form in self.same)
+
+    def reader(self, places: PlaceMaker) -> RowReader | None:
+        assert isinstance(places, LlamaFile), "it was read here"
+        return places.logits
 
     def reference(self, path: Path) -> Transformer:
         return load(path)[0]

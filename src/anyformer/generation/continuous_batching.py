@@ -35,8 +35,7 @@ def served(
     are what a part of `sampling` may know of it. `likeliest`: tokens whose chances are told beside. `start`: as in `continued`.
     """
     queue, device = deque(range(len(prompts))), places.device
-    rows: list[int | None] = [None] * places.count
-    """The number of the prompt at each place."""
+    rows: list[int | None] = [None] * places.count  # the number of the prompt at each place
     made = [0] * places.count
     numbers_B, pending = (torch.zeros(places.count, dtype=torch.int64, device=device) for _ in range(2))
     texts: Prefixes | None = None
@@ -54,13 +53,12 @@ def served(
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
-        over = list[int]()
-        for place in at:
-            if (row := rows[place]) is not None:
-                made[place] += 1
-                if made[place] == max_tokens or ended(row):
-                    rows[place] = None
-                    over.append(place)
+        occupied = {place: row for place in at if (row := rows[place]) is not None}
+        for place in occupied:
+            made[place] += 1
+        over = [place for place, row in occupied.items() if made[place] == max_tokens or ended(row)]
+        for place in over:
+            rows[place] = None
         if over:
             places.leave(over)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -43,3 +43,5 @@ class Places(Protocol):
 
 PlaceMaker = Callable[[Sequence[Sequence[int]], int, int], Places]
 """Places for prompts: at most so many of them at a time, each of which goes on by at most so many tokens."""
+RowReader = Callable[[Sequence[Sequence[int]], Sequence[int]], Iterator[Tensor]]
+"""Of texts that do not go on: the logits after the last so many tokens of each, (n, V), one behind the other."""

@@ -13,7 +13,7 @@ from torch import Tensor
 from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import MinPWarper, Processor, TemperatureWarper, TopKWarper, TopPWarper, Warper, placed
-from anyformer.generation.processors.kernels import drawn, likeliest
+from anyformer.generation.processors.kernels import bounded, drawn, likeliest
 from anyformer.parts.call.noise import Noise, bits, first_bits
 
 SEVERAL = 4
@@ -94,9 +94,11 @@ class Sampling(Value):
         Raises `NoChoiceError`, which names the token by `index`, where they leave none to choose.
         """
         assert texts is not None or not self.reads, "texts are kept where they are read"
-        scores, texts = scores_BV.float(), texts or Prefixes.of([], scores_BV.device)
-        for part in self.parts:
-            scores = part.apply(scores, texts)
+        scores = scores_BV.float()
+        if self.parts:
+            texts = texts or Prefixes.of([], scores_BV.device)
+            for part in self.parts:
+                scores = part.apply(scores, texts)
         _check(scores, index)
         return scores
 
@@ -150,9 +152,9 @@ class Sampling(Value):
 
 def _check(scores_BV: Tensor, index: int | Sequence[int]) -> None:
     """Refuse scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all of them."""
-    largest_B = scores_BV.amax(-1)  # NaN where any is
-    if bool(largest_B.isfinite().all()):
+    if bounded(scores_BV):
         return
+    largest_B = scores_BV.amax(-1)  # NaN where any is
     row = int((~largest_B.isfinite()).int().argmax())
     token, value = index if isinstance(index, int) else index[row], float(largest_B[row])
     where = f"row {row}, token {token + 1}"

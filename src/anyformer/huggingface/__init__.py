@@ -7,6 +7,7 @@ from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
+from anyformer.huggingface.gguf import export_gguf
 from anyformer.huggingface.missing import MISSING
 from anyformer.huggingface.peft_files import read_adapter, write_adapter
 from anyformer.huggingface.peft_merging import merge_adapter
@@ -50,6 +51,7 @@ __all__ = [
     "architecture_of",
     "aside",
     "export",
+    "export_gguf",
     "export_two_towers",
     "family",
     "family_of",

@@ -19,12 +19,9 @@ from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import tensors_of
 from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import write_digests
-from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.export_config import DescribedExport, completed, described
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
-from anyformer.huggingface.gguf import write_gguf
-from anyformer.huggingface.gguf.reader import SUFFIX
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.plugin_families import KEY, plugins_of
 from anyformer.huggingface.read_otherwise import read_otherwise
@@ -53,13 +50,8 @@ def export(
     towers: str | Path | None = None,
     dtype: torch.dtype | None = None,
     pixels: TrainedPixels | None = None,
-    quantise: str | None = None,
-    progress: bool = False,
 ) -> Family:
     """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
-
-    A path that ends in `.gguf` is written as a file that llama.cpp runs (`gguf.write_gguf`), its matrices rounded to `quantise`
-    (`q8_0`, `q4_k_m`, ...) where that is given: a type that llama.cpp does not compute, and a setting of it, is refused.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
     as it was, unless the model no longer agrees: a `Notice` says what has changed, and why, or what vLLM computes otherwise.
@@ -74,16 +66,6 @@ def export(
     whole or not at all.
     """
     directory = Path(directory)
-    if directory.suffix == SUFFIX:
-        if towers is not None:
-            raise HuggingFaceError(f"{directory}: a GGUF file has the text model alone: leave the towers of {towers} out")
-        file = write_gguf(
-            model, directory, tokenizer=tokenizer, beside=beside, model_type=model_type, length=length, dtype=dtype,
-            quantise=quantise, progress=progress,
-        )  # fmt: skip
-        return file.family
-    if quantise is not None:
-        raise HuggingFaceError(f"{directory}: quantise = {quantise!r} is of GGUF files: give a name that ends in {SUFFIX}")
     check_directory(directory)
     if towers is not None:
         return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype, pixels=pixels)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -12,6 +14,13 @@ def likeliest(scores_BV: Tensor) -> Tensor:
     if scores_BV.device.type != "cpu":
         return scores_BV.argmax(-1)
     return torch.from_numpy(scores_BV.numpy().argmax(-1))
+
+
+def bounded(scores_BV: Tensor) -> bool:
+    """Whether the greatest score of every row is a finite number; NaN is greater than all."""
+    if scores_BV.device.type != "cpu":
+        return bool(scores_BV.amax(-1).isfinite().all())
+    return all(map(isfinite, scores_BV.numpy().max(-1).tolist()))
 
 
 def ascending(scores_BV: Tensor) -> Tensor:

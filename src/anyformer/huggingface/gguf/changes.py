@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from anyformer.huggingface.rules import Op, Shapes
@@ -53,8 +54,6 @@ class Neighbours:
 
 
 def _joined(parts: tuple[Tensor, Tensor], like: Tensor) -> Tensor:
-    import torch
-
     return torch.cat(parts, 1).reshape(like.shape)
 
 
@@ -94,3 +93,85 @@ class ShapedAs:
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
         return [x.reshape(self.file) for x in parameters]
+
+
+@dataclass(frozen=True)
+class Ungrouped:
+    """Rows of queries, keys and values, of theirs in `groups` groups of `queries` heads, a key's and a value's; in the file all
+    queries, all keys, all values."""
+
+    groups: int
+    queries: int
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        made = []
+        for x in stored:
+            rows = x.shape[0] // (self.groups * (self.queries + 2))
+            parts = torch.split(x, [self.groups * self.queries * rows, self.groups * rows, self.groups * rows])
+            grouped = [part.reshape(self.groups, -1, *x.shape[1:]) for part in parts]
+            made.append(torch.cat(grouped, 1).reshape(x.shape))
+        return made
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        made = []
+        for x in parameters:
+            rows = x.shape[0] // (self.groups * (self.queries + 2))
+            grouped = x.reshape(self.groups, -1, *x.shape[1:])
+            parts = torch.split(grouped, [self.queries * rows, rows, rows], 1)
+            made.append(torch.cat([part.reshape(-1, *x.shape[1:]) for part in parts]))
+        return made
+
+
+@dataclass(frozen=True)
+class Halved:
+    """Two tensors of the file one after the other along `dim` of theirs: gate and up of stacked experts."""
+
+    dim: int = 1
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [torch.cat(list(stored), self.dim)]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return list(parameters[0].chunk(2, self.dim))
+
+
+@dataclass(frozen=True)
+class AlternatingExperts:
+    """Stacked matrices (X, D, 2F) whose outputs alternate between gate and up, in the file two of (X, F, D); biases (X, 2F)."""
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        both = torch.stack(list(stored), 2).flatten(1, 2)
+        return [both.mT if both.dim() == 3 else both]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        rows = parameters[0].mT if parameters[0].dim() == 3 else parameters[0]
+        return [rows[:, ::2], rows[:, 1::2]]
+
+
+@dataclass(frozen=True)
+class TurnedExperts:
+    """Stacked matrices (X, I, O), in the file (X, O, I); their biases are unchanged."""
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [x.mT if x.dim() == 3 else x for x in stored]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return self.read(parameters, ())
+
+
+@dataclass(frozen=True)
+class Absorbed:
+    """Rows of `heads` heads of unrotated keys (`keys` rows) and values that a latent (R,) becomes; in the file keys (H, R, E)
+    and values (H, E, R), as they are used on the latent itself."""
+
+    heads: int
+    keys: int
+
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        keys, values = stored
+        both = torch.cat([keys.mT, values], 1)
+        return [both.reshape(-1, both.shape[-1])]
+
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        by_head = parameters[0].reshape(self.heads, -1, parameters[0].shape[-1])
+        return [by_head[:, : self.keys].mT, by_head[:, self.keys :]]

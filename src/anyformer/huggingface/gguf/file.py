@@ -16,12 +16,12 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.declared import stored_shapes
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.architectures import form_of
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufMetadata
-from anyformer.huggingface.gguf.lines import Words
+from anyformer.huggingface.gguf.lines import LATER, Words
 from anyformer.huggingface.gguf.names import GgufRule, depth_of, gguf_rules, placed
 from anyformer.huggingface.gguf.reader import DAMAGED, SUFFIX, library, opened, pieces_of
 from anyformer.huggingface.gguf.rotary import FACTORS, LONG, SHORT
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.registry import read_architecture
 from anyformer.huggingface.rules import SAME
 from anyformer.huggingface.stored import Held, filled, held_in
@@ -72,7 +72,7 @@ class GgufFile:
         self.keys = GgufMetadata(str(path), architecture, metadata, shapes, self._numbers)
         form = form_of(self.keys)
         try:
-            self._words = {name: value for name, value in form.read(self.keys).items() if value is not None}
+            self._words = form.read(self.keys)
         except (KeyError, TypeError, ZeroDivisionError, StopIteration, ValueError) as error:
             if isinstance(error, HuggingFaceError):
                 raise
@@ -81,6 +81,8 @@ class GgufFile:
         self._shapes, rules = self._theirs(form, self._words)
         self._places = placed(rules, self._tensors)
         known = {name for rule, _ in self._places.values() for name in rule.stored} | set(NEVER_READ)
+        depth, later = self.keys("block_count"), self.keys(LATER, 0)
+        known |= {name for name in self._tensors for layer in range(depth - later, depth) if name.startswith(f"blk.{layer}.")}
         self._odd = {name: tensor for name, tensor in self._tensors.items() if name not in known}
         """Tensors without a place."""
         self.names: Mapping[str, str] = dict.fromkeys((*self._places, *self._odd), path.name)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from anyformer.describe import Notice
 from anyformer.huggingface.config import REQUIRED, Config
-from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.keys import GgufKeys, GgufMetadata
 
 Words = dict[str, Any]
@@ -90,9 +91,14 @@ class Repeats:
 
     key: str
     value: Callable[[Words], Any]
+    checked: bool = True
+    """Whether a file has to say the same; converters compute some of them another way, and the tensors show them."""
 
     def read(self, keys: GgufMetadata, table: Words) -> None:
-        keys.expect(self.key, self.value(table))
+        if self.checked:
+            keys.expect(self.key, self.value(table))
+        else:
+            keys(self.key, None)
 
     def write(self, words: Config, keys: GgufKeys) -> None:
         keys.put(self.key, self.value(words.written))
@@ -121,10 +127,27 @@ class Present:
     """Without `blk.0.`."""
 
     def read(self, keys: GgufMetadata, table: Words) -> None:
-        table[self.word] = f"blk.0.{self.tensor}" in keys.shapes
+        table[self.word] = any(name.endswith(f".{self.tensor}") for name in keys.shapes)
 
     def write(self, words: Config, keys: GgufKeys) -> None:
         words(self.word, None)
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The number of layers, which a file counts with the predictions of later tokens; those are not read."""
+
+    word: str = "num_hidden_layers"
+
+    def read(self, keys: GgufMetadata, table: Words) -> None:
+        table[self.word] = keys("block_count") - keys(LATER, 0)
+
+    def write(self, words: Config, keys: GgufKeys) -> None:
+        keys.put("block_count", int(words(self.word)))
+
+
+LATER = "nextn_predict_layers"
+"""The key of how many layers at the end predict later tokens."""
 
 
 @dataclass(frozen=True)
@@ -175,52 +198,6 @@ class HeadWidth:
 
 
 @dataclass(frozen=True)
-class LayerKinds:
-    """`layer_types` from one number: of every `word` layers the last attends in full, the others in a window."""
-
-    key: str = "attention.sliding_window_pattern"
-    usual: int | None = None
-    """The pattern of a graph that has it written in; None: the key has to say it."""
-
-    def read(self, keys: GgufMetadata, table: Words) -> None:
-        period = keys(self.key, *(() if self.usual is None else (self.usual,)))
-        layers = table["num_hidden_layers"]
-        table["layer_types"] = list(period_kinds(period, layers) if isinstance(period, int) else listed_kinds(period))
-
-    def write(self, words: Config, keys: GgufKeys) -> None:
-        kinds = words("layer_types")
-        if self.usual is not None and kinds == period_kinds(self.usual, len(kinds)):
-            return
-        keys.put(self.key, [kind == SLIDING for kind in kinds])
-
-
-SLIDING, FULL = "sliding_attention", "full_attention"
-
-
-def period_kinds(period: int, layers: int) -> list[str]:
-    """Kinds of layers of which every `period`-th attends in full; 0: none does."""
-    return [FULL if period and i % period == period - 1 else SLIDING for i in range(layers)]
-
-
-def listed_kinds(slides: Sequence[bool]) -> list[str]:
-    """Kinds of layers by whether they attend in a window."""
-    return [SLIDING if slide else FULL for slide in slides]
-
-
-@dataclass(frozen=True)
-class AllFull:
-    """`layer_types`, none of which has a window; left out of a configuration that is read."""
-
-    def read(self, keys: GgufMetadata, table: Words) -> None:
-        """The configuration's default."""
-
-    def write(self, words: Config, keys: GgufKeys) -> None:
-        kinds = words("layer_types", None)
-        if kinds is not None:
-            words.expect("layer_types", [FULL] * len(kinds), why="no window is in llama.cpp's graph")
-
-
-@dataclass(frozen=True)
 class ExpertWidth:
     """The width of one expert's network, which the tensors show."""
 
@@ -236,24 +213,43 @@ class ExpertWidth:
 
 
 @dataclass(frozen=True)
-class NoWindow:
-    """A window that llama.cpp's graph has not: one as long as the longest text changes nothing, and a shorter one is refused.
+class TanhGelu:
+    """GELU, which llama.cpp computes by its tanh form whatever the model has; a `Notice` says so of the exact one.
 
-    `key`: where files say it nevertheless, 0 for none.
+    `word`: empty where the architecture has no other activation; `usual`: what files amount to.
     """
 
-    word: str = "sliding_window"
-    key: str = ""
+    word: str = "hidden_act"
+    usual: str = "gelu"
 
     def read(self, keys: GgufMetadata, table: Words) -> None:
-        table[self.word] = (keys(self.key, None) or None) if self.key else None
+        if self.word:
+            table[self.word] = self.usual
 
     def write(self, words: Config, keys: GgufKeys) -> None:
-        window, length = words(self.word, None), keys("context_length")
-        if window is not None and window < length:
-            raise HuggingFaceError(
-                f"{words.where}: {self.word} = {window} is not in llama.cpp's graph of {words.model_type}, and texts may have "
-                f"{length} tokens: export with a length of at most {window}"
+        found = self.usual
+        if self.word:
+            words.expect(self.word, self.usual, *TANH, why="no other is in llama.cpp's graph")
+            found = words.written.get(self.word, self.usual)
+        if found not in TANH:
+            warnings.warn(
+                f"{words.where}: llama.cpp computes GELU by its tanh form, which is up to 5e-4 off", Notice, stacklevel=2
             )
-        if self.key:
-            keys.put(self.key, int(window or 0))
+
+
+TANH = ("gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python_tanh")
+"""Names of the tanh form."""
+
+
+@dataclass(frozen=True)
+class SameAs:
+    """Two words with one value, of which the graph has no second: heads of keys and of queries, ..."""
+
+    word: str
+    other: str
+
+    def read(self, keys: GgufMetadata, table: Words) -> None:
+        table[self.word] = table[self.other]
+
+    def write(self, words: Config, keys: GgufKeys) -> None:
+        words.expect(self.word, words(self.other), why="llama.cpp's graph has one number for both")

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.lines import Words
 from anyformer.huggingface.gguf.reader import library
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.rules import SAME, Op
 from anyformer.model import Architecture
 
 _NUMBER = re.compile(r"\.(\d+)\.")
-_EXPERT = re.compile(r"\.experts\.(\d+)\.")
+_EXPERT = re.compile(r"\.(experts|norms)\.\d+\.")
 LEAVES = (".weight", ".bias")
 
 
@@ -71,7 +71,7 @@ def check_named(form: GgufForm, made: Iterable[GgufRule], names: Iterable[str]) 
 
 def _named(form: GgufForm, known: Any, name: str) -> tuple[str, ...]:
     """The names in a file of one of their tensors, which several may share; none where llama.cpp has none."""
-    pattern = _EXPERT.sub(".experts.{x}.", name)
+    pattern = _EXPERT.sub(r".\1.{x}.", name)
     found = _NUMBER.search(pattern)
     block = f"blk.{found[1]}." if found else ""
     leaf = next((leaf for leaf in LEAVES if pattern.endswith(leaf)), "")
@@ -79,19 +79,25 @@ def _named(form: GgufForm, known: Any, name: str) -> tuple[str, ...]:
         for whole, more in ((pattern, ""), (pattern.removesuffix(leaf), leaf)):
             if f".{whole}".endswith(f".{end}"):
                 return tuple(f"{block}{each}{more}" for each in ((to,) if isinstance(to, str) else to))
-    own = known.get_name(pattern.replace(".{x}", ""), try_suffixes=LEAVES)
+    plain = pattern.replace(".{x}", "")
+    own = next((own for each in (plain, plain.removeprefix("transformer.")) if (own := known.get_name(each, LEAVES))), None)
     return () if own is None else (own,)
+
+
+def inside_of(name: str) -> str:
+    """A name in a file without its layer."""
+    _, _, inside = name.partition("blk.")
+    return inside.partition(".")[2] if inside else name
 
 
 def stem_of(name: str) -> str:
     """A name in a file without its layer and its ending."""
-    _, _, inside = name.partition("blk.")
-    short = inside.partition(".")[2] if inside else name
+    short = inside_of(name)
     return next((short.removesuffix(leaf) for leaf in LEAVES if short.endswith(leaf)), short)
 
 
 def _rule(form: GgufForm, table: Words, stored: tuple[str, ...], theirs: list[str]) -> GgufRule:
-    change = form.changes.get(stem_of(stored[0]))
+    change = form.changes.get(inside_of(stored[0]), form.changes.get(stem_of(stored[0])))
     op = SAME if change is None else change(table)
     stacked = len(stored) == 1 and bool(_EXPERT.search(theirs[0]))
     if len(theirs) > 1 and not stacked and change is None:

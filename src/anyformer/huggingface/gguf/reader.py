@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,8 @@ def _reader() -> Any:
                 return 12 + int(numbers.nbytes), [kind, count, numbers], [2], [array, of]
             if entries <= WALKED:
                 return self._each_by_itself(orig_offs, raw_type)
-            return self._end_of_texts(begin, entries) - orig_offs, [kind, count], [], [array, of]
+            end = self._end_of_texts(begin, entries)
+            return end - orig_offs, [kind, count, self.data[begin:end]], [], [array, of]
 
         def _each_by_itself(self, at: int, raw_type: int) -> tuple[int, list[Any], list[int], list[Any]]:
             parts: tuple[int, list[Any], list[int], list[Any]] = super()._get_field_parts(at, raw_type)
@@ -108,6 +110,30 @@ def entries_of(path: Path, key: str) -> int:
     is_array = field is not None and field.types[0] == library().GGUFValueType.ARRAY
     # The name with its length, the type, the type of the entries, their count.
     return int(field.parts[4][0]) if is_array else 0
+
+
+def values_of(path: Path) -> Callable[[str], Any]:
+    """What gives the values of a file's metadata by key, None where a key is absent; long lists of texts too."""
+    reader = opened(path)
+    big = (reader.byte_order == "S") == (sys.byteorder == "little")
+
+    def value(key: str) -> Any:
+        field = reader.fields.get(key)
+        if field is None:
+            return None
+        long = len(field.types) == 2 and field.types[1] == library().GGUFValueType.STRING and not field.data
+        return _texts(memoryview(field.parts[5]), big) if long and len(field.parts) > 5 else field.contents()
+
+    return value
+
+
+def _texts(memory: memoryview, big: bool) -> list[str]:
+    length, found, at = struct.Struct(">Q" if big else "<Q"), [], 0
+    while at < len(memory):
+        size = length.unpack_from(memory, at)[0]
+        found.append(bytes(memory[at + 8 : at + 8 + size]).decode("utf-8"))
+        at += 8 + size
+    return found
 
 
 def pieces_of(path: Path) -> list[Path]:

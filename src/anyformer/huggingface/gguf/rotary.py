@@ -158,6 +158,8 @@ def rotary_of(keys: GgufMetadata, width: int, line: RotaryLine) -> dict[str, Any
     if rotated != width:
         base["partial_rotary_factor"] = rotated / width
     keys.expect("rope.scaling.finetuned", False, True)
+    keys.expect("rope.scaling.yarn_beta_fast", YARN["beta_fast"])
+    keys.expect("rope.scaling.yarn_beta_slow", YARN["beta_slow"])
     if FACTORS in keys.shapes:
         return {**base, **_llama3(keys, rotated, base["rope_theta"])}
     kind = keys("rope.scaling.type", "longrope" if LONG in keys.shapes else "none")

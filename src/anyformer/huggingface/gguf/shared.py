@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from anyformer.huggingface.gguf.changes import Neighbours, Shifted
 from anyformer.huggingface.gguf.lines import (
-    AllFull,
+    Depth,
     ExpertWidth,
     GgufLine,
     HeadWidth,
@@ -17,12 +17,13 @@ from anyformer.huggingface.gguf.lines import (
     Words,
     only,
 )
+from anyformer.huggingface.gguf.windows import AllFull
 from anyformer.huggingface.rules import Op
 
 RMS = Key("rms_norm_eps", "attention.layer_norm_rms_epsilon", float)
 SIZES: tuple[GgufLine, ...] = (
     Key("hidden_size", "embedding_length"),
-    Key("num_hidden_layers", "block_count"),
+    Depth(),
     Key("max_position_embeddings", "context_length"),
     VocabularySize(),
     TiedHead(),

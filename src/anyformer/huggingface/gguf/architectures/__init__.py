@@ -8,10 +8,13 @@ from functools import cache
 
 from anyformer.describe import did_you_mean
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufMetadata
+from anyformer.huggingface.gguf.spelling import GgufForm
 
-FILES = ("llama", "qwen", "gemma", "gpt2", "phi")
+FILES = (
+    "llama", "qwen", "gemma", "gpt2", "phi", "gpt_line", "stablelm", "olmo", "cohere", "granite", "dense_line", "gpt_oss",
+    "expert_line", "lfm", "mamba", "routed",
+)  # fmt: skip
 """Files here, in the order in which an export tries their types."""
 
 

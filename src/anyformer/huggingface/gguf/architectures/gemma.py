@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from anyformer.huggingface.gguf.form import GgufForm
-from anyformer.huggingface.gguf.lines import Follows, Key, LayerKinds, Only, Words, only
+from anyformer.huggingface.gguf.lines import Follows, Key, Only, Words, only
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import decoder, shifted
+from anyformer.huggingface.gguf.spelling import GgufForm
+from anyformer.huggingface.gguf.windows import LayerKinds
 
 GAINS = dict.fromkeys(
     ("attn_norm", "ffn_norm", "post_attention_norm", "post_ffw_norm", "attn_q_norm", "attn_k_norm", "output_norm"), shifted

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.lines import Key, TiedHead, VocabularySize, Words, only
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.rules import Op, Transposed
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufMetadata
-from anyformer.huggingface.gguf.lines import Key, NoWindow, Present, only
+from anyformer.huggingface.gguf.lines import Key, Present
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import EXPERTS, NEIGHBOURS, SILU, decoder
+from anyformer.huggingface.gguf.spelling import GgufForm
+from anyformer.huggingface.gguf.windows import NoWindow
 
 ROTARY = RotaryLine(("default", "linear", "yarn", "llama3", "longrope"))
 
@@ -19,17 +20,25 @@ def _plain(keys: GgufMetadata) -> bool:
     return not _routed(keys)
 
 
+def _never(keys: GgufMetadata) -> bool:
+    """A file does not tell these from Llama, which computes the same."""
+    return False
+
+
 NO_WINDOW = NoWindow()
+
+BIASES = (Present("attention_bias", "attn_q.bias"), Present("mlp_bias", "ffn_up.bias"))
 
 FORMS = (
     GgufForm(
         "llama",
         "llama",
-        decoder(ROTARY, SILU, only("mlp_bias", False), Present("attention_bias", "attn_q.bias")),
+        decoder(ROTARY, SILU, *BIASES),
         changes=NEIGHBOURS,
         when=_plain,
     ),
-    GgufForm("llama", "mistral", decoder(ROTARY, SILU, NO_WINDOW), changes=NEIGHBOURS, when=_plain),
+    GgufForm("llama", "mistral", decoder(ROTARY, SILU, NO_WINDOW), changes=NEIGHBOURS, when=_never),
+    GgufForm("llama", "internlm3", decoder(ROTARY, SILU, *BIASES), changes=NEIGHBOURS, when=_never),
     GgufForm(
         "llama",
         "mixtral",

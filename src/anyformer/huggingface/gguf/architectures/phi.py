@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from anyformer.huggingface.gguf.form import GgufForm
-from anyformer.huggingface.gguf.lines import Key, NoWindow, Only, only
+from anyformer.huggingface.gguf.lines import Key, Only, only
 from anyformer.huggingface.gguf.rotary import OriginalLength, RotaryLine
 from anyformer.huggingface.gguf.shared import SILU, decoder
+from anyformer.huggingface.gguf.spelling import GgufForm
+from anyformer.huggingface.gguf.windows import NoWindow
 
 FORMS = (
     GgufForm(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from anyformer.huggingface.gguf.changes import ShapedAs
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.lines import Key, Only, Words, only
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import MAYBE_WIDE, NO_WINDOW, ROUTED, SILU, decoder
+from anyformer.huggingface.gguf.spelling import GgufForm
 from anyformer.huggingface.rules import Op
 
 ROTARY = RotaryLine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from anyformer.data.progress import meter
-from anyformer.describe import did_you_mean
+from anyformer.describe import Notice, did_you_mean
 from anyformer.files import check_file, writing
 from anyformer.huggingface.config import LENGTHS
 from anyformer.huggingface.declared import shapes_of
@@ -22,12 +23,15 @@ from anyformer.huggingface.export_config import with_inert
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.gguf.architectures import forms
-from anyformer.huggingface.gguf.form import GgufForm
 from anyformer.huggingface.gguf.keys import GgufKeys
 from anyformer.huggingface.gguf.names import GgufRule, check_named, depth_of, gguf_rules
 from anyformer.huggingface.gguf.numbers import FILE_TYPES, IN_BLOCKS, PLAIN, byte_shape, encoded, held_as, type_name
 from anyformer.huggingface.gguf.quantising import LARGE_BLOCKS, rounded, unrounded
 from anyformer.huggingface.gguf.reader import library
+from anyformer.huggingface.gguf.spelling import GgufForm
+from anyformer.huggingface.gguf.tokenizer import NONE
+from anyformer.huggingface.gguf.vocabulary import vocabulary_of
+from anyformer.huggingface.gguf.vocabulary.value import MODEL
 from anyformer.huggingface.rules import SAME, WeightRule, rules
 from anyformer.model import Architecture
 from anyformer.model.mup import computed
@@ -36,9 +40,6 @@ from anyformer.precision.finite import check_finite
 from anyformer.quantising.model import dense
 from anyformer.text import Tokenizer
 from anyformer.text.beside import CONFIG, Beside
-
-MODEL = "tokenizer.ggml.model"
-"""The key that every file has; a model without a tokenizer says so."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _plan(architecture: Architecture, form: GgufForm, family: Family, table: Map
     return replace(plan, shapes={name: tuple(tensor.shape) for name, tensor in plan.tensors(empty)})
 
 
-def write_gguf(
+def export_gguf(
     model: Transformer,
     path: Path,
     *,
@@ -151,30 +152,35 @@ def write_gguf(
 ) -> GgufExport:
     """Write a file that llama.cpp runs: the model of a type that it knows, whole or not at all; one tensor at a time.
 
-    `beside`: what stands beside the weights, whose configuration says the length and the type that it came as. `model_type`: of
+    `tokenizer`: goes into the file where llama.cpp splits text as it does, and is refused where it does not; None: the file is
+    for token numbers. `beside`: what stands beside the weights, whose configuration says the length. `model_type`: of
     transformers, by default the first that llama.cpp knows. `length`: the longest text, where positions are computed. `dtype`:
     of the matrices, by default the weights' own; vectors and routers are fp32. `quantise`: a type in few bits for the matrices.
     Raises `HuggingFaceError`, before anything is written, for an architecture or a setting that llama.cpp does not compute.
     """
     check_file(path)
     library()
-    if tokenizer is not None:
-        raise HuggingFaceError(
-            f"{path}: a model with a tokenizer is not written as GGUF yet: give it without, for token numbers"
-        )
     parameters = dict(dense(model).named_parameters())
     table = beside.table(CONFIG) if beside is not None else {}
     told = next((table[name] for name in LENGTHS if isinstance(table.get(name), int)), None)
-    plan = planned(computed(model.architecture), path, model_type=model_type, length=length or told)
+    spoken = {MODEL: NONE[0]} if tokenizer is None else vocabulary_of(tokenizer, model.architecture.embedding.symbols).keys()
+    plan = planned(_now(computed(model.architecture), path), path, model_type=model_type, length=length or told)
     kind = _kind(path, dtype or next(iter(parameters.values())).dtype, quantise)
     if kind in LARGE_BLOCKS:
         with writing(path) as partial, unrounded(partial) as plain:
-            _write(plain, plan, parameters, "F32", path, progress)
+            _write(plain, plan, spoken, parameters, "F32", path, progress)
             rounded(plain, partial, kind)
         return plan
     with writing(path) as partial:
-        _write(partial, plan, parameters, kind, path, progress)
+        _write(partial, plan, spoken, parameters, kind, path, progress)
     return plan
+
+
+def _now(architecture: Architecture, path: Path) -> Architecture:
+    """The architecture without predictions of later tokens, which no next token depends on; a `Notice` says so."""
+    if architecture.mtp is not None:
+        warnings.warn(f"{path}: goes without the predictions of later tokens, which no next token needs", Notice, stacklevel=3)
+    return architecture.but(mtp=None)
 
 
 def _kind(path: Path, dtype: torch.dtype, quantise: str | None) -> str:
@@ -188,14 +194,22 @@ def _kind(path: Path, dtype: torch.dtype, quantise: str | None) -> str:
     return kinds[quantise.lower()]
 
 
-def _write(path: Path, plan: GgufExport, parameters: Mapping[str, Tensor], kind: str, named: Path, progress: bool) -> None:
+def _write(
+    path: Path,
+    plan: GgufExport,
+    spoken: Mapping[str, Any],
+    parameters: Mapping[str, Tensor],
+    kind: str,
+    named: Path,
+    progress: bool,
+) -> None:
     gguf = library()
     writer = gguf.GGUFWriter(path, plan.form.architecture)
     writer.add_type("model")
     writer.add_name(named.stem)
     writer.add_quantization_version(gguf.GGML_QUANT_VERSION)
     writer.add_file_type(gguf.LlamaFileType[FILE_TYPES[kind]])
-    for name, value in {**plan.keys.table, MODEL: "no_vocab"}.items():
+    for name, value in {**plan.keys.table, **spoken}.items():
         _add(writer, name, value)
     kinds = {name: type_name(name, shape, kind) for name, shape in plan.shapes.items()}
     for name, shape in plan.shapes.items():
@@ -219,7 +233,9 @@ def _add(writer: Any, name: str, value: Any) -> None:
     """A key with the type that llama.cpp asks for: whole numbers of 32 bits without a sign, numbers of 32 bits."""
     types = library().GGUFValueType
     kinds = {bool: types.BOOL, int: types.UINT32, float: types.FLOAT32, str: types.STRING}
-    if isinstance(value, list):
+    if isinstance(value, bytes):
+        writer.add_key_value(name, list(value), types.ARRAY, sub_type=types.UINT8)
+    elif isinstance(value, list):
         kind = types.INT32 if all(type(each) is int for each in value) else kinds[type(value[0])]
         writer.add_key_value(name, value, types.ARRAY, sub_type=kind)
     else:
