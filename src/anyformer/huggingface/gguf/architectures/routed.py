@@ -89,7 +89,10 @@ FORMS = (
     GgufForm(
         "deepseek2",
         "deepseek_v2",
-        (*LATENT, *ROUTED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy")),
+        (
+            *LATENT, *ROUTED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy"),
+            Only("n_group", (1, None), said=False), Only("topk_group", (1, None), said=False),
+        ),
         names=KEYS,
         changes={"attn_k_b": _absorbed},
         when=lambda keys: keys("expert_gating_func", SOFTMAX) == SOFTMAX,
