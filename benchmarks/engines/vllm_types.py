@@ -60,6 +60,10 @@ NATIVE: Mapping[str, Mapping[str, Any]] = {
         "vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
         "max_position_embeddings": 128,
     },
+    "falcon:narrow": {
+        "vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "ffn_hidden_size": 96, "max_position_embeddings": 128,
+    },
     "stablelm": GROUPED,
     "cohere": GROUPED,
     "cohere2": sized(HEADS, sliding_window=WINDOW, num_hidden_layers=4),
@@ -70,6 +74,7 @@ NATIVE: Mapping[str, Mapping[str, Any]] = {
     "bloom": {"vocab_size": VOCABULARY, "hidden_size": 64, "n_layer": 2, "n_head": 2},
     "deepseek_v2": PLAIN | LATENT,
     "deepseek_v3": PLAIN | LATENT | {"n_group": 1, "topk_group": 1},
+    "deepseek_v2:plain-rotary": PLAIN | LATENT | {"rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0}},
     "apertus": GROUPED,
     "ernie4_5": HEADS,
     "exaone4": sized(HEADS, sliding_window=WINDOW, num_hidden_layers=4),
@@ -88,7 +93,7 @@ NATIVE: Mapping[str, Mapping[str, Any]] = {
     },
     "jamba": sized(GROUPED, num_hidden_layers=8, num_experts=2, num_experts_per_tok=1, mamba_d_state=16, mamba_dt_rank=8),
 }  # fmt: skip
-"""Types of which vLLM has a class of its own."""
+"""Types of which vLLM has a class of its own; behind a colon what is special about a model."""
 BACKEND: Mapping[str, Mapping[str, Any]] = {
     "phi": PLAIN,
     "gpt_bigcode": GPT2,

@@ -18,11 +18,11 @@ def _other_width(table: Table) -> bool:
 
 
 def _fp32(table: Table) -> bool:
-    return bool(table.get("dtype", table.get("torch_dtype")) == "float32")
+    return str(table.get("dtype", table.get("torch_dtype"))) == "float32"
 
 
 def _plain_rotation(table: Table) -> bool:
-    return bool((table.get("rope_parameters") or {}).get("rope_type", "default") == "default")
+    return str((table.get("rope_parameters") or {}).get("rope_type", "default")) == "default"
 
 
 def _always(table: Table) -> bool:
@@ -37,6 +37,7 @@ READ_OTHERWISE: Mapping[str, tuple[Callable[[Table], bool], str]] = {
     "deepseek_v2": _LATENT,
     "deepseek_v3": _LATENT,
     "falcon": (_other_width, "knows networks of four times the width alone, and does not open others"),
+    "lfm2": (_always, "gives other numbers for one prompt from call to call on a processor"),
     "phimoe": (_always, "knows the class as PhiMoEForCausalLM, and does not open PhimoeForCausalLM"),
 }
 """By model type: for which configurations, and what it does there."""

@@ -44,7 +44,7 @@ def _absorbed(table: Words) -> Op:
     return Absorbed(table["num_attention_heads"], table["qk_nope_head_dim"])
 
 
-UNGROUPED: tuple[GgufLine, ...] = (only("n_group", 1), only("topk_group", 1))
+UNGROUPED: tuple[GgufLine, ...] = (Only("n_group", (1, None), said=False), Only("topk_group", (1, None), said=False))
 LATENT: tuple[GgufLine, ...] = (
     *SIZES,
     WIDE,
