@@ -38,15 +38,16 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine", choices=tuple(ENGINES))
     parser.add_argument("--program", type=Path, required=True, help="its server; of vLLM the interpreter that has it")
+    parser.add_argument("--only", help="ask the ways of this name alone, and keep the rows of the others")
     parser.add_argument("--port", type=int, default=18455)
     parser.add_argument("--place", type=Path, help="a folder that keeps the models and the servers' messages")
     return parser.parse_args()
 
 
-def outcomes(engine: Served, program: Path, place: Path, port: int) -> Iterator[Outcome]:
+def outcomes(engine: Served, program: Path, place: Path, port: int, only: str | None) -> Iterator[Outcome]:
     """What `conform` says of every way in which the engine serves."""
     kept: dict[tuple[str, str, str], GoldenVectors] = {}
-    for way in engine.ways:
+    for way in (way for way in engine.ways if only in (None, way.name)):
         key = (way.model, way.dtype, way.cache)
         if key not in kept:
             kept[key] = golden_vectors(
@@ -71,11 +72,13 @@ def held(server: CompletionServer, golden: GoldenVectors, name: str, case: str |
     )  # fmt: skip
 
 
-def write(engine: str, made: list[Outcome]) -> None:
-    """The outcomes of an engine into the committed file, in the place of its old ones."""
+def write(engine: str, made: list[Outcome], only: str | None) -> None:
+    """The outcomes of an engine into the committed file, in the place of its old ones, or of those of a way alone."""
     told = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
     cpu, flags = processor()
-    rows = [asdict(each) for each in made]
+    new = {each.name: asdict(each) for each in made}
+    old = {row["name"]: row for row in told.get(engine, {}).get("rows", ())} if only else {}
+    rows = list((old | new).values())
     told[engine] = {"processor": cpu, "flags": flags, "date": date.today().isoformat(), "rows": rows}
     FOLDER.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(dict(sorted(told.items())), indent=1) + "\n", encoding="utf-8")
@@ -93,12 +96,12 @@ def main() -> None:
             written(place, name, change, engine.suffix)
         made = []
         try:
-            for each in outcomes(engine, given.program.absolute(), place.absolute(), given.port):
+            for each in outcomes(engine, given.program.absolute(), place.absolute(), given.port, given.only):
                 made.append(each)
                 print(each.told, flush=True)
         except subprocess.SubprocessError as error:
             raise SystemExit(f"the engine did not serve: {error}") from None
-    write(given.engine, made)
+    write(given.engine, made, given.only)
     if not all(each.expected for each in made):
         sys.exit(1)
 

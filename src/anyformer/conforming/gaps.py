@@ -72,7 +72,7 @@ def _gap(place: str, mine: TokenLogProbs, other: TokenLogProbs) -> PlaceGap:
 def _differences(mine: TokenLogProbs, other: TokenLogProbs) -> Iterator[float]:
     """Of tokens that both show their difference; of one that only one shows by how much it lies above the other's least."""
     ours, theirs = _all(mine), _all(other)
-    least_ours, least_theirs = (max(min(each.top.values()), LOWEST) for each in (mine, other))
+    least_ours, least_theirs = _least(mine), _least(other)
     for token in ours.keys() | theirs.keys():
         if token in ours and token in theirs:
             yield abs(ours[token] - theirs[token])
@@ -80,6 +80,11 @@ def _differences(mine: TokenLogProbs, other: TokenLogProbs) -> Iterator[float]:
             yield max(0.0, ours[token] - least_theirs)
         else:
             yield max(0.0, theirs[token] - least_ours)
+
+
+def _least(place: TokenLogProbs) -> float:
+    """The log-probability below which those that are not shown lie: a token that was chosen is shown however unlikely it is."""
+    return max(min((value for token, value in place.top.items() if token != place.token), default=place.logprob), LOWEST)
 
 
 def _all(place: TokenLogProbs) -> Mapping[int, float]:
