@@ -36,7 +36,7 @@ WAYS = {
     "answers": {"sampling": Sampling(temperature=1.1, seed=2), "answers": 3},
     "two at a time": {"sampling": Sampling(temperature=1), "batch": 2, "ends": [101]},
     "logprobs": {"sampling": Sampling(temperature=0), "logprobs": 3},
-    "stop": {"sampling": Sampling(temperature=1, seed=4), "stop": ["e", "\x07"]},
+    "stop": {"sampling": Sampling(temperature=1, seed=4), "stop": ["e", "\x07"], "compile": False},
 }
 
 
