@@ -70,7 +70,7 @@ def parsed() -> argparse.Namespace:
     )  # fmt: skip
     one.add_argument(
         "--with", dest="extras", action="append", default=[], choices=EXTRAS,
-        help="peers besides: llama.cpp, which has to be compiled, and tuned, which autotunes for minutes",
+        help="besides: llama.cpp, which has to be compiled; tuned peers, which autotune for minutes; engine, ours on llama.cpp",
     )  # fmt: skip
     many = what.add_parser(
         "grid", help="many cases of decoding into one file, which a later call goes on with",
@@ -84,6 +84,10 @@ def parsed() -> argparse.Namespace:
     many.add_argument("--contexts", nargs="+", type=int, default=list(CONTEXTS))
     many.add_argument("--rounds", type=int, default=2, help="generations of each contender in a case")
     many.add_argument("--minutes", type=float, default=12, help="begin no case after so long; call again for the others")
+    many.add_argument(
+        "--with", dest="extras", action="append", default=[], choices=("engine",),
+        help="engine: ours on llama.cpp too, into decoding-engines.json; this interpreter has llama-cpp-python then",
+    )  # fmt: skip
     many.add_argument("--again", action="store_true", help="measure cases that the file has, too")
     for each in (train, one):
         each.add_argument("--rounds", type=int, default=7, help="in which everybody takes a turn")
@@ -177,9 +181,10 @@ def measure_grid(arguments: argparse.Namespace) -> None:
     """Measure the cases that are asked for and that the file does not have."""
     from benchmarks.floors import reading
 
-    path = arguments.output or (None if arguments.tiny else RESULTS / "decoding-grid.json")
+    usual = "decoding-engines.json" if arguments.extras else "decoding-grid.json"
+    path = arguments.output or (None if arguments.tiny else RESULTS / usual)
     begin = grid.starting(arguments.peers_python, arguments.tiny)
-    whole = grid.Grid(path, arguments.rounds, begin, reading)
+    whole = grid.Grid(path, arguments.rounds, begin, reading, arguments.extras)
     wanted = grid.cases(arguments.models, arguments.weights, arguments.batches, arguments.contexts)
     left = whole.measure(whole.missing(wanted, arguments.again), 60 * arguments.minutes)
     print(f"{len(left)} cases are left" + (": call again" if left else ""), flush=True)

@@ -11,8 +11,10 @@ Commands = dict[str, list[str]]
 """What a worker is started with, by the contender's name."""
 BASE = {"training": f"{OURS} compiled", "decoding": f"{OURS} default"}
 """The contender that all others are compared with."""
-EXTRAS = ("llama.cpp", "tuned")
-"""Peers of decoding that are asked for by name: llama.cpp has to be compiled, tuned peers compile for minutes."""
+ENGINE = f"{OURS} engine"
+"""Ours with the logits of llama.cpp, as `anyformer generate --engine llama.cpp` decodes."""
+EXTRAS = ("llama.cpp", "tuned", "engine")
+"""Contenders of decoding that are asked for by name: llama.cpp has to be compiled, tuned peers compile for minutes."""
 PEERS_OF_SHAPE = {
     "small": ("litgpt", "transformers", "x-transformers"),
     "nanogpt": ("nanoGPT", "transformers"),
@@ -52,15 +54,17 @@ def decoding(case: Case, extras: Sequence[str] = ()) -> Commands:
         libraries = ("litgpt", "transformers") if case.batch == 1 and case.model in ("dense", "gqa") else ("transformers",)
         modes = ("compiled", "eager", *(("frozen", "tuned") if "tuned" in extras else ()))
         found |= {f"{peer} {mode}": [*peers, peer, "--mode", mode] for mode in modes for peer in libraries}
+    if "engine" in extras:
+        found[ENGINE] = ["-m", "benchmarks.ours_engine", "--peer", OURS]
     if "llama.cpp" in extras:
         found["llama.cpp"] = [*peers, "llama.cpp"]
     return asked(found, case)
 
 
-def grid(case: Case) -> Commands:
-    """Those of a grid of many cases: our default, transformers as it is, llama.cpp."""
-    kept = (f"{OURS} default", "transformers eager", "llama.cpp")
-    return {name: command for name, command in decoding(case, ("llama.cpp",)).items() if name in kept}
+def grid(case: Case, extras: Sequence[str] = ()) -> Commands:
+    """Those of a grid of many cases: our default, transformers as it is, llama.cpp; with `engine`, ours on llama.cpp."""
+    kept = (f"{OURS} default", ENGINE, "transformers eager", "llama.cpp")
+    return {name: command for name, command in decoding(case, ("llama.cpp", *extras)).items() if name in kept}
 
 
 def asked(commands: Commands, case: Case) -> Commands:

@@ -41,6 +41,8 @@ class Grid:
     begin: Start
     reading: Callable[[], float]
     """Bytes per second of reading memory."""
+    extras: Sequence[str] = ()
+    """Contenders beside the usual ones."""
     record: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,9 @@ class Grid:
 
     def _started(self, stack: ExitStack, case: Case) -> list[Contender]:
         """All contenders, ready for a short case."""
-        return begun(stack, (self.begin(name, [*command, "--warmup", "1"]) for name, command in grid(case).items()))
+        return begun(
+            stack, (self.begin(name, [*command, "--warmup", "1"]) for name, command in grid(case, self.extras).items())
+        )
 
     def _keep(self, case: Case, contenders: list[Contender], reading: float) -> None:
         """Measure a case and write it down. A contender that gives up before is named, and takes part no more."""

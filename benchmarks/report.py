@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.contenders import ENGINE
 from benchmarks.sitting import OURS
 
 RESULTS = Path(__file__).parent / "results"
@@ -113,6 +114,33 @@ def grid() -> list[str]:
     }
     said = "Share of reading: of the rate at which reading the weights and the state alone would give tokens."
     return ["\n".join([*lines, "", said, *sorted(f"{each}." for each in measured), ""])]
+
+
+def engines() -> list[str]:
+    """The grid of decoding on another engine, one row for each case that it was measured in."""
+    record = record_of("decoding-engines")
+    if record is None:
+        return []
+    lines = [
+        "### Decoding on another engine\n",
+        "| | own, tokens/s | first token, s | on llama.cpp | first token, s | llama.cpp itself | first token, s | ours / its |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, case in record["cases"].items():
+        rows = {row["name"]: row for row in case["results"]}
+        if (ours := rows.get(ENGINE)) is None or (its := rows.get("llama.cpp")) is None:
+            continue
+        ratio = its["ours_is_faster_by"] / ours["ours_is_faster_by"]
+        cells = [
+            f"{row[fact]:{form}}"
+            for row in (rows[record["base"]], ours, its)
+            for fact, form in (("tokens_per_second", ",.0f"), ("first_token_seconds", ".2f"))
+        ]
+        lines.append(f"| {name} | {' | '.join(cells)} | {ratio:.2f} |")
+    measured = {
+        f"{case['date']}, {case['machine']['cpu']}, {case['machine']['cores']} cores" for case in record["cases"].values()
+    }
+    return ["\n".join([*lines, "", *sorted(f"{each}." for each in measured), ""])]
 
 
 def waiting() -> list[str]:
@@ -263,7 +291,7 @@ def _against(rows: list[dict[str, Any]]) -> str:
 
 def report() -> str:
     """All figures."""
-    return "\n".join([*map(table, SITTINGS), *more(), *grid(), *waiting(), parts(), costs()])
+    return "\n".join([*map(table, SITTINGS), *more(), *grid(), *engines(), *waiting(), parts(), costs()])
 
 
 def pages() -> dict[Path, str]:

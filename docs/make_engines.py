@@ -18,6 +18,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results" / "engines"
 NAMES = {
     "llama.cpp": "llama.cpp",
     "vllm": "vLLM",
+    "vllm-layouts": "vLLM with our own layout",
     "onnx": "ONNX Runtime",
     "ctranslate2": "CTranslate2",
     "elsewhere": "transformers' tools",
@@ -108,9 +109,9 @@ def told(record: Mapping[str, Any], ran: Sequence[Mapping[str, Any]]) -> Iterato
 def cells(row: Mapping[str, Any], close: float) -> tuple[object, ...]:
     """A row of the table; one that differs says so."""
     equal = f"{row['equal']:,}" if same(row, close) else f"**{row['equal']:,}**"
+    besides = "; ".join(filter(None, (f"**{row['departs']}**" if "departs" in row else "", row.get("note", ""))))
     return (
-        f"`{row['name']}`", row["way"], row["precision"], f"{row['tokens']:,}", equal, number(row.get("difference")),
-        row.get("note", ""),
+        f"`{row['name']}`", row["way"], row["precision"], f"{row['tokens']:,}", equal, number(row.get("difference")), besides,
     )  # fmt: skip
 
 

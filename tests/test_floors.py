@@ -14,7 +14,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
     {"files", "mesh", "precision", "processor", "sound"},
-    {"images", "stores"},
+    {"hub", "images", "stores"},
     {"plan", "operations", "text", "cache"},
     {"tuning"},
     {"parts"},
@@ -24,7 +24,7 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"resolving"},
+    {"exporting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},

@@ -36,6 +36,11 @@ MAMBA = {
     "layer_norm_epsilon": 1e-3,
 }  # fmt: skip
 
+T5 = {
+    "vocab_size": VOCABULARY, "d_model": 48, "d_kv": 10, "d_ff": 72, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "layer_norm_epsilon": 1e-3, "tie_word_embeddings": False,
+}  # fmt: skip
+
 TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "llama": (
         {**HEADS, **TURNED, "rms_norm_eps": 1e-3},
@@ -151,15 +156,18 @@ TYPES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     "deepseek_v3": (
         {**V3, "q_lora_rank": 20, "n_group": 2, "topk_group": 1, "n_routed_experts": 6,
          "norm_topk_prob": True},
-        {**V3, "q_lora_rank": None, "n_group": 1, "topk_group": 1, "norm_topk_prob": False},
+        {**V3, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}, "q_lora_rank": None, "n_group": 1,
+         "topk_group": 1, "norm_topk_prob": False},
     ),
     "deepseek_v2": (
         {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": 20, "topk_method": "greedy"},
-        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "topk_method": "greedy", "tie_word_embeddings": True},
+        {**SIZES, **SHARED, **TURNED, **LATENT, "q_lora_rank": None, "topk_method": "greedy", "tie_word_embeddings": True,
+         "rope_parameters": {**YARN, "mscale": 0.7, "mscale_all_dim": 0.7}},
     ),
     "lfm2_moe": (
         {**GROUPED, **TURNED, "layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 4, "num_dense_layers": 1,
          "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24, "routed_scaling_factor": 1.0,
          "use_expert_bias": True, "norm_topk_prob": True},
     ),
+    "t5": ({**T5, "feed_forward_proj": "relu"}, {**T5, "feed_forward_proj": "gated-gelu", "num_decoder_layers": 3}),
 }  # fmt: skip

@@ -81,8 +81,8 @@ def in_a_fork(name: str, do: Callable[[dict[str, Any]], Iterator[dict[str, Any]]
             print(json.dumps({"name": name, **answer}), flush=True)
     except BaseException as error:  # whatever the engine raises is an answer
         traceback.print_exc()
-        last = str(error).strip().splitlines() or [""]
-        print(json.dumps({"name": name, "part": do.__name__, "error": f"{type(error).__name__}: {last[0]}"}), flush=True)
+        said = " ".join(str(error).split("[type=")[0].split())
+        print(json.dumps({"name": name, "part": do.__name__, "error": f"{type(error).__name__}: {said[:300]}"}), flush=True)
     os._exit(0)
 
 

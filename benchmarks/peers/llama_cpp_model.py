@@ -25,7 +25,7 @@ class LlamaCpp:
     """A model of random weights, from a file that is removed once it is loaded."""
 
     def __init__(self, sizes: Decoder, weights: str, seed: int, threads: int) -> None:
-        self.sizes, self.threads = sizes, threads
+        self.sizes, self.threads, self.wide = sizes, threads, weights == "f32"
         self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)  # kept: the library holds no reference
         llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
@@ -44,6 +44,9 @@ class LlamaCpp:
         settings = llama_cpp.llama_context_default_params()
         settings.n_ctx, settings.n_seq_max = batch * (context + NEW), batch
         settings.n_batch = CHUNK
+        if self.wide:  # the cache of others beside weights of 32 bits; what is fused here would cast it to 16
+            settings.type_k = settings.type_v = llama_cpp.GGML_TYPE_F32
+            settings.flash_attn_type = llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED
         settings.n_threads = settings.n_threads_batch = self.threads
         self.context = _made(llama_cpp.llama_init_from_model(self.model, settings))
         space = llama_cpp.llama_batch_init(CHUNK, 0, 1)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer import catalogue, checkpoint, huggingface
+from anyformer import catalogue, checkpoint, hub, huggingface
 from anyformer.checkpoint import at_hand
 from anyformer.data import ImageTexts, SoundTexts
 from anyformer.describe import Notice, UserError, read_data
@@ -36,8 +36,6 @@ from anyformer.text.conventions import Conventions
 from anyformer.tuning import Adapter
 
 _COLOURS = 3
-_TOLD = ("objective", "batch", "length", "optimiser", "schedule", "tuning", "seed")
-"""Fields of a run that its model card tells."""
 
 
 def load(
@@ -54,7 +52,8 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
-    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`: see `checkpoint.at_hand`.
+    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`, a model on a hub, as in `hub:ORG/NAME@REVISION`: see
+    `checkpoint.at_hand`.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
@@ -91,7 +90,7 @@ def _loaded(
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, **towers)
         family = _family(path, model)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        merged, values = huggingface.merge_adapter(adapter, model.architecture, family, weights)
+        merged, values = huggingface.merge_adapter(at_hand(adapter), model.architecture, family, weights)
         return made_of(merged, model.plan, values), tokenizer
     if path.suffix == ".gguf" and isfile(path):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, divide=divide, **towers)
@@ -101,6 +100,8 @@ def _loaded(
                 f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give "
                 "the directory of that run"
             )
+        if hub.looks_like_a_model(str(path)) and not exists(path):
+            raise checkpoint.CheckpointError(f"{path}: no such directory; a model of a hub is named hub:{path}")
         problem = "is a file" if exists(path) else "no such directory"
         raise checkpoint.CheckpointError(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
@@ -203,11 +204,7 @@ def training_facts(path: str | Path) -> huggingface.Facts | None:
     if run is None:
         return None
     manifest = checkpoint.read_manifest(checkpoint.newest(at_hand(path)))
-    told = {"updates": manifest.facts.get("step"), **{key: run[key] for key in _TOLD if key in run}}
-    data, base = run.get("data", {}), run.get("start_from")
-    told["data"] = {"kind": data.get("kind"), "files": [Path(name).name for name in data.get("paths", ())]}
-    figures = {} if (loss := manifest.validation_loss) is None else {"validation loss": loss}
-    return huggingface.Facts(base=Path(base).name if base else None, run=told, figures=figures)
+    return huggingface.Facts.of(run, manifest.facts.get("step"), manifest.validation_loss)
 
 
 def imported_towers(path: str | Path) -> Path | None:
@@ -215,7 +212,7 @@ def imported_towers(path: str | Path) -> Path | None:
     path = at_hand(path)
     if (path / checkpoint.MANIFEST).is_file():
         source = checkpoint.read_manifest(path).facts.get("towers")
-        return Path(source) if isinstance(source, str) else None
+        return at_hand(source) if isinstance(source, str) else None
     return path if huggingface.left_aside(path) else None
 
 
@@ -223,7 +220,7 @@ def _seen_by(path: Path) -> Path | None:
     """The directory that says how the model at `path`, no composite, reads images: itself, or where it was imported from."""
     if (path / checkpoint.MANIFEST).is_file():
         source = checkpoint.read_manifest(path).facts.get("images")
-        return Path(source) if isinstance(source, str) else None
+        return at_hand(source) if isinstance(source, str) else None
     sees = isfile(path / "config.json") and huggingface.family_of(huggingface.read_config(path)).sees
     return path if sees else None
 

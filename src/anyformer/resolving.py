@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 
 from anyformer import catalogue
 from anyformer.describe import PLUGINS, DescriptionError, change_all, read_data
+from anyformer.hub import configuration, fetched, has_weights, head, is_hub, parsed
 from anyformer.stores import is_url
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping
 
     `what` is one of: a catalogue name; a TOML or JSON file, of an architecture or of a run; a `config.json` of Hugging Face;
     a directory of that layout, with weights or without; a GGUF file; the directory of a run or of a checkpoint, or the URL of
-    one in a store; one of these files as a dictionary; an `Architecture`.
+    one in a store; a model of a hub, `hub:ORG/NAME`, of which the configuration alone is fetched; one of these files as a
+    dictionary; an `Architecture`.
 
     `tiny`: the same mechanisms at small sizes, one layer of each kind. `changes`: values by path, set after that.
     Raises `UserError`, which says what was looked for and where.
@@ -75,6 +77,8 @@ def _resolve(what: ArchitectureLike, chain: tuple[str, ...] = ()) -> Architectur
         return _from_data(what, "the dictionary", Path(), chain)
     if not isinstance(what, str | Path):
         return _checked(what)
+    if is_hub(what):
+        return _from_hub(what)
     if isinstance(what, str) and is_url(what):
         from anyformer.checkpoint import at_hand
 
@@ -112,6 +116,28 @@ def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
     if any(path.glob("*.safetensors")):
         return huggingface.architecture_of(path)[0]  # whether head and embedding are tied is read from the weights
     return huggingface.read_architecture(huggingface.read_config(path))[0]
+
+
+def _from_hub(what: str | Path) -> Architecture:
+    """By the configuration alone, unless the weights are in the cache: they say whether head and embedding are tied."""
+    if parsed(what).file is not None:
+        return _from_gguf_head(what)
+    place = fetched(what, configuration)
+    if (place / CONFIG).is_file() and not has_weights(place):
+        return _resolve(place / CONFIG)
+    return _from_directory(place, ())
+
+
+def _from_gguf_head(what: str | Path) -> Architecture:
+    """By the beginning of a file; by the whole where its vocabulary is longer than any that is known."""
+    from anyformer.huggingface import HuggingFaceError
+
+    try:
+        return _from_gguf(head(what))
+    except HuggingFaceError:
+        from anyformer.checkpoint import at_hand
+
+        return _from_gguf(at_hand(what))
 
 
 def _from_gguf(path: Path) -> Architecture:

@@ -46,7 +46,7 @@ def test_every_option_is_a_sentence_that_names_no_type(verb):
         assert re.match(r"[A-Z`0-9]", each.help), each.name
         assert each.help.endswith("."), each.name
         flag = getattr(each, "is_flag", False)
-        assert flag or re.fullmatch(r"\[?[A-Za-z_0-9.|=/-]+]?", each.metavar or ""), (
+        assert flag or re.fullmatch(r"\[?[A-Za-z_0-9.|=/:-]+]?", each.metavar or ""), (
             f"{each.name}: say what is typed, as metavar"
         )
 

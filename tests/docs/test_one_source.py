@@ -57,6 +57,7 @@ REFUSED = {
     "size that cannot be is refused at once": "has no field {name}",
     "known to change nothing, or refused by name": "is not known here",
     "each key of it read or refused": "is not read here, only {allowed}",
+    "its graph does not compute is refused by name": "no other is in llama.cpp's graph",
     "`RandomFourier` refuses": "which vanishes for the signed features of",
     "are refused with what is missing": "is not read: it needs",
     "Its GPTQ refuses processors": "",

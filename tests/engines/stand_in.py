@@ -51,6 +51,23 @@ class WrongPlaces:
 
 
 @dataclass
+class StandInFile:
+    """A file that was read."""
+
+    model: Transformer
+    wrong: float
+    after: int
+
+    def __call__(self, prompts, count, most):
+        return WrongPlaces(state_rows(self.model, prompts, count, most), self.wrong, self.after)
+
+    def logits(self, rows, last):
+        with torch.inference_mode():
+            for row, count in zip(rows, last, strict=True):
+                yield self.model(torch.tensor([list(row)]))[0, -count:]
+
+
+@dataclass
 class StandInEngine(ConvertingEngine):
     """`does`: what it was asked to do, in order."""
 
@@ -59,6 +76,7 @@ class StandInEngine(ConvertingEngine):
     after: int = 0
     installed: bool = True
     knows: bool = True
+    scores: bool = True
     does: list = field(default_factory=list)
     name, suffix, same, plain, remedy = "stand-in", ".safetensors", ("f32",), ("f32", "bf16"), "make one"
 
@@ -71,7 +89,7 @@ class StandInEngine(ConvertingEngine):
     def own_file(self, place):
         return False
 
-    def write(self, model, tokenizer, path, form):
+    def write(self, model, place, path, form):
         if not self.knows:
             raise EngineRefusedError("it does not know this type")
         self.does.append("write")
@@ -85,7 +103,10 @@ class StandInEngine(ConvertingEngine):
         model = Transformer(from_json(Architecture, (path.parent / "architecture.json").read_text())).eval()
         model.load_state_dict(load_file(path), strict=False)
         model = model.to(torch.float32)
-        return lambda prompts, count, most: WrongPlaces(state_rows(model, prompts, count, most), self.wrong, self.after)
+        return StandInFile(model, self.wrong, self.after)
+
+    def reader(self, places):
+        return places.logits if self.scores else None
 
     def reference(self, path):
         raise AssertionError("all of its forms are plain")

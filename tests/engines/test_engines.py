@@ -10,50 +10,22 @@ import pytest
 import torch
 
 from anyformer import checkpoint, engines
-from anyformer.catalogue.llama import llama
 from anyformer.catalogue.mistral import mistral
-from anyformer.data import Bytes
-from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import InputError
-from anyformer.engines import choice, converted, converting, proof
+from anyformer.engines import converted, converting, proof
 from anyformer.generation import Beams, Lookup, Sampling, generate, generated
 from anyformer.generation.processors import RepetitionPenalty
 from anyformer.loading import load
 from anyformer.model.transformer import build
-from engines.stand_in import StandInEngine
-
-TINY = llama(width=32, depth=2, heads=4, kv_heads=2, ffn=48, vocab=259)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    """A checkpoint of a model whose logits differ from token to token."""
-    model = build(TINY, seed=3).eval()
-    with torch.no_grad():
-        for weight in model.parameters():
-            weight.mul_(4 if weight.dim() > 1 else 1)
-    directory = tmp_path_factory.mktemp("models") / "tiny"
-    checkpoint.save(model, directory, tokenizer=make_tokenizer(Bytes(), tuple, tuple))
-    return directory
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(proof, "LENGTHS", (1, 9, 40))
-    monkeypatch.setattr(proof, "STEPS", 6)
-    return tmp_path / "cache" / "engines"
-
-
-@pytest.fixture
-def engine(monkeypatch):
-    made = StandInEngine()
-    monkeypatch.setattr(choice, "OTHERS", (made,))
-    return made
+from engines.conftest import TINY
 
 
 def asked(place, **more):
-    return engines.Asked(Path(place), lambda: load(place), **more)
+    return engines.Asked(Path(place), engines.ModelLoading(place, lambda: load(place)), **more)
+
+
+def unread(place, **more):
+    return engines.Asked(place, engines.ModelLoading(place, lambda: pytest.fail("the weights are not needed")), **more)
 
 
 PROMPTS = ["Once upon", "a", "the model of the text", "end"]
@@ -64,7 +36,7 @@ WAYS = {
     "answers": {"sampling": Sampling(temperature=1.1, seed=2), "answers": 3},
     "two at a time": {"sampling": Sampling(temperature=1), "batch": 2, "ends": [101]},
     "logprobs": {"sampling": Sampling(temperature=0), "logprobs": 3},
-    "stop": {"sampling": Sampling(temperature=1, seed=4), "stop": ["e", "\x07"]},
+    "stop": {"sampling": Sampling(temperature=1, seed=4), "stop": ["e", "\x07"], "compile": False},
 }
 
 
@@ -88,8 +60,7 @@ def test_a_file_is_made_and_proved_once(place, engine):
     first = engines.opened("auto", asked(place))
     assert engine.does == ["write", "read"]
     assert first.line.startswith("engine: stand-in 1.0, proved on 3 rows, largest difference ")
-    unread = engines.Asked(place, lambda: pytest.fail("the weights are not needed"))
-    again = engines.opened("auto", unread)
+    again = engines.opened("auto", unread(place))
     assert engine.does == ["write", "read", "read"]
     assert again.line == first.line
     assert again.tokenizer is not None
@@ -136,12 +107,12 @@ def test_other_rounding_is_for_who_names_the_engine(place, engine, tmp_path):
 
 
 def test_what_is_beyond_it_is_said_before_any_work(place, engine):
-    more = engines.Asked(place, lambda: pytest.fail("no work"), beside=("images", "--draft"))
+    more = unread(place, beside=("images", "--draft"))
     with pytest.raises(engines.EngineRefusedError, match=r"^--engine stand-in: it does not do images and --draft$"):
         engines.opened("stand-in", more)
     with pytest.raises(engines.EngineRefusedError, match="there is cuda"):
         engines.opened("stand-in", replace(more, beside=(), device="cuda"))
-    assert engines.opened("auto", replace(more, load=lambda: load(place))).line.endswith("does not do images and --draft)")
+    assert engines.opened("auto", asked(place, beside=more.beside)).places is None
     engine.installed = False
     with pytest.raises(engines.EngineRefusedError, match="not installed: make one"):
         engines.opened("stand-in", replace(more, beside=()))

@@ -53,6 +53,18 @@ def test_a_cache_changes_no_token(name, beams, monkeypatch):
     assert torch.equal(cached, generated(model, num_beams=beams, use_cache=False))
 
 
+def test_a_static_cache_has_room_for_the_text_from_the_start(monkeypatch):
+    monkeypatch.setattr(memory, "BLOCK", 4)
+    model, made = wrapped(DECODERS["window"]), []
+    true = type(model.model).state
+    monkeypatch.setattr(type(model.model), "state", lambda *given, **more: made.append(given[2]) or true(*given, **more))
+    plain = generated(model)
+    assert len(made) > 1, "a dynamic one grows"
+    made.clear()
+    assert torch.equal(generated(model, cache_implementation="static"), plain)
+    assert made == [14], "7 of the prompt and 8 new ones, of which the last is not read"
+
+
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_text_that_comes_to_be_long_is_read_again(beams):
     scaling = {"kind": "longrope", "short": [1.0, 1.5, 2.0], "long": [2.0, 5.0, 9.0], "trained": 10}
@@ -115,8 +127,8 @@ def test_what_a_memory_cannot_do_is_refused():
     assert not cache.is_croppable
     with pytest.raises(ValueError, match="cannot be taken back"):
         cache.crop(-1)
-    with pytest.raises(ValueError, match="cache_implementation='static'"):
-        generated(model, cache_implementation="static")
+    with pytest.raises(ValueError, match=r"cache_implementation='quantized'.*each layer's kind of cache"):
+        generated(model, cache_implementation="quantized")
 
 
 @pytest.mark.parametrize("tied", [False, True])

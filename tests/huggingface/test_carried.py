@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
 import anyformer as af
 from anyformer import checkpoint, huggingface, loading
 from anyformer.describe import Notice, change
+from anyformer.huggingface.card import card
 from anyformer.text.beside import Beside
 from huggingface.layouts import LAYOUTS, write
 
@@ -111,16 +113,28 @@ def test_a_chat_model_ends_after_its_export_as_before(chat: Path, tmp_path: Path
 def test_a_card_says_how_the_model_was_trained_and_carries_the_licence(chat: Path, tmp_path: Path) -> None:
     model, tokenizer = af.load(chat)
     facts = huggingface.Facts(
-        base="model", run={"steps": 3, "objective": {"kind": "causal"}}, figures={"validation loss": 1.25}
+        base="hub:lab/model@v1", run={"steps": 3, "objective": {"kind": "causal"}}, figures={"validation loss": 1.25}
     )
     with pytest.warns(Notice, match=r"README\.md is written anew, since the model was trained further"):
         af.export(model, tmp_path / "out", tokenizer=tokenizer, facts=facts)
-    card = (tmp_path / "out" / "README.md").read_text()
-    head, body = card.split("---\n")[1:]
-    assert head.splitlines()[:4] == ["license: llama3", "language:", "- en", "base_model: model"]
+    text = (tmp_path / "out" / "README.md").read_text()
+    head, body = text.split("---\n")[1:]
+    assert head.splitlines()[:4] == ["license: llama3", "language:", "- en", "base_model: lab/model"]
     assert "pipeline_tag: text-generation" in head
     assert "- steps: 3" in body
     assert "| validation loss | 1.2500 |" in body
+    assert "# lab/model, trained further" in body
+    listed = ModelCard(text).data.eval_results[0]
+    assert (listed.metric_name, listed.metric_value, listed.task_type) == ("validation loss", 1.25, "text-generation")
+
+
+def test_a_card_names_nothing_of_one_machine() -> None:
+    run = {"start_from": "/home/ada/secret-base", "data": {"kind": "text", "paths": ["/home/ada/letters.txt", "python-stdlib"]}}
+    facts = huggingface.Facts.of(run, 3, None)
+    text = card(af.architecture("gpt2", tiny=True), huggingface.family("gpt2"), Beside(), facts, None, "PATH")
+    assert "files = python-stdlib, 1 of its own" in text
+    assert "# gpt2, trained further" in text
+    assert [word for word in ("ada", "secret", "letters", "base_model") if word in text] == []
 
 
 def test_files_out_of_the_place_are_left_out(tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def test_other_architectures_and_damage_are_named(tmp_path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(HuggingFaceError, match="architecture 'mamba' is not read from GGUF files"):
+    with pytest.raises(HuggingFaceError, match="architecture 'rwkv7' is not read from GGUF files"):
         huggingface.load(tmp_path / "other.gguf")
     path = write(tmp_path / "model.gguf", "llama")
     whole = path.read_bytes()

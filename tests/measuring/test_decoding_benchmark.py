@@ -7,14 +7,17 @@ from argparse import Namespace
 
 import pytest
 import torch
-from benchmarks import grid, ours_decode, protocol
+from benchmarks import grid, ours_decode, ours_engine, protocol, report
 from benchmarks.cases import BATCHES, CONTEXTS, DECODERS, NEW, WEIGHTS, Case
-from benchmarks.contenders import decoding
+from benchmarks.contenders import ENGINE, decoding
+from benchmarks.contenders import grid as contenders_of_grid
 from benchmarks.ours_models import decoder
 from benchmarks.peers import transformers_models
 from benchmarks.sitting import Contender, GaveUpError, same_work, summary
 
+from anyformer.engines import choice, proof
 from anyformer.operations import Shape
+from engines.stand_in import StandInEngine
 
 
 def active(sizes) -> int:
@@ -67,6 +70,39 @@ def test_our_default_decodes_every_model_behind_its_gate(name, weights):
     assert said["first_token_seconds"] > 0
     assert said["gap_to_fp32"] <= ours_decode.ALLOWED.get(weights, ours_decode.ROUNDING)
     json.dumps(said)
+
+
+def test_ours_on_another_engine_decodes_behind_its_proof(monkeypatch):
+    monkeypatch.setattr(choice, "OTHERS", (StandInEngine(),))
+    monkeypatch.setattr(proof, "LENGTHS", (1, 9))
+    worker = ours_engine.build(asked(engine="stand-in", weights="f32"))
+    assert worker.at is not None
+    worker = worker.at(3, 5)
+    worker.unit()
+    said = worker.facts | worker.outcome()
+    assert said["parameters"] == active(DECODERS["dense"].tiny)
+    assert said["proof"].startswith("engine: stand-in 1.0, proved on 2 rows")
+    own = ours_decode.build(asked(weights="f32")).at(3, 5)
+    own.unit()
+    assert own.outcome()["first_tokens"] == said["first_tokens"]
+    with pytest.raises(SystemExit, match="is the own engine here"):
+        ours_engine.build(asked(engine="own"))
+
+
+def test_a_grid_has_ours_on_an_engine_where_it_is_asked_for(monkeypatch):
+    case = Case("gqa", "f32", 1, 64)
+    assert ENGINE not in contenders_of_grid(case)
+    command = contenders_of_grid(case, ("engine",))[ENGINE]
+    assert command[-6:] == ["--weights", "f32", "--batch", "1", "--context", "64"]
+    rows = [
+        {"name": name, "tokens_per_second": rate, "first_token_seconds": 0.5, "ours_is_faster_by": 100 / rate}
+        for name, rate in (("anyformer default", 100), (ENGINE, 190), ("llama.cpp", 200))
+    ]
+    machine = {"cpu": "C", "cores": 2}
+    record = {"base": "anyformer default", "cases": {case.name: {"date": "today", "machine": machine, "results": rows}}}
+    monkeypatch.setattr(report, "record_of", lambda name: record)
+    (table,) = report.engines()
+    assert f"| {case.name} | 100 | 0.50 | 190 | 0.50 | 200 | 0.50 | 0.95 |" in table
 
 
 def test_the_gate_refuses_logits_of_another_model(monkeypatch):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from anyformer.catalogue.row import Listed
 from anyformer.catalogue.unlisted import unlisted
 from anyformer.describe import DescriptionError, did_you_mean
+from anyformer.hub.names import looks_like_a_model
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -50,6 +51,8 @@ def _made(name: str) -> Architecture:
     if line is None:
         if reason := unlisted(name):
             raise DescriptionError(f"no architecture is called {name!r}. {reason}")
+        if looks_like_a_model(name):
+            raise DescriptionError(f"no directory is called {name!r}; a model of a hub is named hub:{name}")
         nearest = did_you_mean(name, [entry.name for entry in listing()], "`anyformer list`")
         raise DescriptionError(
             f"no architecture is called {name!r}{nearest}; a path should end in .toml or .json, or be a directory that exists"

@@ -1,4 +1,4 @@
-"""Models of stores on this machine: what loading one needs is fetched, verified, and kept within bounds."""
+"""Models of stores and hubs on this machine: what loading one needs is fetched, verified, and kept within bounds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import hashlib
 import os
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from pathlib import Path
 
-from anyformer import stores
+from anyformer import hub, stores
 from anyformer.checkpoint.history import directory_of, step_of, steps
 from anyformer.checkpoint.manifest import MANIFEST, WEIGHTS, CheckpointError, ManifestEntry, read_manifest
 from anyformer.checkpoint.model import ADAPTER_WEIGHTS
 from anyformer.checkpoint.pieces import file_of
 from anyformer.checkpoint.remote import CHECKPOINTS, fetch, stored_manifest, stored_steps, url_of
 from anyformer.costs import scaled
+from anyformer.data.progress import meter
 from anyformer.describe import Notice
 from anyformer.files import PlaceError, default_cache, disk_errors, locked, writing
 
@@ -26,11 +28,16 @@ _FOLDER = "stores"
 
 
 def at_hand(place: str | Path) -> Path:
-    """The path of a run or a checkpoint; of one in a store the path of its copy here, which is fetched if it is not there.
+    """The path of a model; of one in a store or on a hub the path of its copy here, which is fetched if it is not there.
 
     Of a run's checkpoints the newest whole one is fetched, and of that what a model is loaded from: no state of optimisers, no
-    second models. Raises `StoreError`, `CheckpointError` for a URL beneath which there is neither, and `PlaceError`.
+    second models; of a hub's model the files that `hub.model` chooses. Raises `StoreError`, `HubError`, `CheckpointError` for a
+    URL beneath which there is neither, and `PlaceError`.
     """
+    if hub.is_hub(place):
+        return hub.fetched(place, partial(_of_hub, hub.parsed(place)), partial(meter, show=os.environ.get("RANK", "0") == "0"))
+    if near := hub.suggested(str(place)):
+        raise hub.HubError(f"{place}: a model of a hub is named as {hub.FORM}; did you mean {near}?")
     url = str(place).rstrip("/")
     if not stores.is_url(url):
         return Path(place)
@@ -50,6 +57,14 @@ def at_hand(place: str | Path) -> Path:
             found = _newest(url, home)
     os.utime(home.parent)
     return found
+
+
+def _of_hub(model: hub.HubName, names: Collection[str]) -> list[str]:
+    """The files of a hub's repository that a model is loaded from: one of Hugging Face's layout, or a checkpoint of ours."""
+    if MANIFEST in names:
+        return [name for name in names if needed(name)]
+    hub.check_weights(model, names)
+    return hub.model(names)
 
 
 def needed(name: str) -> bool:

@@ -2,7 +2,8 @@
 
 An answer is kept as the items of its page under a digest of everything that it depends on: the question with its defaults,
 every file of this package, and the libraries whose version enters. It is not kept where more enters: a file or directory that
-the question names, a file that is to be written, a plug-in, this machine's own speed, something told on standard error.
+the question names, a model of a hub or a store, a file that is to be written, a plug-in, this machine's own speed, something
+told on standard error.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import typer
 
 from anyformer.cache import Cache, contents, digest, shipped
 from anyformer.cli import screen
+from anyformer.cli.elsewhere import is_elsewhere
 from anyformer.cli.pages import Item, parsed, plain
 from anyformer.describe.plugins import named_plugins, tried_plugins
 
@@ -79,13 +81,18 @@ def _uncollected() -> Iterator[None]:
 def key_of(verb: str, options: dict[str, Any], libraries: Iterable[str]) -> str | None:
     """The digest under which an answer is kept; None where more enters than can be told beforehand."""
     words = [word for value in options.values() for word in (value if isinstance(value, list) else [value])]
-    places = any(isinstance(word, Path) or (isinstance(word, str) and lexists(word)) for word in words)
+    places = any(isinstance(word, Path) or (isinstance(word, str) and _is_place(word)) for word in words)
     if places or named_plugins():
         return None
     try:
         return digest([verb, sorted(options.items()), contents(), [_version(name) for name in libraries]])
     except OSError:
         return None
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word names a file, or what may change elsewhere."""
+    return lexists(word) or is_elsewhere(word)
 
 
 def kept(key: str) -> Answer | None:

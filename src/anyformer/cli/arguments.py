@@ -4,29 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from os import environ
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.amounts import tokens
-from anyformer.cli.terminal import tell
-from anyformer.stores import is_url
+from anyformer.cli.elsewhere import place
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
-
-
-def fetched(place: str) -> Path:
-    """The path that an argument names; what a URL names is fetched, and that is told."""
-    if not is_url(place):
-        return Path(place)
-    if environ.get("RANK", "0") == "0":
-        tell(f"anyformer: fetching {place} unless it is here")
-    from anyformer.checkpoint import at_hand
-
-    return at_hand(place)
 
 
 change_option = partial(typer.Option, rich_help_panel="Changes to the architecture")
@@ -46,7 +33,8 @@ Compact = Annotated[
 
 WHAT = (
     "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; a GGUF file; "
-    "or the directory of a run, a checkpoint or a Hugging Face model; or the URL of a run or a checkpoint in a store."
+    "the directory of a run, a checkpoint or a Hugging Face model; the URL of a run or a checkpoint in a store; or a model of "
+    "a hub, as in hub:ORG/NAME."
 )
 """Everything that an architecture may be named by."""
 
@@ -55,15 +43,18 @@ Model = Annotated[
     Path,
     typer.Argument(
         help="The directory of a run, a checkpoint or a Hugging Face model; or the URL of a run or a checkpoint in a store, as "
-        "in s3://bucket/runs/RUN, from which it is fetched.",
-        metavar="RUN|CHECKPOINT|DIRECTORY|URL",
-        parser=fetched,
+        "in s3://bucket/runs/RUN, or a model of a hub, as in hub:ORG/NAME, from which it is fetched.",
+        metavar="RUN|CHECKPOINT|DIRECTORY|URL|hub:ORG/NAME",
+        parser=place,
     ),
 ]
 HuggingFace = Annotated[
     Path,
     typer.Argument(
-        help="A directory of Hugging Face's layout, with config.json and safetensors, or a GGUF file.", metavar="DIRECTORY|GGUF"
+        help="A directory of Hugging Face's layout, with config.json and safetensors; a GGUF file; or a model of a hub, as in "
+        "hub:ORG/NAME@REVISION, which is fetched.",
+        metavar="DIRECTORY|GGUF|hub:ORG/NAME",
+        parser=place,
     ),
 ]
 Changes = Annotated[

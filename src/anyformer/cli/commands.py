@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from anyformer.cli.elsewhere import with_fetched
 from anyformer.cli.help_page import HelpCommand
 from anyformer.cli.options import with_plugins
 from anyformer.cli.quiet import with_quiet
@@ -37,5 +38,5 @@ class Commands(Mapping[str, Any]):
         kind = vars(module)[self.classes[verb]] if verb in self.classes else HelpCommand
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         added = alone.command(verb, cls=kind, epilog=module.EXAMPLES, rich_help_panel=group)
-        added(with_quiet(with_plugins(module.run)))
+        added(with_quiet(with_plugins(with_fetched(module.run))))
         return typer.main.get_command(alone)

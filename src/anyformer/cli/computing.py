@@ -100,12 +100,12 @@ class Computation:
         computing_option(help="Let --draft propose so many tokens at most: by default 4, lookup 8.", min=1, metavar="TOKENS"),
     ] = None
     engine: Annotated[
-        Literal["auto", "own", "llama.cpp"],
+        Literal["auto", "own", "llama.cpp", "vllm"],
         computing_option(
             help="Let this engine compute: by default the fastest that is installed and was proved to give the same texts. A "
             "named one may round otherwise. It reads a file of its own, which is made and proved at first use and kept in the "
             "cache directory, up to 20 GB or ANYFORMER_ENGINES_GB.",
-            metavar="auto|own|llama.cpp",
+            metavar="auto|own|llama.cpp|vllm",
         ),
     ] = "auto"
     compile: Annotated[

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from anyformer.cli.aligned import aligned
-from anyformer.cli.arguments import Json, fetched
+from anyformer.cli.arguments import Json
 from anyformer.cli.as_json import print_json
+from anyformer.cli.elsewhere import place
 from anyformer.cli.options import grouped
 from anyformer.cli.terminal import tell
 from anyformer.describe import UserError
@@ -114,7 +115,7 @@ def run(
         typer.Argument(
             help="The model that it serves: the directory of a run, a checkpoint or a Hugging Face model; or a GGUF file.",
             metavar="MODEL",
-            parser=fetched,
+            parser=place,
         ),
     ] = None,
     *,

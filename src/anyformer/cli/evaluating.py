@@ -10,6 +10,8 @@ from anyformer.cli.arguments import Json, Model, assigned, picture_option
 from anyformer.cli.evaluation_options import ComputingOptions, DataOptions, Questions, TaskOptions, check
 from anyformer.cli.options import grouped
 from anyformer.cli.processes import ProcessOptions, first_speaks
+from anyformer.cli.terminal import tell
+from anyformer.mesh import started
 
 if TYPE_CHECKING:
     from anyformer.evaluation import ChoiceQuestion, EvaluationTask, Subject
@@ -82,8 +84,9 @@ def _evaluated(
     lines: list[str] = []
     with several.together(settings["device"]) as them:
         division = {**settings, "divide": them.divide, "among": them.checkers}
-        subject = open_subject(model, **division)
-        other = None if data.against is None else open_subject(data.against, **division)
+        how = {**division, "engine": computing.engine, "beside": _beside(measures, questions), "said": tell}
+        subject = open_subject(model, **how)
+        other = None if data.against is None else open_subject(data.against, **how)
         if measures:
             paths, changes, alone = tuple(data.data or ()), assigned(data.changes), data.by_document
             task = them.in_turn(lambda: task_of(subject, paths, changes, by_document=alone, stride=data.stride))
@@ -92,6 +95,15 @@ def _evaluated(
         if harness.tasks:
             evaluation_page.add_tasks(run_tasks(subject, harness.tasks, limit=harness.limit, asking=asking), report, lines)
     return report, lines
+
+
+def _beside(measures: bool, questions: Questions) -> tuple[str, ...]:
+    """What is asked beyond the likelihood of texts, and texts that go on."""
+    asked = {
+        "the loss on data": measures, "hidden words": bool(questions.fill), "embeddings": questions.retrieval is not None,
+        "several processes": started() > 1,
+    }  # fmt: skip
+    return tuple(word for word, is_asked in asked.items() if is_asked)
 
 
 def _ask(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli.arguments import fetched
+from anyformer.cli.elsewhere import place
 
 if TYPE_CHECKING:
     from anyformer.evaluation import Asking, ChoiceQuestion
@@ -63,7 +63,7 @@ class DataOptions:
         data_option(
             help="Compare with this model on the same rows, documents or questions, with an interval of the difference.",
             metavar="RUN|CHECKPOINT|DIRECTORY|URL",
-            parser=fetched,
+            parser=place,
         ),
     ] = None
 
@@ -168,6 +168,15 @@ class ComputingOptions:
     device: Annotated[
         str | None, computing_option(help="Compute on this device. By default a GPU if there is one.", metavar="cpu|cuda")
     ] = None
+
+    engine: Annotated[
+        Literal["auto", "own", "llama.cpp", "vllm"],
+        computing_option(
+            help="Let this engine score choices and do tasks: by default the fastest that is installed and was proved to "
+            "compute the same. The loss on data, hidden words and embeddings are the own one's.",
+            metavar="auto|own|llama.cpp|vllm",
+        ),
+    ] = "auto"
 
     def settings(self) -> dict[str, Any]:
         """The device and the type of weights that `open_subject` takes."""

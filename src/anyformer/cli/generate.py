@@ -127,7 +127,9 @@ def _ready(
 
     wanted = engines.Asked(
         place,
-        lambda: load(place, device=device(), divide=them.divide, among=them.checkers, **given.towers),
+        engines.ModelLoading(
+            place, lambda: load(place, device=device(), divide=them.divide, among=them.checkers, **given.towers)
+        ),
         computing.weights,
         device(),
         tuple(word for word, is_asked in _beyond(given, chat, computing).items() if is_asked),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import fetched
+from anyformer.cli.elsewhere import fetched
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -76,8 +76,11 @@ class TrainingOptions:
 def run_named(what: str, asked: TrainingOptions) -> Run | None:
     """The run that an argument names by its file, its directory or its URL; None for what names an architecture alone."""
     from anyformer.describe import UserError
+    from anyformer.hub.names import is_hub
     from anyformer.resolving import RUN, is_run
 
+    if is_hub(what):
+        return None
     path = fetched(what)
     if not is_run(path):
         return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from anyformer.cli import arguments
+from anyformer.cli.elsewhere import fetched, is_elsewhere
 from anyformer.cli.ending import finish
 from anyformer.cli.options import grouped
 from anyformer.cli.quiet import progress_aside
@@ -32,6 +33,7 @@ anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train llama-12m --tiny --data parity --set steps=200
 anyformer train whisper-tiny --tiny
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
+anyformer train --start-from hub:org/model --data my_texts/
 anyformer train --resume runs/2026-01-01-120000
 anyformer train recipes/stdlib.toml --out runs/stdlib --set checkpoints.store=s3://bucket/runs
 anyformer train --resume s3://bucket/runs/stdlib
@@ -78,6 +80,8 @@ def run(*, asked: RunOptions, keeping: Keeping) -> None:
             assert what is not None
             if asked.start_from is not None:
                 assigned = {"start_from": asked.start_from, **assigned}
+            if what == asked.start_from:
+                what = str(fetched(what))
             resolved = resolve_run(what, tuple(asked.data or ()), assigned, tiny=asked.tiny, objective=asked.objective)
             if keeping.verify_resume:
                 raise typer.Exit(verify(resolved))
@@ -160,7 +164,7 @@ def check(what: str, paths: tuple[str, ...]) -> None:
     from anyformer.describe import did_you_mean
 
     path = Path(what)
-    if not exists(path) and path.suffix not in (".toml", ".json"):
+    if not exists(path) and not is_elsewhere(what) and path.suffix not in (".toml", ".json"):
         names = [entry.name for entry in catalogue.listing()]
         if what not in names:
             raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")

@@ -43,8 +43,9 @@ class RunOptions:
         str | None,
         typer.Option(
             "--start-from",
-            help="Start from the weights of this run, checkpoint or Hugging Face directory, where names and shapes fit; the "
-            "rest is named. Architecture and tokenizer are then those of this model unless they are named. What learns is "
+            help="Start from the weights of this run, checkpoint, Hugging Face directory or model of a hub (hub:ORG/NAME), "
+            "where names and shapes fit; the rest is named. Architecture and tokenizer are then those of this model unless "
+            "they are named. What learns is "
             "tuning.*: --set 'tuning.adapter={kind=\"lora\"}', --set 'tuning.train_only=[\"head.*\"]'.",
             metavar="PATH",
         ),

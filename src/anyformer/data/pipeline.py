@@ -225,7 +225,7 @@ def _key(data: Files, special: Specials) -> str:
     }
     if isinstance(data.tokenizer, TokenizerFile):
         # Its content counts, wherever it lies.
-        parts["data"] = {**parts["data"], "tokenizer": Beside.read(Path(data.tokenizer.path).expanduser()).digest}
+        parts["data"] = {**parts["data"], "tokenizer": Beside.named(data.tokenizer.path).digest}
     return _digest(parts)
 
 

@@ -135,7 +135,7 @@ def _check_same(path: str, index: Mapping[str, Any], corpus: Corpus, data: Files
     elsewhere = {"paths", "glob", "validation_paths", *(["special"] if made["special"] is None else [])}
     if isinstance(data.tokenizer, TokenizerFile):
         elsewhere.add("tokenizer")
-        if Beside.read(Path(data.tokenizer.path).expanduser()).digest != corpus.tokenizer.beside.digest:
+        if Beside.named(data.tokenizer.path).digest != corpus.tokenizer.beside.digest:
             raise DataError(f"{path}: was prepared with another tokenizer than {data.tokenizer.path}; prepare it again with it")
     for name in asked.keys() - elsewhere:
         if made.get(name) != asked[name]:

@@ -85,11 +85,11 @@ class Symbols(Value):
 
 
 class TokenizerFile(Value):
-    """An existing tokenizer: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
+    """An existing tokenizer: a `tokenizer.json`, a directory (as a Hugging Face model's) that has one, or a model of a hub."""
 
     kind: Literal["file"] = "file"
     path: Annotated[str, Field(min_length=1)]
-    """Path of the file or of the directory."""
+    """Path of the file or of the directory; or `hub:ORG/NAME@REVISION`, of which the files about text are fetched."""
 
 
 LearntSpec = Annotated[BytePairs | WordPiece | Unigram | WordTokenizer, Field(discriminator="kind")]

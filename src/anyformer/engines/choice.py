@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from anyformer.engines.engine import Asked, Engine, EngineRefusedError, Opened
 from anyformer.engines.llama_cpp import LlamaCppEngine
-from anyformer.engines.own import OwnEngine
+from anyformer.engines.own import OWN
+from anyformer.engines.vllm import VllmEngine
 
 AUTO = "auto"
-OWN = OwnEngine()
-OTHERS: tuple[Engine, ...] = (LlamaCppEngine(),)
+OTHERS: tuple[Engine, ...] = (LlamaCppEngine(), VllmEngine())
 """The fastest first."""
 NAMES = (AUTO, OWN.name, *(engine.name for engine in OTHERS))
 
 
-def opened(name: str, asked: Asked) -> Opened:
+def opened(name: str, asked: Asked, own: Engine = OWN) -> Opened:
     """The model on an engine by its name. For `auto` on the first that does what is asked and gives the same texts, else own.
 
     Raises `EngineRefusedError` where the named one cannot.
     """
-    if name == OWN.name:
-        return OWN.open(asked)
+    if name == own.name or (name == AUTO and asked.beside):
+        return own.open(asked)
     found = [engine for engine in OTHERS if engine.name == name] or [engine for engine in OTHERS if engine.installed]
     refused = list[str]()
     for engine in found:
@@ -30,6 +30,7 @@ def opened(name: str, asked: Asked) -> Opened:
         except EngineRefusedError as error:
             if name != AUTO:
                 raise EngineRefusedError(f"--engine {name}: {error}") from None
-            refused.append(f"{engine.name}: {error}")
-    line = f"engine: {OWN.name} ({'; '.join(refused)})" if refused else ""
-    return replace(OWN.open(asked), line=line)
+            reason, _, _ = str(error).splitlines()[0].partition(";")
+            refused.append(f"{engine.name}: {reason}")
+    line = f"engine: {own.name} ({'; '.join(refused)})" if refused else ""
+    return replace(own.open(asked), line=line)

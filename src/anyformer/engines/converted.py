@@ -127,7 +127,7 @@ class ConvertedModels:
         for path in sorted(self.place.iterdir(), key=_last_used, reverse=True):
             if not path.is_dir() or path.name.startswith(".partial-"):
                 continue
-            held += sum(_size(file) for file in path.iterdir())
+            held += sum(map(_size, path.rglob("*")))
             if held + coming > self.limit:
                 shutil.rmtree(path, ignore_errors=True)
 

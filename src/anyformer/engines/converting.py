@@ -11,15 +11,13 @@ import torch
 from anyformer.cache import contents, digest
 from anyformer.describe import InputError
 from anyformer.engines.converted import ConvertedModel, ConvertedModels, digest_of
-from anyformer.engines.engine import Asked, EngineRefusedError, Loaded, Opened
+from anyformer.engines.engine import Asked, EngineRefusedError, Opened
 from anyformer.engines.proof import Proof, prove
 from anyformer.engines.stored_form import files_of
 from anyformer.generation import generating
 from anyformer.generation.checks import check_model
-from anyformer.generation.places import PlaceMaker
-from anyformer.loading import beside
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.model.transformer import Transformer
-from anyformer.text import Tokenizer
 
 KEPT = ConvertedModels()
 
@@ -58,8 +56,8 @@ class ConvertingEngine(ABC):
         """Whether a model's place is a file of its own format."""
 
     @abstractmethod
-    def write(self, model: Transformer, tokenizer: Tokenizer | None, path: Path, form: str) -> None:
-        """Make its file of a model; `EngineRefusedError` for one whose type it does not know, before any work."""
+    def write(self, model: Transformer, place: Path, path: Path, form: str) -> None:
+        """Make its file of the model at `place`; `EngineRefusedError` for one whose type it does not know, before any work."""
 
     @abstractmethod
     def size(self, model: Transformer, form: str) -> int:
@@ -68,6 +66,10 @@ class ConvertingEngine(ABC):
     @abstractmethod
     def read(self, path: Path, form: str) -> PlaceMaker:
         """What computes the logits of a file."""
+
+    def reader(self, places: PlaceMaker) -> RowReader | None:
+        """What computes the logits of whole texts, for what `read` gave; None: it computes those of the next token alone."""
+        return None
 
     @abstractmethod
     def reference(self, path: Path) -> Transformer:
@@ -78,23 +80,27 @@ class ConvertingEngine(ABC):
         form = self._form(asked)
         key = digest([self.name, [digest_of(path) for path in files_of(asked.place)], form, _writer()])
         made_of = None if self.own_file(asked.place) else self.suffix
-        entry, loading = KEPT.find(key, made_of), Loading(asked)
+        entry = KEPT.find(key, made_of)
         if entry is None:
             with KEPT.making(key):
-                entry = KEPT.find(key, made_of) or self._made(key, form, loading)
+                entry = KEPT.find(key, made_of) or self._made(key, form, asked)
         path = asked.place if made_of is None else entry.file(made_of)
         versions = [*self.versions(), str(torch.__version__), torch.backends.cpu.get_cpu_capability(), contents()]
         proof, places = Proof.kept(entry.proof, versions), None
         if proof is None:
             places = self.read(path, form)
-            proof = prove(self._reference(loading, form, path), places, versions)
+            proof = prove(self._reference(asked, form, path), places, versions)
             entry.keep(proof.plain())
         if not (proof.exact if form in self.same else proof.rounded):
             raise EngineRefusedError(f"it computes something else ({proof})")
         with torch.device("meta"):
             described = Transformer(entry.architecture).eval()
         line = f"engine: {self.name} {versions[0]}, {'' if form in self.same else f'{form}, '}{proof}"
-        return Opened(described, loading.tokenizer, places or self.read(path, form), line)
+        places = places or self.read(path, form)
+        reader = self.reader(places)
+        if asked.whole and reader is None:
+            raise EngineRefusedError("it gives logits of the next token alone, and texts are to be scored")
+        return Opened(described, asked.loading.tokenizer, places, reader, line)
 
     def _form(self, asked: Asked) -> str:
         """The form, where what is asked can be had."""
@@ -111,46 +117,26 @@ class ConvertingEngine(ABC):
             raise EngineRefusedError(f"it is not installed: {self.remedy}")
         return form
 
-    def _made(self, key: str, form: str, loading: Loading) -> ConvertedModel:
+    def _made(self, key: str, form: str, asked: Asked) -> ConvertedModel:
         """A new entry: of a file of its own format the description alone."""
-        model = loading.model
+        model = asked.loading.model
         try:
             check_model(model)
         except InputError as error:
             raise EngineRefusedError(str(error)) from None
         if model.architecture.two_inputs:
             raise EngineRefusedError("it is asked for one text that goes on, and this model has two inputs")
-        if self.own_file(loading.asked.place):
+        if self.own_file(asked.place):
             return KEPT.add(key, model.architecture, 0, lambda entry: None)
 
         def write(entry: ConvertedModel) -> None:
-            self.write(model, loading.tokenizer, entry.file(self.suffix), form)
+            self.write(model, asked.place, entry.file(self.suffix), form)
 
         return KEPT.add(key, model.architecture, self.size(model, form), write)
 
-    def _reference(self, loading: Loading, form: str, path: Path) -> Transformer:
+    def _reference(self, asked: Asked, form: str, path: Path) -> Transformer:
         """What a file in this form should compute: the model with weights of as many bits, or with the few of the file."""
-        return generating(loading.model, loading.asked.weights) if form in self.plain else generating(self.reference(path))
-
-
-class Loading:
-    """A model that is loaded once, where it is needed."""
-
-    def __init__(self, asked: Asked) -> None:
-        self.asked = asked
-        self._loaded: Loaded | None = None
-
-    @property
-    def model(self) -> Transformer:
-        """The model as it is stored."""
-        if self._loaded is None:
-            self._loaded = self.asked.load()
-        return self._loaded[0]
-
-    @property
-    def tokenizer(self) -> Tokenizer | None:
-        """Its tokenizer, which needs no weights."""
-        return Tokenizer.found(beside(self.asked.place)) if self._loaded is None else self._loaded[1]
+        return generating(asked.loading.taken()[0], asked.weights) if form in self.plain else generating(self.reference(path))
 
 
 def _writer() -> str:

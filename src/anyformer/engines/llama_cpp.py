@@ -7,24 +7,28 @@ takes no other form.
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import torch
+
+from anyformer import huggingface
 from anyformer.engines.converting import ConvertingEngine
 from anyformer.engines.engine import Asked, EngineRefusedError
-from anyformer.engines.llama_library import LlamaFile, LlamaPlaces, library
+from anyformer.engines.llama_library import LlamaFile, library
 from anyformer.engines.stored_form import stored_form
-from anyformer.generation.places import PlaceMaker
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.huggingface import gguf
 from anyformer.huggingface.gguf.reader import SUFFIX
-from anyformer.loading import load
+from anyformer.loading import load, trained_length
 from anyformer.model.transformer import Transformer
-from anyformer.text import Tokenizer
 
 FORMS = {"fp32": "f32", "bf16": "bf16", "int8": "q8_0", "int4-32": "q4_0"}
 """Formats of `--weights`, and llama.cpp's of as many bits."""
+BYTES = {"f32": 4, "bf16": 2, "f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
+"""Bytes of a number."""
 
 
 class LlamaCppEngine(ConvertingEngine):
@@ -48,14 +52,24 @@ class LlamaCppEngine(ConvertingEngine):
     def own_file(self, place: Path) -> bool:
         return gguf.is_gguf(place)
 
-    def write(self, model: Transformer, tokenizer: Tokenizer | None, path: Path, form: str) -> None:
-        raise EngineRefusedError("it reads GGUF files alone")
+    def write(self, model: Transformer, place: Path, path: Path, form: str) -> None:
+        dtypes = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
+        more: dict[str, Any] = {"dtype": dtypes[form]} if form in dtypes else {"quantise": form}
+        try:
+            # Without its tokenizer: tokens come and go as numbers.
+            gguf.export_gguf(model, path, length=trained_length(place), **more)
+        except huggingface.HuggingFaceError as error:
+            raise EngineRefusedError(str(error).removeprefix(f"{path}: ")) from None
 
     def size(self, model: Transformer, form: str) -> int:
-        return 0
+        return int(BYTES[form] * sum(value.numel() for value in model.parameters()))
 
     def read(self, path: Path, form: str) -> PlaceMaker:
-        return partial(LlamaPlaces, LlamaFile(path, wide=form in self.same))
+        return LlamaFile(path, wide=form in self.same)
+
+    def reader(self, places: PlaceMaker) -> RowReader | None:
+        assert isinstance(places, LlamaFile), "it was read here"
+        return places.logits
 
     def reference(self, path: Path) -> Transformer:
         return load(path)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from anyformer.engines.engine import EngineRefusedError
 
 CHUNK = 2048
 """Tokens that are given to the library at once at most; it computes 512 of them together."""
+LOGITS = 2**25
+"""Logits of whole texts that are held at a time, but for those of one text."""
 
 
 @cache
@@ -37,6 +39,18 @@ _HELD: list[Any] = []
 """What the library calls, and holds no reference to."""
 
 
+def grouped(counts: Sequence[int], most: int) -> list[list[int]]:
+    """The numbers of things in groups, in order, whose counts together are at most `most`; one that has more is alone."""
+    groups, held = list[list[int]](), most
+    for number, count in enumerate(counts):
+        held += count
+        if held > most:
+            groups.append([])
+            held = count
+        groups[-1].append(number)
+    return groups
+
+
 class LlamaFile:
     """A model file in memory. `wide`: keys and values of the cache are held in 32 bits, as without them in 16."""
 
@@ -49,10 +63,23 @@ class LlamaFile:
         self.vocab = int(self._library.llama_vocab_n_tokens(self._library.llama_model_get_vocab(self._model)))
         self._context: LlamaContext | None = None
 
+    def __call__(self, prompts: Sequence[Sequence[int]], count: int, max_tokens: int) -> LlamaPlaces:
+        """Places for prompts, as `generation.places` asks for them."""
+        return LlamaPlaces(self.context(count, max(map(len, prompts)) + max_tokens), prompts, count)
+
+    def logits(self, rows: Sequence[Sequence[int]], last: Sequence[int]) -> Iterator[Tensor]:
+        """The logits after the last so many tokens of each text, (n, V), as `generation.places` asks for them."""
+        most = max(1, LOGITS // self.vocab)
+        groups = grouped(last, most)
+        context = self.context(max(map(len, groups)), max(map(len, rows)))
+        for group in groups:
+            context.clear()
+            yield from context.read(range(len(group)), [rows[row] for row in group], [last[row] for row in group])
+
     def context(self, rows: int, length: int) -> LlamaContext:
         """Memory of so many texts of so many tokens each; the one before is let go, unless it will do."""
         held = self._context
-        if held is None or held.rows != rows or held.length < length:
+        if held is None or held.rows < rows or held.length < length:
             self._close_context()
             held = self._context = LlamaContext(self._model, self.vocab, rows, length, wide=self.wide)
         held.clear()
@@ -180,12 +207,11 @@ class LlamaContext:
 
 
 class LlamaPlaces:
-    """`generation.places.Places` in the memory of llama.cpp, for prompts by their numbers."""
+    """`generation.places.TextPlaces` in the memory of llama.cpp, for prompts by their numbers."""
 
-    def __init__(self, file: LlamaFile, prompts: Sequence[Sequence[int]], count: int, max_tokens: int) -> None:
+    def __init__(self, context: LlamaContext, prompts: Sequence[Sequence[int]], count: int) -> None:
         self.count, self.device = count, torch.device("cpu")
-        self._prompts = prompts
-        self._context = file.context(count, max(map(len, prompts)) + max_tokens)
+        self._context, self._prompts = context, prompts
 
     def enter(self, at: Sequence[int], numbers: Sequence[int]) -> Tensor:
         """Read prompts; one that several places go on with is read once."""

@@ -138,7 +138,7 @@ def answer(
     else:
         requests = [asked(subject, question) for question in questions]
         flat = [request for each in requests for request in each]
-        told = scores(subject.model, flat, subject.length, progress=progress)
+        told = scores(subject.model, flat, subject.length, progress=progress, reader=subject.reader)
     found = iter(told)
     return ChoiceResults(
         tuple(

@@ -102,8 +102,9 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
         asked = [Request(tuple(context), tuple(continuation)) for context, continuation in pairs]
         with tqdm(total=len(asked), disable=quiet, desc="log-likelihoods") as bar:
             found = scores(
-                self._subject.model, asked, self.max_length, most=self._most, progress=lambda done: bar.update(done - bar.n)
-            )
+                self._subject.model, asked, self.max_length, most=self._most, progress=lambda done: bar.update(done - bar.n),
+                reader=self._subject.reader,
+            )  # fmt: skip
         return [(each.log_likelihood, each.greedy) for each in found]
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -135,7 +136,7 @@ class AnyformerLM(TemplateLM):  # type: ignore[misc]
                 for batch, prompts in self._batches(requests, numbers, settings.most):
                     for row, piece in stream(
                         self._subject.model, self._subject.text, prompts, max_tokens=settings.most,
-                        sampling=settings.sampling, stop=settings.until,
+                        sampling=settings.sampling, stop=settings.until, places=self._subject.places,
                     ):  # fmt: skip
                         texts[batch[row]] += piece
                     for number in batch:

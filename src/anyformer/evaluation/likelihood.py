@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import UserError
+from anyformer.generation.places import RowReader
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
@@ -89,20 +90,22 @@ def scores(
     *,
     most: int = BATCH_TOKENS,
     progress: Callable[[int], None] = lambda done: None,
+    reader: RowReader | None = None,
 ) -> list[TextLikelihood]:
     """The score of each request. A text of more than `length` positions loses the beginning of its context.
 
     Longest first, so that rows of a batch are of about one length; what several requests share but for their last token is
     computed once; logits are computed where a continuation stands. Rows are padded at the end, unless the architecture
     declares that a row depends on that: then each text is read alone. A mask with a prefix reads the context as one.
-    `progress` is called with the number of requests scored so far.
+    `progress` is called with the number of requests scored so far. `reader`: what computes logits in the model's place.
     """
     check(model.architecture)
     prefix = reads_prefix(model.architecture)
     found: list[TextLikelihood | None] = [None] * len(requests)
     done = 0
     for batch in _batched(_inputs(requests, length, prefix=prefix), most, alone=_padding_matters(model.architecture)):
-        for number, score in zip(*_scored(model, batch, requests, prefix=prefix), strict=True):
+        told = _scored(model, batch, requests, prefix=prefix) if reader is None else _read(reader, batch, requests)
+        for number, score in told:
             found[number] = score
             done += 1
         progress(done)
@@ -147,7 +150,7 @@ def _batched(inputs: Sequence[_Input], most: int, *, alone: bool) -> Iterator[li
 
 def _scored(
     model: Transformer, batch: Sequence[_Input], requests: Sequence[Request], *, prefix: bool
-) -> tuple[list[int], list[TextLikelihood]]:
+) -> Iterator[tuple[int, TextLikelihood]]:
     """The numbers of the requests of a batch, and their scores."""
     width = len(batch[0].tokens)
     tokens = torch.zeros(len(batch), width, dtype=torch.int64)
@@ -158,14 +161,20 @@ def _scored(
     lengths = torch.tensor([each.context for each in batch]).to(model.device) if prefix else None
     given = padding.to(model.device) if bool(padding.any()) else None
     features = model.features(tokens.to(model.device), padding=given, prefix=lengths)
-    numbers, found = [], []
     for row, each in enumerate(batch):
         for number in each.requests:
             wanted = torch.tensor(requests[number].continuation, device=model.device)
             last = features[row, len(each.tokens) - len(wanted) : len(each.tokens)]
-            found.append(score_of(model.logits(last), wanted))
-            numbers.append(number)
-    return numbers, found
+            yield number, score_of(model.logits(last), wanted)
+
+
+def _read(reader: RowReader, batch: Sequence[_Input], requests: Sequence[Request]) -> Iterator[tuple[int, TextLikelihood]]:
+    """The same by what reads texts elsewhere."""
+    last = [max(len(requests[number].continuation) for number in each.requests) for each in batch]
+    for each, logits in zip(batch, reader([each.tokens for each in batch], last), strict=True):
+        for number in each.requests:
+            wanted = torch.tensor(requests[number].continuation)
+            yield number, score_of(logits[len(logits) - len(wanted) :], wanted)
 
 
 def score_of(logits_TV: Tensor, wanted_T: Tensor) -> TextLikelihood:

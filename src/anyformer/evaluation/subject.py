@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from anyformer.checkpoint import BY_ONE, Checkers
 from anyformer.data import Data, TokenizerFile
 from anyformer.data.recognising import recognised
 from anyformer.describe import UserError, change_all, leads_to
+from anyformer.engines import Asked, ModelLoading, opened
+from anyformer.engines.own import AS_LOADED
 from anyformer.evaluation.published_objective import published_objective
 from anyformer.files import default_cache, replacing_directory
+from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.loading import load, trained_length
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
@@ -29,6 +32,8 @@ FALLBACK_LENGTH = 2048
 """T of a model of which neither a run, a configuration nor a position table says one."""
 PLAN = Plan(precision=Fp32(), compile="off")
 """Products in the type of the stored weights."""
+WORDS = {None: "stored", torch.float32: "fp32", torch.bfloat16: "bf16"}
+"""Types of weights as engines are asked for them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,10 @@ class Subject:
     tokenizer: Tokenizer | None
     length: int
     run: Path | None = None
+    places: PlaceMaker | None = None
+    """What computes the logits of texts that go on in the place of `model`, which then is a description alone."""
+    reader: RowReader | None = None
+    """The same for texts that do not go on."""
 
     @property
     def text(self) -> Tokenizer:
@@ -58,15 +67,26 @@ def open_subject(
     dtype: torch.dtype | None = None,
     divide: Divide = keep_whole,
     among: Checkers = BY_ONE,
+    engine: str = "own",
+    beside: tuple[str, ...] = (),
+    said: Callable[[str], None] = lambda line: None,
 ) -> Subject:
     """The model of a run, a checkpoint or a Hugging Face directory; `dtype`: of its weights, by default as stored.
 
-    `divide`: among processes, each of which holds its share; `among`: those that check a checkpoint together.
+    `divide`: among processes, each of which holds its share; `among`: those that check a checkpoint together. `engine`: what
+    computes it (`engines`), and `beside`, what is asked of it beyond scoring texts; `said` is told of the choice.
     """
-    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype, divide=divide, among=among)
+
+    loading = ModelLoading(path, lambda: load(path, plan=PLAN, device=device, dtype=dtype, divide=divide, among=among))
+    asked = Asked(path, loading, WORDS.get(dtype, str(dtype)), torch.device(device).type, beside, whole=True)
+    found = opened(engine, asked, AS_LOADED)
+    if found.line:
+        said(found.line)
+    model = found.model
     table = model.architecture.output_stack.max_length
     length = trained_length(path) or table or FALLBACK_LENGTH
-    return Subject(path, model, tokenizer, min(length, table or length), run_of(path))
+    length = min(length, table or length)
+    return Subject(path, model, found.tokenizer, length, run_of(path), found.places, found.reader)
 
 
 def run_of(path: Path) -> Path | None:

@@ -63,7 +63,7 @@ def caches_of(model: Transformer) -> tuple[list[Cached], list[str]]:
             else:
                 variant = model.architecture.output_stack.layers[number]
                 problems[f"{model.output}.{variant}.{branch}"] = type(held).__name__
-    return caches, [f"{path} keeps a {kind}, and a graph of keys and values has no place for it" for path, kind in problems.items()]
+    return caches, [f"{path}: its memory ({kind}) is more than keys and values" for path, kind in problems.items()]
 
 
 def names(caches: Sequence[Cached], *, two: bool) -> list[str]:

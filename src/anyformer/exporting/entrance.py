@@ -18,7 +18,7 @@ _USUAL = 14
 """Squares along a side of an image where no table of positions says how many: 224 pixels in squares of 16."""
 
 
-class Entrance(Protocol):
+class GraphInput(Protocol):
     """The ports of an input, and the call that their tensors make."""
 
     @property
@@ -100,7 +100,7 @@ class VectorsEntrance:
         return Call(given["inputs_embeds"])
 
 
-def entrance_of(embedding: Input, longest: int | None) -> Entrance:
+def entrance_of(embedding: Input, longest: int | None) -> GraphInput:
     """How what `embedding` reads enters a graph; `longest`: positions of the table behind it, None without one."""
     if embedding.symbols is not None:
         return TextEntrance(embedding.segments > 0)

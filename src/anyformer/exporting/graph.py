@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch import Tensor, nn
 
-from anyformer.exporting.entrance import Entrance
+from anyformer.exporting.entrance import GraphInput
 from anyformer.exporting.port import BATCH, SOURCE, Port
 from anyformer.model.contexts import context_of
 from anyformer.model.inputs import Call, StackInput
@@ -46,7 +46,7 @@ class Graph(nn.Module):
 class WholeGraph(Graph):
     """A model that reads all of its input at once, without state: encoders, classifiers, models of images and sounds."""
 
-    def __init__(self, model: Transformer, entrance: Entrance) -> None:
+    def __init__(self, model: Transformer, entrance: GraphInput) -> None:
         super().__init__(model)
         self.entrance, self.inputs = entrance, entrance.ports
         head = model.architecture.head
@@ -66,7 +66,7 @@ class WholeGraph(Graph):
 class SourceGraph(Graph):
     """The encoder of a model with two inputs: `last_hidden_state` (B, S, D)."""
 
-    def __init__(self, model: Transformer, entrance: Entrance) -> None:
+    def __init__(self, model: Transformer, entrance: GraphInput) -> None:
         super().__init__(model)
         self.entrance = entrance
         self.inputs = tuple(replace(port, shape=tuple(_source(size) for size in port.shape)) for port in entrance.ports)

@@ -57,15 +57,15 @@ def _problems(architecture: Architecture) -> list[str]:
     if architecture.images is not None or architecture.audio is not None:
         found.append("images and audio stand among its tokens: load the text model alone")
     if architecture.latents is not None:
-        found.append("latents: a latent array has no graph")
+        found.append("latents: a latent array is no input of a graph")
     if architecture.virtual_tokens is not None:
-        found.append("virtual_tokens: vectors in front of every text are no input of a graph")
+        found.append("virtual_tokens: what stands in front of every text is no input of a graph")
     if architecture.two_inputs and (architecture.encoder is None or architecture.source != "attended"):
         found.append("its source is not read by an encoder and cross-attention")
     elif not architecture.two_inputs and reads_prefix(architecture):
         found.append("its mask lets a prefix see itself both ways, and a graph is not told where that ends")
     if any(stack.condition is not None for stack in architecture.stacks.values()):
-        found.append("condition: times and classes are no inputs of a graph")
+        found.append("condition: a time or a class is no input of a graph")
     if _generates(architecture) and (reasons := architecture.folded_cost(Shape(source=1)).breaks("stepwise")):
         found.append("; ".join(reasons))
     return found

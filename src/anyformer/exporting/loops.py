@@ -8,7 +8,7 @@ from onnxscript import opset18 as op
 Numbers = TypeVar("Numbers", bound=FLOAT | FLOAT16 | BFLOAT16)
 
 
-@script(default_opset=op)
+@script(default_opset=op)  # type: ignore[untyped-decorator]
 def by_expert(rows: Numbers, weight: Numbers, ends: INT64) -> Numbers:
     """Rows (Q, I) side by side by expert, matrices (X, O, I), the end of each expert's rows (X,) -> (ends[-1], O)."""
     zero = op.Constant(value_ints=[0])
@@ -21,4 +21,4 @@ def by_expert(rows: Numbers, weight: Numbers, ends: INT64) -> Numbers:
         matrix = op.Transpose(op.Gather(weight, expert, axis=0), perm=[1, 0])
         y = op.Concat(y, op.MatMul(op.Slice(rows, start, stop, zero), matrix), axis=0)
         start = op.Identity(stop)
-    return y
+    return y  # type: ignore[no-any-return]

@@ -44,21 +44,25 @@ def write_graph(graph: Graph, path: Path) -> bool:
     return beside is not None
 
 
+def traced(graph: Graph) -> torch.export.ExportedProgram:
+    """The operations of a graph, for any sizes of its named axes; `ExportError` where a part depends on one of them."""
+    examples: tuple[Tensor, ...] = tuple(port.example() for port in graph.inputs)
+    sizes = tuple(dict.fromkeys(port.axes, torch.export.Dim.DYNAMIC) for port in graph.inputs)
+    with torch.no_grad(), _refusing(), _quiet():
+        return torch.export.export(graph.eval(), examples, dynamic_shapes=(sizes,), strict=False)
+
+
 def _program(graph: Graph) -> Any:
     """The graph as torch's exporter gives it, with the axes named."""
-    examples: tuple[Tensor, ...] = tuple(port.example() for port in graph.inputs)
-    sizes = tuple({axis: torch.export.Dim.DYNAMIC for axis in port.axes} for port in graph.inputs)
-    with torch.no_grad(), _quiet():
-        try:
-            traced = torch.export.export(graph.eval(), examples, dynamic_shapes=(sizes,), strict=False)
-            program = torch.onnx.export(
-                traced, dynamo=True, opset_version=OPSET, custom_translation_table=translations(), verbose=False,
-                input_names=[port.name for port in graph.inputs], output_names=list(graph.outputs),
-            )  # fmt: skip
-        except (torch.onnx.errors.OnnxExporterError, torch._dynamo.exc.TorchDynamoException) as error:
-            raise ExportError(f"torch's exporter cannot write this model: {_reason(error)}") from error
+    operations = traced(graph)
+    with torch.no_grad(), _refusing(), _quiet():
+        program = torch.onnx.export(
+            operations, dynamo=True, opset_version=OPSET, custom_translation_table=translations(), verbose=False,
+            input_names=[port.name for port in graph.inputs], output_names=list(graph.outputs),
+        )  # fmt: skip
     assert program is not None, "without a file to write to, it gives the program"
     _name_axes(program.model, graph)
+    _forget_sources(program.model)
     return program
 
 
@@ -77,12 +81,29 @@ def _name_axes(model: Any, graph: Graph) -> None:
                 value.shape[axis] = onnx_ir.SymbolicDim(names[str(size)])
 
 
-def _reason(error: BaseException) -> str:
-    """The innermost cause, on one line."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    line = " ".join(str(error).split())
-    return f"{type(error).__name__}: {line if len(line) <= _SHOWN else line[:_SHOWN] + ' ...'}"
+def _forget_sources(model: Any) -> None:
+    """Take out where in the code each operation stands, which is most of a small file and tells of the machine."""
+    from onnx_ir.traversal import RecursiveGraphIterator
+
+    for graph in (model.graph, *model.functions.values()):
+        for node in RecursiveGraphIterator(graph):
+            node.metadata_props.clear()
+            node.doc_string = None
+            for value in node.outputs:
+                value.metadata_props.clear()
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """Whatever the exporter raises of a module that it cannot follow, as a refusal with the innermost cause."""
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        line = " ".join(str(cause).split())[:_SHOWN]
+        raise ExportError(f"torch's exporter cannot write this model: {type(cause).__name__}: {line}") from error
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +19,8 @@ FRAMES: Final = "num_frames"
 SAMPLES: Final = "num_samples"
 TRACED: Final = {BATCH: 2, LENGTH: 5, PAST: 3, TOTAL: 8, SOURCE: 7, PAST_SOURCE: 4, FRAMES: 18, SAMPLES: 1600}
 """Axis -> its size while a graph is made, which it may leave in any call."""
+_IDS = 10
+"""Ids of tokens in examples are below this."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,12 @@ class Port:
         """The axes whose sizes may differ, by number."""
         return {number: size for number, size in enumerate(self.shape) if isinstance(size, str)}
 
-    def example(self) -> Tensor:
-        """Zeros, or the ones of a mask without padding, of the traced sizes."""
-        sizes = [TRACED[size] if isinstance(size, str) else size for size in self.shape]
-        return torch.ones(sizes, dtype=self.dtype)
+    def example(self, sizes: Mapping[str, int] = TRACED, seed: int = 0) -> Tensor:
+        """Random numbers, small ids of tokens, the ones of a mask without padding, or zeros for kinds of segments."""
+        shape = [sizes[size] if isinstance(size, str) else size for size in self.shape]
+        generator = torch.Generator().manual_seed(seed)
+        if self.dtype.is_floating_point:
+            return torch.randn(shape, generator=generator).to(self.dtype)
+        if self.name == "input_ids":
+            return torch.randint(0, _IDS, shape, generator=generator)
+        return torch.full(shape, int(self.name.endswith("mask")))

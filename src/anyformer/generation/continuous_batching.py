@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.chances import Token, chances
-from anyformer.generation.places import Places
+from anyformer.generation.places import TextPlaces
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.sampling import Sampling
 
 
 @torch.inference_mode()
 def served(
-    places: Places,
+    places: TextPlaces,
     prompts: Sequence[Sequence[int]],
     *,
     sampling: Sampling,
@@ -35,16 +35,17 @@ def served(
     are what a part of `sampling` may know of it. `likeliest`: tokens whose chances are told beside. `start`: as in `continued`.
     """
     queue, device = deque(range(len(prompts))), places.device
-    rows: list[int | None] = [None] * places.count
-    """The number of the prompt at each place."""
-    made, pending = [0] * places.count, torch.zeros(places.count, dtype=torch.int64, device=device)
+    rows: list[int | None] = [None] * places.count  # the number of the prompt at each place
+    made = [0] * places.count
+    numbers_B, pending = (torch.zeros(places.count, dtype=torch.int64, device=device) for _ in range(2))
     texts: Prefixes | None = None
+    everywhere = list(range(places.count))
 
     def given(at: Sequence[int], logits: Tensor) -> list[Token]:
         """The tokens chosen for the rows at some places, which then wait for the next step."""
-        here = torch.tensor([rows[place] or 0 for place in at], device=device)
-        chosen = sampling.choose(logits, here, _index([made[place] for place in at]), texts and texts.fork(at))
-        pending[torch.tensor(at, device=device)] = chosen
+        here = ... if at == everywhere else torch.tensor(at, device=device)
+        chosen = sampling.choose(logits, numbers_B[here], _index([made[place] for place in at]), texts and texts.fork(at))
+        pending[here] = chosen
         if texts is not None:
             texts.add(chosen, at)
         taken = zip(at, chosen.tolist(), chances(logits, chosen, likeliest), strict=True)
@@ -52,17 +53,15 @@ def served(
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
-        over = list[int]()
-        for place in at:
-            if (row := rows[place]) is not None:
-                made[place] += 1
-                if made[place] == max_tokens or ended(row):
-                    rows[place] = None
-                    over.append(place)
+        occupied = {place: row for place in at if (row := rows[place]) is not None}
+        for place in occupied:
+            made[place] += 1
+        over = [place for place, row in occupied.items() if made[place] == max_tokens or ended(row)]
+        for place in over:
+            rows[place] = None
         if over:
             places.leave(over)
 
-    everywhere = list(range(places.count))
     while True:
         while queue and (at := [place for place in everywhere if rows[place] is None][: len(queue)]):
             numbers = [queue.popleft() for _ in at]
@@ -72,6 +71,7 @@ def served(
             logits = places.enter(at, numbers)
             for place, number in zip(at, numbers, strict=True):
                 rows[place], made[place] = number, 0
+            numbers_B[torch.tensor(at, device=device)] = torch.tensor(numbers, device=device)
             yield given(at, logits)
             settle(at)
         if all(row is None for row in rows):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 
-class Places(Protocol):
+class TextPlaces(Protocol):
     """The memory of some texts at a time: a prompt is read at a free place, and goes on there beside the others."""
 
     @property
@@ -41,5 +41,7 @@ class Places(Protocol):
         ...
 
 
-PlaceMaker = Callable[[Sequence[Sequence[int]], int, int], Places]
+PlaceMaker = Callable[[Sequence[Sequence[int]], int, int], TextPlaces]
 """Places for prompts: at most so many of them at a time, each of which goes on by at most so many tokens."""
+RowReader = Callable[[Sequence[Sequence[int]], Sequence[int]], Iterator[Tensor]]
+"""Of texts that do not go on: the logits after the last so many tokens of each, (n, V), one behind the other."""

@@ -13,7 +13,8 @@ from torch import Tensor
 from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import MinPWarper, Processor, TemperatureWarper, TopKWarper, TopPWarper, Warper, placed
-from anyformer.parts.call.noise import Noise, bits
+from anyformer.generation.processors.kernels import bounded, drawn, likeliest
+from anyformer.parts.call.noise import Noise, bits, first_bits
 
 SEVERAL = 4
 """The site of the draws of several tokens at once; 0 is that of one, and speculation has those between."""
@@ -93,23 +94,23 @@ class Sampling(Value):
         Raises `NoChoiceError`, which names the token by `index`, where they leave none to choose.
         """
         assert texts is not None or not self.reads, "texts are kept where they are read"
-        scores, texts = scores_BV.float(), texts or Prefixes.of([], scores_BV.device)
-        for part in self.parts:
-            scores = part.apply(scores, texts)
+        scores = scores_BV.float()
+        if self.parts:
+            texts = texts or Prefixes.of([], scores_BV.device)
+            for part in self.parts:
+                scores = part.apply(scores, texts)
         _check(scores, index)
         return scores
 
     def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
         """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
         if self.greedy:
-            return self.scores(logits_BV, texts, index).argmax(-1)
+            return likeliest(self.scores(logits_BV, texts, index))
         return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
         """The token that a number from 0 to 1 stands for in every distribution, which need not add up to 1: (B,)."""
-        cumulative = probability_BV.double().cumsum(-1)
-        # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
-        return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
+        return drawn(probability_BV, uniform_B1)
 
     def draw_several(self, probability_BV: Tensor, rows_B: Tensor, index: int, count: int) -> Tensor:
         """`count` different tokens of each row, (B, count), drawn one after the other without replacement.
@@ -121,7 +122,12 @@ class Sampling(Value):
 
     def uniform(self, rows_B: Tensor, index: int | Sequence[int], site: int = 0) -> Tensor:
         """Numbers from 0 to 1, (B, 1), by which the token number `index` of each row is drawn; other ones at another `site`."""
-        return self._noise(rows_B, index, site, 1)
+        if rows_B.device.type != "cpu":
+            return self._noise(rows_B, index, site, 1)
+        seeds, rows = self._seeds(rows_B)
+        indices = [index] * len(rows_B) if isinstance(index, int) else index
+        drawn = [first_bits(*each) for each in zip(seeds, indices, [site] * len(rows_B), rows.tolist(), strict=True)]
+        return torch.tensor(drawn, dtype=torch.float64)[:, None] / 2**32
 
     def _noise(self, rows_B: Tensor, index: int | Sequence[int], site: int, count: int) -> Tensor:
         if isinstance(index, int) and isinstance(self.seed, int):
@@ -146,9 +152,9 @@ class Sampling(Value):
 
 def _check(scores_BV: Tensor, index: int | Sequence[int]) -> None:
     """Refuse scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all of them."""
-    largest_B = scores_BV.amax(-1)  # NaN where any is
-    if bool(largest_B.isfinite().all()):
+    if bounded(scores_BV):
         return
+    largest_B = scores_BV.amax(-1)  # NaN where any is
     row = int((~largest_B.isfinite()).int().argmax())
     token, value = index if isinstance(index, int) else index[row], float(largest_B[row])
     where = f"row {row}, token {token + 1}"

@@ -263,8 +263,9 @@ class _Run:
 
     def _refuse_elsewhere(self, searches: bool) -> None:
         """Refuse what the model itself alone computes."""
-        beside = ("draft", "images", "sounds", "block", "compile")
+        beside = ("draft", "images", "sounds", "block")
         named = [name for name in beside if self.settings.get(name) is not None] + ["beams"] * searches
+        named += ["compile"] if self.settings.get("compile") else []
         if named or self.model.architecture.two_inputs:
             raise InputError(f"another engine reads one text and its tokens alone: leave {' and '.join(named) or 'it'} out")
 

@@ -6,25 +6,29 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from anyformer.describe import Notice
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.card import Facts, card
+from anyformer.huggingface.card import PLACE, Facts, card
 from anyformer.huggingface.class_heads import of_class
 from anyformer.huggingface.composite_export import export_composite
 from anyformer.huggingface.convert import tensors_of
 from anyformer.huggingface.declared import shapes_of
 from anyformer.huggingface.digests import write_digests
 from anyformer.huggingface.export_config import DescribedExport, completed, described
+from anyformer.huggingface.families.anyformer import auto_map_of
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import write_json, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
+from anyformer.huggingface.openings import check_opens
 from anyformer.huggingface.plugin_families import KEY, plugins_of
+from anyformer.huggingface.read_otherwise import read_otherwise
 from anyformer.huggingface.registry import own
+from anyformer.huggingface.remote_files import remote_files
 from anyformer.huggingface.rules import rules
 from anyformer.huggingface.trained_pixels import TrainedPixels
 from anyformer.model import Architecture
@@ -49,23 +53,26 @@ def export(
     towers: str | Path | None = None,
     dtype: torch.dtype | None = None,
     pixels: TrainedPixels | None = None,
+    name: str = PLACE,
+    engine: Literal["vllm"] | None = None,
 ) -> Family:
-    """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
+    """Write a directory that transformers' AutoModel loads, whole or not at all; returns the family that expresses the model.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
-    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why.
+    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why, or what vLLM computes
+    otherwise.
 
-    Where no model type expresses the model, the directory has our own layout, which transformers loads after
-    `import anyformer.huggingface.auto`. `model_type` asks for one family ("anyformer": our own). Of a model that came without a
-    `config.json`, `length` is the positions that it was trained at, written as `max_position_embeddings` where positions are
-    computed. `labels`: names of a classifier's outputs. `facts`: what the model card says of its training; without them a card
-    stays as it was. `extra`: keys of the configuration that no computation depends on. `towers`: the directory of a composite,
-    of whose text model these are the weights; it is written again with its towers and other files as they are. `dtype`: of the
-    weights, by default that of the model's. `pixels`: how the images of its training here were made. The directory is written
-    whole or not at all.
+    Where no model type expresses the model, the directory has our own layout, which transformers loads with
+    `trust_remote_code=True` where this package is installed. `model_type` asks for one family ("anyformer": our own). Of a
+    model that came without a `config.json`, `length` is the positions that it was trained at, written as
+    `max_position_embeddings` where positions are computed. `labels`: names of a classifier's outputs. `facts`: what the model
+    card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no computation
+    depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written again with its
+    towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`: how the images of
+    its training here were made. `engine`: one that is to open the directory; an architecture in our own layout that it would
+    not compute is refused. `name`: the model's on a hub, for its card.
     """
-    directory = Path(directory)
-    check_directory(directory)
+    check_directory(directory := Path(directory))
     if towers is not None:
         return export_composite(model, directory, Path(towers), model_type=model_type, extra=extra, dtype=dtype, pixels=pixels)
     architecture, parameters = computed(model.architecture), dict(dense(model).named_parameters())
@@ -76,13 +83,13 @@ def export(
     if dtype is None and found.family.beyond_fp16 and _from_fp16(beside, parameters):
         dtype = torch.float16
         found = described(architecture, beside, model_type, dtype, labels)
-    found = completed(found, tokens, length)
-    found = _with_more(found, model.architecture, extra or {})
-    family = found.family
-    changes = list(found.changes)
-    files: dict[str, bytes | None] = {CONFIG: found.content}
+    found = _with_more(completed(found, tokens, length), model.architecture, extra or {})
+    family, changes = found.family, list(found.changes)
+    if engine is not None and family is own():
+        check_opens(architecture, engine)
+    files: dict[str, bytes | None] = {CONFIG: found.content, **_code(family)}
     if facts is not None or CONFIG not in beside:
-        files[README] = card(architecture, family, beside, facts or Facts(), tokenizer).encode()
+        files[README] = card(architecture, family, beside, facts or Facts(), tokenizer, name).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
     with writing_directory(directory) as partial:
         tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)
@@ -92,15 +99,22 @@ def export(
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
         write_digests(partial)
-    for change in changes:
+    for change in (*changes, *read_otherwise(found.table)):
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
     return family
+
+
+def _code(family: Family) -> dict[str, bytes | None]:
+    """The Python files of our own layout, which another family's directory does not keep."""
+    return {name: content if family is own() else None for name, content in remote_files().items()}
 
 
 def _with_more(found: DescribedExport, architecture: Architecture, extra: Mapping[str, Any]) -> DescribedExport:
     """With keys that no computation depends on, and the plug-ins that the architecture needs."""
     more = dict(extra)
-    if found.family is not own() and (plugins := plugins_of(found.family, architecture)):
+    if found.family is own():
+        more["auto_map"] = auto_map_of(architecture)
+    elif plugins := plugins_of(found.family, architecture):
         more[KEY] = plugins
     changed = any(found.table.get(key) != value for key, value in more.items())
     return replace(found, table={**found.table, **more}, text=None) if changed else found

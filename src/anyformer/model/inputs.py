@@ -130,7 +130,7 @@ class StackInput:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StackCall:
     """What a stack is asked: its input, the call, the input of its cross-attention, and the number of positions that stand in
     front of those whose features are wanted."""
 

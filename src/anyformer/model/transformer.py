@@ -15,7 +15,7 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.contexts import context_of
 from anyformer.model.initialise import Described, assemble
-from anyformer.model.inputs import Asked, Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.inputs import Call, CallOptions, StackCall, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
@@ -196,44 +196,44 @@ class Transformer(Described):
         entered = StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
         return entered if call is None or call.kept is None else entered.at(call.kept, x_BTD)
 
-    def _asked(self, call: Call) -> Asked:
+    def _asked(self, call: Call) -> StackCall:
         """What the stack that the head reads is asked in a call of the model."""
         source = None if call.tokens is None else self.entered(call.tokens, call.padding, call)
         if call.decoder_tokens is None:
             assert source is not None, "checked when the model is called"
             if self.latents is not None:
                 return self._latent(self.latents, source, call)
-            return Asked(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
+            return StackCall(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
         source = source and self._encoded(source, call.of_source())
         target = self.entered(call.decoder_tokens, call.decoder_padding)
-        return self._prefixed(source, target, call) if self.architecture.source == "prefix" else Asked(target, call, source)
+        return self._prefixed(source, target, call) if self.architecture.source == "prefix" else StackCall(target, call, source)
 
     def _encoded(self, source: StackInput, call: Call) -> StackInput:
         """The source as the decoder reads it: through the encoder, if there is one."""
         return source if self.architecture.encoder is None else StackInput(self._run("encoder", source, call), source.padding)
 
-    def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Asked:
+    def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> StackCall:
         """The latent array (B, M, D), behind its reading of the input, goes through the decoder."""
         inner = Call(noise=call.noise, times=call.times, classes=call.classes, auxiliary=call.auxiliary)
         source = self._encoded(given, inner)
         x, read = latents(source.x, count_positions(source.x, source.padding, None))
-        return Asked(StackInput(x), inner, StackInput(read, source.padding))
+        return StackCall(StackInput(x), inner, StackInput(read, source.padding))
 
-    def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> Asked:
+    def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> StackCall:
         """The target behind its source, which is None if the state already holds it."""
         call = replace(call, prefix=None, documents=None)
         if source is None:
-            return Asked(target, call)
+            return StackCall(target, call)
         auxiliary = call.auxiliary and call.auxiliary.after(source.length)
         call = replace(call, prefix=source.valid.sum(1), auxiliary=auxiliary)
-        return Asked(target.after(source), call, first=source.length)
+        return StackCall(target.after(source), call, first=source.length)
 
-    def _prompted(self, virtual_PD: Tensor, text: StackInput, call: Call) -> Asked:
+    def _prompted(self, virtual_PD: Tensor, text: StackInput, call: Call) -> StackCall:
         """A text behind the virtual tokens, which the state holds after its first chunk."""
         if call.state is not None and call.state.slots.used:
-            return Asked(text, call)
+            return StackCall(text, call)
         whole = text.after(StackInput(virtual_PD.to(text.x.dtype).expand(len(text.x), -1, -1)))
-        return Asked(whole, call.behind(len(virtual_PD)), first=len(virtual_PD))
+        return StackCall(whole, call.behind(len(virtual_PD)), first=len(virtual_PD))
 
     def _run(self, name: str, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
         """Run the stack of this name; `source`: the input of its cross-attention, if not in the state."""

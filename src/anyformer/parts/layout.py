@@ -57,6 +57,33 @@ class HeadsLayout:
 
 
 @dataclass(frozen=True)
+class OutsideAttention:
+    """What a kernel from outside computes: softmax(cap(q k^T * scale)) v over keys of the past.
+
+    cap(s) = softcap * tanh(s / softcap). Queries (B, H, T, E), keys (B, K, S, E) and values (B, K, S, U) are placed already.
+    """
+
+    heads: int
+    """H."""
+    kv_heads: int
+    """K."""
+    head_width: int
+    """E."""
+    value_width: int
+    """U."""
+    scale: float
+    window: int | None
+    """The number of latest positions that a query sees, its own included; None: all."""
+    softcap: float | None
+    dropped: float
+    """Share of the weights that training drops."""
+    whole: tuple[str, ...] = ()
+    """What needs all heads in one process."""
+    unknown: tuple[str, ...] = ()
+    """What of the attention such kernels do not know; then none can compute it."""
+
+
+@dataclass(frozen=True)
 class LatentLayout:
     """Attention through a latent: k = [c W_uk, rotated x W_kr], v = c W_uv, c = x W_dkv."""
 

@@ -12,11 +12,13 @@ from anyformer.parts.sketch import Cell
 
 Side = Literal["query", "key", "value"]
 Way = Literal[
-    "bands", "chosen keys", "divided heads", "divided positions", "pairs of heads", "source", "two inputs", "layout", "latent"
+    "bands", "chosen keys", "divided heads", "divided positions", "pairs of heads", "source", "two inputs", "outside", "layout",
+    "latent",
 ]  # fmt: skip
 """A way of treating attention: by bands of keys, over keys that are chosen per query, by processes that divide heads or
-positions, with heads that are mixed in pairs, over a source, with values made of other inputs than queries and keys; and of
-treating its weights: as those of plain heads, as those of attention through a latent."""
+positions, with heads that are mixed in pairs, over a source, with values made of other inputs than queries and keys, by a
+kernel from outside that is given queries, keys and values; and of treating its weights: as those of plain heads, as those of
+attention through a latent."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 from anyformer.describe import DescriptionError, Registry, nested
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
-from anyformer.parts.layout import WeightLayout
+from anyformer.parts.layout import OutsideAttention, WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
@@ -133,6 +133,10 @@ class Sublayer(Drawn):
     def masks(self) -> tuple[Mask, ...]:
         """The masks of its attentions."""
         return ()
+
+    def outside(self, width: int) -> OutsideAttention | None:
+        """What a kernel from outside would compute of it; None without keys and values of its own tokens."""
+        return None
 
     @property
     def trained_lengths(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Self
 
+from anyformer import hub
 from anyformer.describe import json_data
 from anyformer.text.errors import DataError
 
@@ -41,6 +42,11 @@ class Beside:
 
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     where: str = ""
+
+    @classmethod
+    def named(cls, place: str | Path) -> Self:
+        """The files of what a description names: see `place_of` and `read`."""
+        return cls.read(place_of(place))
 
     @classmethod
     def read(cls, place: Path) -> Self:
@@ -117,6 +123,11 @@ class Beside:
 
     def _path(self, name: str) -> str:
         return str(Path(self.where) / name)
+
+
+def place_of(named: str | Path) -> Path:
+    """The path that a description names; of a model on a hub that of its copy here, with all but its weights."""
+    return hub.fetched(named, hub.about) if hub.is_hub(named) else Path(named).expanduser()
 
 
 def _files(folder: Path, wanted: Any) -> dict[str, bytes]:

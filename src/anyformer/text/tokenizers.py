@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tokenizers import decoders
 
 from anyformer.describe import json_data
-from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside
+from anyformer.text.beside import CONFIG, TOKENIZER, TOKENIZER_CONFIG, Beside, place_of
 from anyformer.text.bombs import check_growth, library_limits
 from anyformer.text.cleaning import cleaned, cleans
 from anyformer.text.conventions import Conventions
@@ -102,8 +102,8 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a `tokenizer.json`, a directory that has one, or a checkpoint."""
-        place = Path(path).expanduser()
+        """From a `tokenizer.json`, a directory that has one, a checkpoint, or a model of a hub."""
+        place = place_of(path)
         if not place.exists():
             raise DataError(f"{place}: no such file; a tokenizer is a tokenizer.json or a directory that has one")
         found = cls.search(place)

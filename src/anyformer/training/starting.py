@@ -14,6 +14,7 @@ from torch import Tensor
 
 from anyformer.checkpoint import BY_ONE, Checkers, at_hand, few_bits_of, newest
 from anyformer.describe import UserError, spelled
+from anyformer.hub import is_hub, parsed, pinned
 from anyformer.loading import load
 from anyformer.model.divided import copy_in
 from anyformer.model.portions import Portion, Types
@@ -136,27 +137,27 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer, base: str = STOR
 
 def tokenizer_of(source: str | Path) -> str | None:
     """Path of the tokenizer of a run, a checkpoint or a Hugging Face directory; None where there is none."""
-    path = newest(Path(source))
+    path = newest(at_hand(source))
     return str(path) if has_tokenizer(Beside.read(path)) else None
 
 
 def base_of(source: str | Path) -> str | None:
     """The format in which the matrices of a run or a checkpoint are stored in few bits; None where they are plain numbers."""
-    return few_bits_of(newest(Path(source)))
+    return few_bits_of(newest(at_hand(source)))
 
 
 def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     """The data of a run with what follows from its `start_from`: the architecture and the tokenizer, where they are not named.
 
-    A relative path is looked for `beside` the run's file first.
+    A relative path is looked for `beside` the run's file first. A model of a hub is named with its commit from here on.
     """
     source = data.get("start_from")
-    if not isinstance(source, str):
+    if not isinstance(source, str) or _says_all(data, source):
         return data
     path = beside / source if isdir(beside / source) else at_hand(source)
     if not isdir(path):
         raise UserError(f"start_from: {source}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
-    made = {**data, "start_from": abspath(path)}
+    made = {**data, "start_from": lasting(path)}
     if "architecture" not in data:
         made["architecture"] = architecture(path).plain()
     tuning = data.get("tuning")
@@ -165,7 +166,7 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
     text = data.get("data")
     if isinstance(text, Mapping) and spelled("tokenizer", text) not in text:
         if file := tokenizer_of(path):
-            made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+            made["data"] = {**text, "tokenizer": {"kind": "file", "path": lasting(Path(file))}}
         elif text.get("kind", "text") not in WITHOUT_TEXT and architecture(path).embedding.symbols is not None:
             raise UserError(
                 f"start_from: {source}: has a table of tokens and no tokenizer, so nobody knows which token is which: put its "
@@ -174,6 +175,19 @@ def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
                 "data.tokenizer = {kind = 'byte_pairs'}"
             )
     return made
+
+
+def lasting(path: Path) -> str:
+    """What a run names a model by: one of a hub by its commit, any other by its absolute path."""
+    return pinned(path) or abspath(path)
+
+
+def _says_all(data: Mapping[str, Any], source: str) -> bool:
+    """Whether nothing is to be read of a model on a hub: its commit, the architecture and the tokenizer are named."""
+    text = data.get("data")
+    if not is_hub(source) or parsed(source).commit is None or "architecture" not in data:
+        return False
+    return isinstance(text, Mapping) and spelled("tokenizer", text) in text
 
 
 def _size(shape: tuple[int, ...]) -> str:

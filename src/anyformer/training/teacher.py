@@ -177,7 +177,7 @@ def answered(
 
 def fingerprint(path: str) -> str:
     """SHA-256 of a model's files: those of a run's latest whole checkpoint, a checkpoint or a Hugging Face directory."""
-    place = Path(path)
+    place = checkpoint.at_hand(path)
     if not isdir(place):
         raise UserError(f"{path}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
     place = checkpoint.newest(place)

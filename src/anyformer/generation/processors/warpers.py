@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.generation.processors.base import NEVER, Warper
+from anyformer.generation.processors.kernels import ascending, without_least
 
 Share = Annotated[float, Field(ge=0, le=1)]
 CONSIDERED = 100
@@ -39,11 +40,11 @@ class TopPWarper(Warper):
     share: Share
 
     def warp(self, scores_BV: Tensor, keep: int = 1) -> Tensor:
-        ordered, order = scores_BV.sort(-1)
+        ordered = ascending(scores_BV)
         # Added up from the unlikeliest, as transformers does it, so that rounding leaves the same ones.
         unlikely = ordered.softmax(-1).cumsum(-1) <= 1 - self.share
         unlikely[:, -keep:] = False
-        return scores_BV.masked_fill(torch.zeros_like(unlikely).scatter(-1, order, unlikely), NEVER)
+        return without_least(scores_BV, ordered, unlikely.sum(-1, keepdim=True), NEVER)
 
 
 class MinPWarper(Warper):

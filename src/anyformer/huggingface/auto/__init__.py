@@ -12,7 +12,8 @@ from __future__ import annotations
 from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers import AutoModelForSequenceClassification as AutoModelForClassification
 
-from anyformer.huggingface.auto.base import AnyformerModel, AnyformerPreTrainedModel
+from anyformer.huggingface.auto.bare import AnyformerModel
+from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.huggingface.auto.causal import AnyformerForCausalLM
 from anyformer.huggingface.auto.configuration import AnyformerConfig

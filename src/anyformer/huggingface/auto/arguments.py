@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import InputError, did_you_mean
 from anyformer.huggingface.auto.cache import AnyformerCache
+from anyformer.model.transformer import Transformer
 from anyformer.parts.call.state import EMPTY
 
 _PACKED = "give position_ids that start again at every document, and no attention_mask"
@@ -28,6 +29,19 @@ NOT_HONOURED: Mapping[str, str] = {
 """Argument of transformers that no model here takes -> why, or what to use instead. None and False are accepted."""
 
 
+def check_held(model: Transformer, given: Tensor) -> None:
+    """Refuse a model whose shared table `device_map` has put aside: what reads it twice would find no numbers there."""
+    if (
+        model.architecture.head is not None
+        and model.architecture.head.tied
+        and model.device.type == "meta" != given.device.type
+    ):
+        raise InputError(
+            "the head shares the embedding's table, and device_map has put the model aside, to memory or disk, where the head "
+            "cannot reach it: give one device room for the whole model, or leave device_map out"
+        )
+
+
 def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) -> None:
     """Refuse the arguments `more`, unless None or False; `name` of the class, `known` arguments of its forward pass."""
     for argument, value in more.items():
@@ -36,6 +50,20 @@ def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) ->
             raise InputError(f"{name} takes no argument {argument!r}{hint}")
         if value is not None and value is not False:
             raise InputError(f"{name} cannot honour {argument}: {NOT_HONOURED[argument]}")
+
+
+def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Tokens (B, T), zeros where `embeds` (B, T, D) are given instead, and the embeds."""
+    if (tokens is None) == (embeds is None):
+        raise InputError("give either input_ids or inputs_embeds")
+    if embeds is None:
+        assert tokens is not None
+        if tokens.dim() != 2:
+            raise InputError(f"input_ids should have shape (B, T), got {tuple(tokens.shape)}")
+        return tokens, None
+    if embeds.dim() != 3:
+        raise InputError(f"inputs_embeds should have shape (B, T, D), got {tuple(embeds.shape)}")
+    return torch.zeros(embeds.shape[:2], dtype=torch.int64, device=embeds.device), embeds
 
 
 def padding_of(attention_mask: Tensor | None, batch: int, length: int, cache: AnyformerCache | None) -> Tensor | None:

@@ -9,13 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
-from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from anyformer.describe import InputError, change
-from anyformer.huggingface.auto.arguments import check_positions, padding_of, positions_of, refuse_others, types_of
+from anyformer.huggingface.auto.arguments import (
+    check_held,
+    check_positions,
+    one_of,
+    padding_of,
+    positions_of,
+    refuse_others,
+    types_of,
+)
 from anyformer.huggingface.auto.cache import AnyformerCache
-from anyformer.huggingface.auto.configuration import AnyformerConfig
+from anyformer.huggingface.auto.configuration import AnyformerConfig, InPackage
 from anyformer.huggingface.auto.hidden_states import embedded_as, layers_of, states_of
+from anyformer.huggingface.auto.kernels import USUAL, check_kernel, use_kernel
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 
@@ -29,13 +37,14 @@ class Outputs:
     states: tuple[Tensor, ...] | None = None
 
 
-class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
+class AnyformerPreTrainedModel(InPackage, PreTrainedModel):  # type: ignore[misc]
     """Holds the Transformer of a configuration's architecture as `model`."""
 
     config_class = AnyformerConfig
     base_model_prefix = ""
     main_input_name = "input_ids"
     supports_gradient_checkpointing = True
+    _supports_attention_backend = _supports_sdpa = _supports_flex_attn = True
     accepts_loss_kwargs = True
     gradient_checkpointing = False
 
@@ -43,8 +52,32 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         super().__init__(config)
         architecture = Architecture.parse(config.architecture, where="config.json: architecture")
         self.check(architecture)
-        self.model = Transformer(architecture)
+        check_kernel(self.config._attn_implementation, architecture)
+        self.model = self.built(architecture)
+        use_kernel(self.model, self.config)
+        self._no_split_modules = self._on_one_device()
         self.post_init()
+
+    def built(self, architecture: Architecture) -> Transformer:
+        """The module of the architecture."""
+        return Transformer(architecture)
+
+    def _check_and_adjust_attn_implementation(self, attn_implementation: str | None, *more: Any, **others: Any) -> str:
+        return attn_implementation or USUAL
+
+    def set_attn_implementation(self, attn_implementation: str, allow_all_kernels: bool = False) -> None:
+        """Compute attention by another function from now on: see `kernels`."""
+        check_kernel(attn_implementation, self.model.architecture)
+        self.config._attn_implementation = attn_implementation
+        use_kernel(self.model, self.config)
+
+    def _on_one_device(self) -> list[str]:
+        """The classes of modules that `device_map` keeps on one device: layers, or the model where its ends share a weight."""
+        head = self.model.architecture.head
+        if head is not None and head.tied:
+            return [type(self.model).__name__]
+        stacks = map(self.model.get_submodule, self.model.architecture.stacks)
+        return sorted({type(layer).__name__ for stack in stacks for layer in stack.layers})  # type: ignore[union-attr]
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture that this class cannot run."""
@@ -69,6 +102,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Outputs:
         """One sequence through the model; `others`: further arguments of `Transformer.features`."""
         tokens, embeds = one_of(input_ids, inputs_embeds)
+        check_held(self.model, tokens)
         shape, layers = (tokens.shape[0], tokens.shape[1]), self.model.architecture.output_stack
         cache = self.cache_of(past_key_values, use_cache)
         padding = padding_of(attention_mask, *shape, cache)
@@ -133,19 +167,15 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         _replace(self.get_input_embeddings(), value)
 
     def get_output_embeddings(self) -> nn.Module | None:
-        """The module whose `weight` makes logits: the head, or the embedding it is tied to."""
+        """The module whose `weight` (and `bias`, None without) makes logits: the head, or a view of the table it is tied to."""
         head = self.model.architecture.head
-        if head is None:
-            return None
-        if not head.tied:
-            return self.model.head
-        return self.model.decoder_embedding or self.model.embedding
+        return TiedTable(self.model) if head is not None and head.tied else self.model.head
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
-        own = self.get_output_embeddings()
-        if own is None:
+        head = self.model.architecture.head
+        if head is None or self.model.head is None:
             raise InputError("this model has no head")
-        _replace(own, new_embeddings)
+        _replace((self.model.decoder_embedding or self.model.embedding) if head.tied else self.model.head, new_embeddings)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int | None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
@@ -156,7 +186,28 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         self.model = resized(self.model, count, mean=mean_resizing)
         self.config.architecture = self.model.architecture.with_plugins()
         self._set_gradient_checkpointing(self.gradient_checkpointing)
+        use_kernel(self.model, self.config)
         return self.get_input_embeddings()
+
+
+class TiedTable(nn.Module):
+    """What a tied head multiplies by, as it stands in the model at every moment; it holds nothing itself."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self._of = (model,)  # in a tuple, lest its weights be this module's too
+
+    @property
+    def weight(self) -> nn.Parameter:
+        """(V, D): the table of the output embedding."""
+        (model,) = self._of
+        return (model.decoder_embedding or model.embedding).get_parameter("weight")
+
+    @property
+    def bias(self) -> nn.Parameter | None:
+        """(V,): the head's own."""
+        (model,) = self._of
+        return None if model.head is None else model.head.bias
 
 
 def _replace(module: nn.Module, other: nn.Module) -> None:
@@ -165,52 +216,6 @@ def _replace(module: nn.Module, other: nn.Module) -> None:
     if old.shape != new.shape:
         raise InputError(f"the weight is {tuple(old.shape)} and the new one {tuple(new.shape)}: use resize_token_embeddings")
     module.weight = new
-
-
-def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Tokens (B, T), zeros where `embeds` (B, T, D) are given instead, and the embeds."""
-    if (tokens is None) == (embeds is None):
-        raise InputError("give either input_ids or inputs_embeds")
-    if embeds is None:
-        assert tokens is not None
-        if tokens.dim() != 2:
-            raise InputError(f"input_ids should have shape (B, T), got {tuple(tokens.shape)}")
-        return tokens, None
-    if embeds.dim() != 3:
-        raise InputError(f"inputs_embeds should have shape (B, T, D), got {tuple(embeds.shape)}")
-    return torch.zeros(embeds.shape[:2], dtype=torch.int64, device=embeds.device), embeds
-
-
-class AnyformerModel(AnyformerPreTrainedModel):
-    """A model of one input without its head: the features that a head would read."""
-
-    def check(self, architecture: Architecture) -> None:
-        super().check(architecture)
-        if architecture.two_inputs:
-            raise InputError("a model of two inputs has its own class: AutoModelForSeq2SeqLM")
-
-    def forward(
-        self,
-        input_ids: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        position_ids: Tensor | None = None,
-        past_key_values: AnyformerCache | None = None,
-        inputs_embeds: Tensor | None = None,
-        use_cache: bool | None = None,
-        token_type_ids: Tensor | None = None,
-        output_hidden_states: bool | None = None,
-        return_dict: bool | None = None,
-        **more: Any,
-    ) -> Any:
-        """Features (B, T, D); arguments as transformers has them."""
-        self.refuse(more)
-        outputs = self.read(
-            input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds, use_cache=use_cache, token_type_ids=token_type_ids,
-            output_hidden_states=output_hidden_states,
-        )  # fmt: skip
-        made = BaseModelOutputWithPast(outputs.features, past_key_values=outputs.cache, hidden_states=outputs.states)
-        return self.output(made, return_dict)
 
 
 def resized(model: Transformer, vocab: int, *, mean: bool) -> Transformer:

@@ -18,8 +18,10 @@ from anyformer.parts.call.state import StateError
 class AnyformerCache(Cache):  # type: ignore[misc]
     """Holds a `StackState`, which calls allocate and enlarge, and beam search reorders."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int = 0) -> None:
+        """`room`: positions for which there is room from the first call on; more are made as a text grows beyond."""
         super().__init__(layers=[])
+        self.room = room
         self.state: StackState | None = None
         self.padding: Tensor | None = None
         """(B, past) bool: padding of the calls so far; None where there was none."""
@@ -31,7 +33,8 @@ class AnyformerCache(Cache):  # type: ignore[misc]
         if self.state is not None and len(self.state.slots.positions) != batch:
             raise InputError(f"the cache holds {len(self.state.slots.positions)} rows, and this call has {batch}")
         self.virtual = model.architecture.virtual_tokens or 0
-        self.state = grown(model, self.state, batch, count)
+        first = self.room and self.state is None
+        self.state = grown(model, self.state, batch, max(count, self.room) if first else count, most=self.room or None)
         return self.state
 
     def remember(self, padding: Tensor | None, batch: int, length: int, device: torch.device) -> None:

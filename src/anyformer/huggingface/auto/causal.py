@@ -10,6 +10,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from anyformer.describe import InputError
 from anyformer.generation.rereading import read_again_beyond
+from anyformer.huggingface.auto.bare import AnyformerModel
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.model import Architecture
@@ -23,6 +24,11 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         super().check(architecture)
         if architecture.decoder is None or architecture.two_inputs or architecture.latents or architecture.head is None:
             raise InputError(f"a {architecture.shape_of_model} model is no causal language model")
+
+    @property
+    def base_model(self) -> AnyformerModel:
+        """The model without the matrix that makes logits, on the same weights."""
+        return AnyformerModel.of(self)
 
     def forward(
         self,
@@ -67,17 +73,23 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         made = CausalLMOutputWithPast(loss, logits, past_key_values=outputs.cache, hidden_states=outputs.states)
         return self.output(made, return_dict)
 
-    def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: dict[str, Any], *more: Any) -> None:
-        """Give generation a cache of decode states, where the architecture decodes step by step."""
-        if generation_config.cache_implementation is not None:
+    def _prepare_cache_for_generation(
+        self, generation_config: Any, model_kwargs: dict[str, Any], mode: Any, batch: int, length: int
+    ) -> None:
+        """Give generation a cache of decode states, where the architecture decodes step by step.
+
+        A `static` one has room for the `length` of the text from the start, a `dynamic` one grows with it.
+        """
+        asked = generation_config.cache_implementation
+        if asked not in (None, "dynamic", "static"):
             raise InputError(
-                f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of cache follows from "
-                f"the architecture; leave it out"
+                f"cache_implementation={asked!r}: each layer's kind of cache follows from the architecture; leave it out, or "
+                f"say whether it grows with the text (dynamic) or has room for all of it (static)"
             )
         if generation_config.use_cache and self.model.architecture.folded_cost(Shape()).breaks("stepwise"):
             generation_config.use_cache = False
         if generation_config.use_cache and model_kwargs.get("past_key_values") is None:
-            model_kwargs["past_key_values"] = AnyformerCache()
+            model_kwargs["past_key_values"] = AnyformerCache(length if asked == "static" else 0)
 
     def prepare_inputs_for_generation(
         self,

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers.modeling_outputs import Seq2SeqLMOutput
 
 from anyformer.describe import InputError
-from anyformer.huggingface.auto.arguments import padding_of
+from anyformer.huggingface.auto.arguments import check_held, padding_of
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.hidden_states import layers_of, states_of
 from anyformer.model import Architecture
@@ -39,6 +39,7 @@ class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
         self.refuse(more)
         if input_ids is None:
             raise InputError("input_ids are missing: the source")
+        check_held(self.model, input_ids)
         target = decoder_input_ids if decoder_input_ids is not None else self.shifted(labels)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         if wanted and self.model.architecture.source == "prefix":

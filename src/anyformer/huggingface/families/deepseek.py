@@ -44,6 +44,7 @@ def read_v2(config: Config) -> Architecture:
         raise HuggingFaceError(f"{config.where}: topk_method = {method!r} is not known for deepseek_v2")
     # transformers sets scores in other groups to 0; one still chosen, where all others underflow, has weight 0 too.
     groups = Groups(count=count, keep=keep) if method == "group_limited_greedy" else None
+    config.put(n_group=1, topk_group=1)  # vLLM asks for both, also where there are no groups
     router = Router(choice=TopK(groups=groups), scale=float(config("routed_scaling_factor", 1.0)))
     experts = _experts(config, router, count=64, chosen=6, shared=2, width=1407)
     attention = words.latent_attention(config, q_rank=1536, rotate_in="fp32", pairing="adjacent")
@@ -65,7 +66,9 @@ def read_axk1(config: Config) -> Architecture:
 
 
 def _corrected(config: Config, **absent: Any) -> Router:
-    config.expect_all(scoring_func="sigmoid", topk_method="noaux_tc")
+    computed = {"scoring_func": "sigmoid", "topk_method": "noaux_tc"}
+    config.put(**computed)  # transformers reads neither, and vLLM would take softmax and no correction without them
+    config.expect_all(**computed)
     return words.v3_router(config, **absent)
 
 

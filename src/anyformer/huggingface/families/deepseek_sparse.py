@@ -51,6 +51,7 @@ def _decoder(
 ) -> Architecture:
     """The model, with a layer that predicts later tokens if the keys say so."""
     config.expect_all(mlp_bias=False)
+    config.put(scoring_func="sigmoid", topk_method="noaux_tc")  # which vLLM reads
     norm, mlps = words.rms_norm(config, eps), words.mlp_types(config, config("first_k_dense_replace", 3))
     routed = words.experts(config, router, count=256, chosen=8, width=2048, counted=("n_routed_experts", "num_local_experts"))
     networks = {"dense": words.feedforward(config), "experts": words.shared_of(config, routed, 1, "n_shared_experts")}

@@ -75,11 +75,15 @@ _WAVES: Mapping[str, Mapping[str, Any]] = {
 
 def read_dense(config: Config) -> Architecture:
     config.assume(vocab_size=65_536, hidden_size=2560, num_hidden_layers=32)
-    config.put(block_auto_adjust_ff_dim=False)
+    config.put(block_auto_adjust_ff_dim=False, block_dim=_stream, conv_dim=_stream)  # vLLM reads the latter two
     depth, attends = config("num_hidden_layers"), config("full_attn_idxs", None)
     attends = range(depth) if attends is None else attends
     mixers = _mixers(config, lambda i: FULL if i in attends else "conv")
     return _decoder(config, mixers, ["dense"] * depth, {"dense": FeedForward(width=_width(config))})
+
+
+def _stream(target: Target) -> int:
+    return target.architecture.width
 
 
 def _width(config: Config) -> int:
@@ -95,6 +99,7 @@ def _width(config: Config) -> int:
 
 def read_moe(config: Config) -> Architecture:
     config.assume(vocab_size=65_536, hidden_size=2048, num_hidden_layers=32)
+    config.put(conv_dim=_stream)
     networks = {"dense": FeedForward(width=config("intermediate_size", 7168)), "experts": _experts(config)}
     return _decoder(config, _mixers(config, lambda i: FULL), words.dense_first(config, "num_dense_layers", 2), networks)
 

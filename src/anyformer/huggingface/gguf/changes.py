@@ -8,35 +8,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.rules import Op, Shapes
-
-
-@dataclass(frozen=True)
-class Reversed:
-    """A rule of weights with its sides exchanged: what it reads is written, and what it writes is read."""
-
-    op: Op
-    shapes: Shapes = ()
-    """Of what the file holds, where the rule has to know them to split."""
-
-    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        return self.op.write(stored)
-
-    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
-        return self.op.read(parameters, self.shapes)
+from anyformer.huggingface.rules import Shapes
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Rows of `heads` heads whose rotated pairs stand in two halves, in the file side by side; `kept` rows of a head stay.
+    """Rows of `heads` heads whose rotated pairs stand in two halves, in the file side by side.
 
-    Of a head (a1 a2 .. | b1 b2 ..) the file has (a1 b1 a2 b2 ..), and after it what does not rotate.
+    Of a head (a1 a2 .. b1 b2 ..) the file has (a1 b1 a2 b2 ..).
     """
 
     heads: int
-    kept: int = 0
-    first: bool = False
-    """Whether the rows that do not rotate come before the others."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         return [self._turned(x, -1, 2) for x in stored]
@@ -45,16 +27,9 @@ class Neighbours:
         return [self._turned(x, 2, -1) for x in parameters]
 
     def _turned(self, x: Tensor, outer: int, inner: int) -> Tensor:
-        rows = x.reshape(self.heads, -1, *x.shape[1:])
-        still, turning = rows[:, : self.kept], rows[:, self.kept :]
-        if not self.first:
-            turning, still = rows[:, : rows.shape[1] - self.kept], rows[:, rows.shape[1] - self.kept :]
-        turned = turning.reshape(self.heads, outer, inner, *x.shape[1:]).transpose(1, 2).reshape(turning.shape)
-        return _joined((still, turned) if self.first else (turned, still), x)
-
-
-def _joined(parts: tuple[Tensor, Tensor], like: Tensor) -> Tensor:
-    return torch.cat(parts, 1).reshape(like.shape)
+        rows = x.shape[0] // self.heads // 2
+        sizes = (outer if outer > 0 else rows, inner if inner > 0 else rows)
+        return x.reshape(self.heads, *sizes, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
 
 
 @dataclass(frozen=True)

@@ -84,48 +84,50 @@ def _joined(rule: GgufRule, theirs: Sequence[Tensor]) -> list[tuple[str, Tensor]
     return list(zip(rule.stored, rule.op.write(theirs), strict=True))
 
 
-def planned(architecture: Architecture, where: Path, *, model_type: str | None = None, length: int | None = None) -> GgufExport:
+def planned(
+    architecture: Architecture, where: Path, *, model_type: str | None = None, came: str = "", length: int | None = None
+) -> GgufExport:
     """How an architecture is written. Raises `HuggingFaceError` with what is missing of every type that comes near.
 
-    `length`: the longest text, of architectures whose positions are computed.
+    `came`: the type that the weights came as, which is tried first. `length`: the longest text, of architectures whose
+    positions are computed.
     """
-    reasons: list[str] = []
+    reasons: list[tuple[int, str]] = []
+    """How many differences, -1 of a type that has the architecture and another graph; and what is said of them."""
     known = forms()
     if model_type is not None and model_type not in known:
         raise HuggingFaceError(
             f"{where}: {model_type} is no type that GGUF files are written of: give one of {', '.join(sorted(known))}, or "
             f"export a directory of Hugging Face's layout"
         )
-    for asked in (model_type,) if model_type is not None else _tried(architecture, known):
+    for asked in (model_type,) if model_type is not None else _tried(known, came):
+        near = False
         try:
             family, table = find_family(architecture, asked)
-            told = {} if length is None else {LENGTHS[0]: length}
+            told, near = {} if length is None else {LENGTHS[0]: length}, True
             table = with_inert(table, told, family) if LENGTHS[0] in table else table
             return _plan(architecture, known[asked], family, table, known[asked].write(table, str(where)))
         except HuggingFaceError as error:
-            reasons.append(str(error).removeprefix(f"{where}: "))
+            said = str(error).removeprefix(f"{where}: ")
+            reasons.append((-1 if near else said.count(";"), said))
     if model_type is not None:
-        raise HuggingFaceError(f"{where}: llama.cpp does not compute this {model_type}: {reasons[0]}")
+        raise HuggingFaceError(f"{where}: llama.cpp does not compute this {model_type}: {reasons[0][1]}")
     raise HuggingFaceError(
         "\n  ".join(
             [
                 f"{where}: llama.cpp computes this architecture under none of the {len(known)} model types that are written "
                 f"here; export a directory of Hugging Face's layout instead. The nearest:",
-                *reasons[:3],
+                *(said for _, said in sorted(reasons, key=lambda reason: reason[0])[:3]),
             ]
         )
     )
 
 
-def _tried(architecture: Architecture, known: Mapping[str, GgufForm]) -> Iterator[str]:
-    """The model types that are tried: the first of all that expresses the architecture, if it is known, then the others."""
-    try:
-        first = find_family(architecture)[0].model_type
-    except HuggingFaceError:
-        first = ""
-    if first in known:
-        yield first
-    yield from (model_type for model_type in known if model_type != first)
+def _tried(known: Mapping[str, GgufForm], came: str) -> Iterator[str]:
+    """The model types that are tried: the one that the weights came as, if it is known, then the others."""
+    if came in known:
+        yield came
+    yield from (model_type for model_type in known if model_type != came)
 
 
 def _plan(architecture: Architecture, form: GgufForm, family: Family, table: Mapping[str, Any], keys: GgufKeys) -> GgufExport:
@@ -164,7 +166,8 @@ def export_gguf(
     table = beside.table(CONFIG) if beside is not None else {}
     told = next((table[name] for name in LENGTHS if isinstance(table.get(name), int)), None)
     spoken = {MODEL: NONE[0]} if tokenizer is None else vocabulary_of(tokenizer, model.architecture.embedding.symbols).keys()
-    plan = planned(_now(computed(model.architecture), path), path, model_type=model_type, length=length or told)
+    architecture, came = _now(computed(model.architecture), path), str(table.get("model_type"))
+    plan = planned(architecture, path, model_type=model_type, came=came, length=length or told)
     kind = _kind(path, dtype or next(iter(parameters.values())).dtype, quantise)
     if kind in LARGE_BLOCKS:
         with writing(path) as partial, unrounded(partial) as plain:

@@ -17,7 +17,7 @@ from anyformer.huggingface.declared import stored_shapes
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.architectures import form_of
 from anyformer.huggingface.gguf.keys import GgufMetadata
-from anyformer.huggingface.gguf.lines import Words
+from anyformer.huggingface.gguf.lines import LATER, Words
 from anyformer.huggingface.gguf.names import GgufRule, depth_of, gguf_rules, placed
 from anyformer.huggingface.gguf.reader import DAMAGED, SUFFIX, library, opened, pieces_of
 from anyformer.huggingface.gguf.rotary import FACTORS, LONG, SHORT
@@ -81,6 +81,8 @@ class GgufFile:
         self._shapes, rules = self._theirs(form, self._words)
         self._places = placed(rules, self._tensors)
         known = {name for rule, _ in self._places.values() for name in rule.stored} | set(NEVER_READ)
+        depth, later = self.keys("block_count"), self.keys(LATER, 0)
+        known |= {name for name in self._tensors for layer in range(depth - later, depth) if name.startswith(f"blk.{layer}.")}
         self._odd = {name: tensor for name, tensor in self._tensors.items() if name not in known}
         """Tensors without a place."""
         self.names: Mapping[str, str] = dict.fromkeys((*self._places, *self._odd), path.name)

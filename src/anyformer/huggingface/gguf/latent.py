@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.keys import GgufKeys, GgufMetadata
 from anyformer.huggingface.gguf.lines import Words
+from anyformer.huggingface.gguf.rotary import RotaryLine, rotary_of
 
 
 @dataclass(frozen=True)
@@ -34,3 +36,34 @@ class LatentWidths:
         keys.put("attention.value_length", latent)
         keys.put("attention.key_length_mla", int(words("qk_nope_head_dim")) + rotated)
         keys.put("attention.value_length_mla", int(words("v_head_dim")))
+
+
+STRENGTH = "rope.scaling.yarn_log_multiplier"
+"""The key of a tenth of `mscale_all_dim`, by which YaRN makes the scores larger."""
+PLAIN = RotaryLine(("default", "yarn"))
+WAVES = 1e-6
+"""Largest difference of the factor of waves from 1, which is all that the graph has."""
+
+
+@dataclass(frozen=True)
+class LatentRotary:
+    """`rope_parameters` of the rotated part: YaRN with one strength for waves and scores, which leaves waves as they are."""
+
+    def read(self, keys: GgufMetadata, table: Words) -> None:
+        settings = rotary_of(keys, keys("rope.dimension_count"), PLAIN)
+        if settings["rope_type"] == "yarn":
+            strength = round(keys(STRENGTH) / 0.1, 6)
+            settings |= {"mscale": strength, "mscale_all_dim": strength}
+        table["rope_parameters"] = settings
+
+    def write(self, words: Config, keys: GgufKeys) -> None:
+        settings = dict(words("rope_parameters"))
+        if settings["rope_type"] == "yarn":
+            strength, waves = settings.pop("mscale_all_dim", 0.0), settings.pop("attention_factor", None)
+            if not strength or waves is None or abs(waves - 1) > WAVES:
+                raise HuggingFaceError(
+                    f"{words.where}: rope_parameters: YaRN of {words.model_type} with mscale_all_dim = {strength} and "
+                    f"attention_factor = {waves} is not in llama.cpp's graph, only mscale and mscale_all_dim that are equal"
+                )
+            keys.put(STRENGTH, 0.1 * strength)
+        PLAIN.put_scaling(settings, keys("rope.dimension_count"), words, keys)

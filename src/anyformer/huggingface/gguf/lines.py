@@ -91,9 +91,14 @@ class Repeats:
 
     key: str
     value: Callable[[Words], Any]
+    checked: bool = True
+    """Whether a file has to say the same; converters compute some of them another way, and the tensors show them."""
 
     def read(self, keys: GgufMetadata, table: Words) -> None:
-        keys.expect(self.key, self.value(table))
+        if self.checked:
+            keys.expect(self.key, self.value(table))
+        else:
+            keys(self.key, None)
 
     def write(self, words: Config, keys: GgufKeys) -> None:
         keys.put(self.key, self.value(words.written))
@@ -126,6 +131,23 @@ class Present:
 
     def write(self, words: Config, keys: GgufKeys) -> None:
         words(self.word, None)
+
+
+@dataclass(frozen=True)
+class Depth:
+    """The number of layers, which a file counts with the predictions of later tokens; those are not read."""
+
+    word: str = "num_hidden_layers"
+
+    def read(self, keys: GgufMetadata, table: Words) -> None:
+        table[self.word] = keys("block_count") - keys(LATER, 0)
+
+    def write(self, words: Config, keys: GgufKeys) -> None:
+        keys.put("block_count", int(words(self.word)))
+
+
+LATER = "nextn_predict_layers"
+"""The key of how many layers at the end predict later tokens."""
 
 
 @dataclass(frozen=True)

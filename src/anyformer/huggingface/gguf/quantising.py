@@ -43,6 +43,5 @@ def rounded(plain: Path, to: Path, kind: str) -> None:
     llama_cpp = quantiser()
     options = llama_cpp.llama_model_quantize_default_params()
     options.ftype = getattr(llama_cpp, f"LLAMA_FTYPE_MOSTLY_{kind}")
-    failed = llama_cpp.llama_model_quantize(str(plain).encode(), str(to).encode(), options)
-    if failed:
-        raise HuggingFaceError(f"{to.name}: llama.cpp's quantiser refused the file as {kind} (it printed why)")
+    if llama_cpp.llama_model_quantize(str(plain).encode(), str(to).encode(), options):
+        raise HuggingFaceError(f"llama.cpp's quantiser refuses the model as {kind}, and has printed why; take another type")

@@ -48,12 +48,11 @@ class RotaryLine:
     partial: bool = False
     swa: bool = False
     usual: tuple[float, float] = (10_000.0, 10_000.0)
-    width: str = "attention.key_length"
     beside: bool = False
     """Whether the configuration has the original length of LongRoPE beside the settings."""
 
     def read(self, keys: GgufMetadata, table: Words) -> None:
-        width = keys(self.width, table["hidden_size"] // table["num_attention_heads"])
+        width = keys("attention.key_length", table["hidden_size"] // table["num_attention_heads"])
         settings = rotary_of(keys, width, self)
         if self.swa:
             near = {"rope_type": "default", "rope_theta": keys("rope.freq_base_swa", self.usual[1])}
@@ -68,21 +67,21 @@ class RotaryLine:
         if self.swa:
             self._near(settings["sliding_attention"], words, keys)
             settings = settings["full_attention"]
-        width = keys(self.width)
+        width = keys("attention.key_length")
         left = dict(settings)
         share = left.pop("partial_rotary_factor", 1.0)
         if share != 1.0 and not self.partial:
             raise _refused(words, "partial_rotary_factor", share, "1.0")
         rotated = int(width * share)
         keys.put("rope.dimension_count", rotated)
-        self._scaled(left, rotated, words, keys)
+        self.put_scaling(left, rotated, words, keys)
 
     def _near(self, settings: Mapping[str, Any], words: Config, keys: GgufKeys) -> None:
         if settings.keys() - {"rope_type", "rope_theta"} or settings["rope_type"] != "default":
             raise _refused(words, "sliding_attention", dict(settings), "plain, without scaling")
         keys.put("rope.freq_base_swa", float(settings["rope_theta"]))
 
-    def _scaled(self, left: dict[str, Any], width: int, words: Config, keys: GgufKeys) -> None:
+    def put_scaling(self, left: dict[str, Any], width: int, words: Config, keys: GgufKeys) -> None:
         """The theta and the scaling of what rotates; refuses a setting that no key says."""
         keys.put("rope.freq_base", float(left.pop("rope_theta")))
         kind = left.pop("rope_type")
@@ -158,6 +157,8 @@ def rotary_of(keys: GgufMetadata, width: int, line: RotaryLine) -> dict[str, Any
     if rotated != width:
         base["partial_rotary_factor"] = rotated / width
     keys.expect("rope.scaling.finetuned", False, True)
+    keys.expect("rope.scaling.yarn_beta_fast", YARN["beta_fast"])
+    keys.expect("rope.scaling.yarn_beta_slow", YARN["beta_slow"])
     if FACTORS in keys.shapes:
         return {**base, **_llama3(keys, rotated, base["rope_theta"])}
     kind = keys("rope.scaling.type", "longrope" if LONG in keys.shapes else "none")

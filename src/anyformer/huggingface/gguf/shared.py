@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from anyformer.huggingface.gguf.changes import Neighbours, Shifted
-from anyformer.huggingface.gguf.lines import ExpertWidth, GgufLine, HeadWidth, Key, Only, TiedHead, VocabularySize, Words, only
+from anyformer.huggingface.gguf.lines import (
+    Depth,
+    ExpertWidth,
+    GgufLine,
+    HeadWidth,
+    Key,
+    Only,
+    TiedHead,
+    VocabularySize,
+    Words,
+    only,
+)
 from anyformer.huggingface.gguf.windows import AllFull
 from anyformer.huggingface.rules import Op
 
 RMS = Key("rms_norm_eps", "attention.layer_norm_rms_epsilon", float)
 SIZES: tuple[GgufLine, ...] = (
     Key("hidden_size", "embedding_length"),
-    Key("num_hidden_layers", "block_count"),
+    Depth(),
     Key("max_position_embeddings", "context_length"),
     VocabularySize(),
     TiedHead(),

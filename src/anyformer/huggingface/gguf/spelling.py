@@ -47,15 +47,15 @@ class GgufForm:
     """Whether a file is of this model type: several types may share an architecture."""
     output: bool = False
     """Whether the graph needs a matrix of the head of its own: of tied ones the file has the embedding twice."""
-    wide: tuple[str, ...] = ()
-    """Names of tensors that the graph needs in fp32, beside the usual ones."""
+    unread: tuple[str, ...] = ()
+    """Keys that converters write and the graph does not read."""
 
     def read(self, keys: GgufMetadata) -> Words:
         """The configuration that the metadata amounts to."""
         table: Words = {"model_type": self.model_type}
         for line in self.lines:
             line.read(keys, table)
-        keys.finish(IN_FILE)
+        keys.finish((*IN_FILE, *self.unread))
         return table
 
     def write(self, table: Mapping[str, Any], where: str) -> GgufKeys:

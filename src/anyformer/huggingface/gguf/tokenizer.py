@@ -61,7 +61,7 @@ def files_of(vocabulary: GgufVocabulary) -> dict[str, bytes]:
         ends = [eos, *sorted(stops(vocabulary) - {eos})]
         numbered = {f"{role}_token_id": vocabulary.ids[role] for role in ("bos", "pad") if role in vocabulary.ids}
         files[GENERATION] = {"eos_token_id": ends, **numbered}
-    return {name: json.dumps(table, ensure_ascii=False, indent=1).encode() for name, table in files.items()}
+    return {name: json.dumps(table, ensure_ascii=False).encode() for name, table in files.items()}
 
 
 def _without(path: Path, beside: Beside, problem: str) -> Beside:

@@ -121,7 +121,19 @@ def stretched_table(target: Target) -> dict[str, Any]:
         growth = (attention.scale * attention.query_width**0.5) ** 0.5
         strength = round((growth - 1) / (0.1 * log(factor)), 9)
         table |= {"mscale_all_dim": strength} if strength else {}
+        return _with_mscale(table) if strength else table
     return table
+
+
+def _with_mscale(table: dict[str, Any]) -> dict[str, Any]:
+    """The factor of sines and cosines as DeepSeek's `mscale`, which vLLM reads, where it is exactly that."""
+    factor, strength, waves = table["factor"], table["mscale_all_dim"], table.get("attention_factor")
+    if waves is None or table["rope_type"] != "yarn":
+        return table
+    over = round((waves * stretch(factor, strength) - 1) / (0.1 * log(factor)), 9)
+    if over <= 0 or stretch(factor, over) / stretch(factor, strength) != waves:
+        return table
+    return {name: value for name, value in table.items() if name != "attention_factor"} | {"mscale": over}
 
 
 def latent_names(architecture: Architecture, theirs: str = "self_attn", ours: str = "latent_attention") -> Table:

@@ -17,7 +17,7 @@ from anyformer.parts.attention.moved import in_slots
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import Remembered
 from anyformer.parts.call.shared import MEMORY, VALUES, Read
-from anyformer.parts.layout import HeadsLayout, WeightLayout
+from anyformer.parts.layout import HeadsLayout, OutsideAttention, WeightLayout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional, Causal
 from anyformer.parts.positions.place import Place
@@ -132,6 +132,14 @@ class Attention(Heads):
         pairs, seen = self.score.pairs(self.mask, shape, plan)
         beside = shape.length * sum(part.more() for part in self.memory.values())
         return pairs + beside, seen + beside
+
+    def outside(self, width: int) -> OutsideAttention:
+        sizes, past = self.sizes(width), self.mask.past
+        unknown = (*self.in_the_way("outside"), *(() if past is not None else (f"the mask {self.mask.words}",)))
+        return OutsideAttention(
+            self.heads, self.groups, sizes.head_width, sizes.value_width, sizes.scale, past or None, self.score.softcap,
+            self.weigh.dropped, self.in_the_way("divided heads"), unknown,
+        )  # fmt: skip
 
     @property
     def traits(self) -> Traits:

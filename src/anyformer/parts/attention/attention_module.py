@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from torch import Tensor
 
@@ -10,7 +11,7 @@ from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.attention.slots import AttentionCall, Remembered
-from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.context import Context, Memory, Visible
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.shared import MEMORY, VALUES
 from anyformer.parts.call.state import FullState, State
@@ -18,6 +19,12 @@ from anyformer.parts.masks.mask import Mask
 from anyformer.parts.positions.place import Place
 from anyformer.parts.slot import Side
 from anyformer.plan import Plan
+
+
+class Outside(Protocol):
+    """A kernel from outside: queries (B, H, T, E), keys and values, and what queries see of them -> (B, H, T, U)."""
+
+    def __call__(self, q_BHTE: Tensor, memory: Memory, visible: Callable[[], Visible]) -> Tensor: ...
 
 
 class AttentionModule(HeadsModule):
@@ -37,6 +44,8 @@ class AttentionModule(HeadsModule):
         super().__init__(heads, width, plan, name, mask=mask)
         self.score, self.place, self.memory = heads.score, tuple(place), tuple(memory)
         self.bands = not heads.in_the_way("bands")
+        self.outside: Outside | None = None
+        """The kernel from outside that computes it in the place of those here."""
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None = None) -> Tensor:
         call = AttentionCall(self, x_BTD, x_BTD, context, state)
@@ -48,6 +57,8 @@ class AttentionModule(HeadsModule):
             q = place.scaled(q, context)
         q = q.transpose(1, 2)
         memory = self.remembered(call)
+        if self.outside is not None:
+            return self.finished(self.outside(q, memory, lambda: self.visible(call.x, context, memory.keys)), call)
         bias = self.score.bias(self._of_stack(q, memory, call), q, memory, call)
         banded = bias is None and self.bands and not self.drops
         visible = self.visible(call.x, context, memory.keys, banded=banded)

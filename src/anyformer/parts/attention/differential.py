@@ -33,7 +33,7 @@ class Differential(Weigh):
     lambda_init `by_layer`.
     """
 
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "divided heads", "layout", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "divided heads", "outside", "layout", "latent"})
     through: ClassVar[tuple[str, ...]] = ("maps",)
     bare: ClassVar[bool] = False
     kind: Literal["differential"] = "differential"

@@ -69,7 +69,8 @@ class HeadsModule(Attends):
         """(B, S, heads * E) -> (B, S, heads, E), adjusted while heads stand side by side, then head by head."""
         for part in self.adjust:
             y = part.side_by_side(y, side, call)
-        y = y.view(*y.shape[:-1], -1, self.value_width if side == "value" else self.head_width)
+        width = self.value_width if side == "value" else self.head_width
+        y = y.view(*y.shape[:-1], y.shape[-1] // width, width)  # of no positions too
         for part in self.adjust:
             y = part.split(y, side, call)
         return y

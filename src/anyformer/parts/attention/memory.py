@@ -26,7 +26,7 @@ class KeysFrom(Remembered):
 
     name: ClassVar[str] = "keys_from"
     short: ClassVar[str] = "variant"
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "two inputs", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "two inputs", "outside", "latent"})
     replaces: ClassVar[bool] = True
     variant: str
     """Those of the latest layer of this variant before it are read."""
@@ -48,7 +48,7 @@ class VirtualTokens(Remembered):
 
     name: ClassVar[str] = "virtual_tokens"
     short: ClassVar[str] = "count"
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"bands", "chosen keys", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"bands", "chosen keys", "outside", "latent"})
     count: Count
 
     @property

@@ -48,7 +48,8 @@ class Score(SlotPart):
 
     def in_the_way(self, way: Way) -> tuple[str, ...]:
         capped = self.softcap is not None and way in ("chosen keys", "latent")
-        chosen = self.choice is not None and way in ("divided heads", "divided positions", "source", "two inputs", "layout")
+        ruled_out = ("divided heads", "divided positions", "source", "two inputs", "outside", "layout")
+        chosen = self.choice is not None and way in ruled_out
         return (*(("softcap",) if capped else ()), *(("choice",) if chosen else ()))
 
     @property

@@ -114,7 +114,7 @@ class Term(Part, SlotPart):
     """The base of what is added to scores. Slot: score."""
 
     members: ClassVar[dict[str, type[Part]]] = {}
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"bands", "chosen keys", "source", "two inputs", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"bands", "chosen keys", "source", "two inputs", "outside", "latent"})
     every_position: ClassVar[bool] = False
     """Whether it adds up what every position before has, of which a window would leave some out."""
 

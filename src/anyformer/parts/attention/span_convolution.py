@@ -41,7 +41,7 @@ class SpanConvolution(Combine):
     name: ClassVar[str] = "convolution"
     order: ClassVar[int] = 2
     rules_out: ClassVar[frozenset[Way]] = frozenset(
-        {"source", "two inputs", "chosen keys", "divided heads", "divided positions", "layout", "latent"}
+        {"source", "two inputs", "chosen keys", "divided heads", "divided positions", "outside", "layout", "latent"}
     )
     kernel: Annotated[Count, AfterValidator(_odd)] = 9
     """n, positions that an output reads."""

@@ -25,7 +25,9 @@ class ValueConvolution(Combine):
 
     name: ClassVar[str] = "value_convolution"
     order: ClassVar[int] = -1
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"pairs of heads", "source", "chosen keys", "divided positions", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset(
+        {"pairs of heads", "source", "chosen keys", "divided positions", "outside", "latent"}
+    )
     needs_own_keys: ClassVar[bool] = True
     looks_ahead: ClassVar[bool] = True
     kernel: Annotated[int, Field(ge=3)] = 65

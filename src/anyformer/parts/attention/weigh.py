@@ -74,7 +74,7 @@ class Map(Weigh):
     A kind says `weights`, which is given scores written out whatever the plan: torch's kernel knows the softmax alone.
     """
 
-    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "latent"})
+    rules_out: ClassVar[frozenset[Way]] = frozenset({"chosen keys", "outside", "latent"})
     dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
 
@@ -119,7 +119,7 @@ class Softmax(Map):
 
     def in_the_way(self, way: Way) -> tuple[str, ...]:
         given = {"sink": self.sink is not None, "dropout": self.dropout > 0}
-        ruled_out = {"chosen keys": ("sink",), "latent": ("sink", "dropout")}.get(way, ())
+        ruled_out = {"chosen keys": ("sink",), "outside": ("sink",), "latent": ("sink", "dropout")}.get(way, ())
         return tuple(name for name in ruled_out if given[name])
 
     def cost(self, sizes: HeadSizes, shape: Shape, key_rows: int) -> Tally:

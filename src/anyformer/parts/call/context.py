@@ -255,9 +255,7 @@ class Context:
         return band_of(mask, self.positions.shape[1], aligned=self.aligned)
 
     def _visible(self, mask: Digested[Mask], keys: Keys, band: Band | None) -> Visible:
-        # A first chunk is as a row without state, against the memory of its own positions alone.
-        whole = self.share is None and (self.chunk is None or keys.positions.shape[1] == self.positions.shape[1])
-        square = self.aligned and self.prefix is None and self.until is None and whole
+        square = self.aligned and self.prefix is None and self.until is None and self._is_whole(keys)
         if square and mask.digest == _CAUSAL:
             return Visible(causal=True)
         if band is not None:
@@ -277,6 +275,10 @@ class Context:
         # A padding query sees no key, and a softmax over no key is NaN: let it see all keys; its output is never read.
         allowed = allowed | (query == EMPTY)
         return Visible(allowed[:, None])
+
+    def _is_whole(self, keys: Keys) -> bool:
+        """Whether the keys are those of the row that the queries are: a first chunk is as a row without state."""
+        return self.share is None and (self.chunk is None or keys.positions.shape[1] == self.positions.shape[1])
 
     def _banded(self, mask: Mask, band: Band) -> Tensor:
         """The mask of each block of queries over the keys around it: (B or 1, n, size, keys)."""

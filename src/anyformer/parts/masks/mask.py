@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+ALL = 0
+"""`Mask.past` of a mask that shows every position up to the query's own."""
+
+
 class Mask(Value):
     """The base of masks; the defaults describe one with an unlimited window into the past and none into the future."""
 
@@ -50,6 +54,12 @@ class Mask(Value):
     @property
     def window(self) -> int | None:
         """The number of latest positions that a query can see, its own included; None without limit."""
+        return None
+
+    @property
+    def past(self) -> int | None:
+        """The number of latest positions that a query sees, all of them and its own included, ALL for every one before it; None
+        of a mask that shows others, or leaves some out."""
         return None
 
     @property
@@ -175,6 +185,11 @@ class AllOf(_Combined):
         # Compilers trace this, and know no `default` of `min`.
         windows = [mask.window for mask in self.masks if mask.window is not None]
         return min(windows) if windows else None
+
+    @property
+    def past(self) -> int | None:
+        pasts = [mask.past for mask in self.masks]
+        return None if None in pasts else min((past for past in pasts if past), default=ALL)
 
     @property
     def chunk(self) -> int | None:

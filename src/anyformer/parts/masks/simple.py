@@ -9,7 +9,7 @@ from pydantic import Field
 
 from anyformer.describe import Count
 from anyformer.operations import Limit
-from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.mask import ALL, Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import number
 
@@ -27,6 +27,10 @@ class Causal(Mask):
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         return Ranges.plain(np.zeros_like(query), query + 1, keys)
+
+    @property
+    def past(self) -> int:
+        return ALL
 
 
 class Bidirectional(Mask):
@@ -74,6 +78,10 @@ class Window(Mask):
     @property
     def window(self) -> int | None:
         return self.size
+
+    @property
+    def past(self) -> int | None:
+        return None if self.after else self.size
 
 
 class Prefix(Mask):

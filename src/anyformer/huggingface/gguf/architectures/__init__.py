@@ -13,7 +13,7 @@ from anyformer.huggingface.gguf.spelling import GgufForm
 
 FILES = (
     "llama", "qwen", "gemma", "gpt2", "phi", "gpt_line", "stablelm", "olmo", "cohere", "granite", "dense_line", "gpt_oss",
-    "expert_line", "lfm", "mamba", "routed",
+    "expert_line", "lfm", "mamba", "routed", "t5",
 )  # fmt: skip
 """Files here, in the order in which an export tries their types."""
 

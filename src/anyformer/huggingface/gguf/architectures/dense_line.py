@@ -67,6 +67,7 @@ FORMS = (
         ),
         changes=dict.fromkeys(("attn_norm.weight", "ffn_norm.weight", "output_norm.weight"), shifted),
         output=True,
+        unread=("attention.layer_norm_rms_epsilon",),
     ),
     GgufForm("exaone4", "exaone4", decoder(WITH_FACTORS, SILU, ExaoneWindows(), Follows("head_dim", _filled))),
     GgufForm(

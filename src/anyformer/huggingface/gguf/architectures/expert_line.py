@@ -47,7 +47,7 @@ FORMS = (
         decoder(
             RotaryLine(), SILU, only("use_bias", False), Key("moe_num_experts", "expert_count"),
             Key("moe_k", "expert_used_count"), ExpertWidth(), Key("moe_num_shared_experts", "expert_shared_count"),
-            Repeats("expert_shared_feed_forward_length", _shared),
+            Repeats("expert_shared_feed_forward_length", _shared, checked=False),
             Key("moe_layer_interval", "interleave_moe_layer_step"),
             Key("moe_layer_start_index", "leading_dense_block_count", int, 0),
             Follows("moe_layer_end_index", lambda table: table["num_hidden_layers"] - 1),

@@ -110,7 +110,7 @@ FORMS = (
             Key("hidden_size", "embedding_length"), Key("num_hidden_layers", "block_count"), LENGTH, VocabularySize(),
             TiedHead(), Key("ffn_hidden_size", "feed_forward_length"), Key("num_attention_heads", "attention.head_count"),
             FalconHeads(), HeadWidth(said=False), Key("layer_norm_epsilon", EPS, float), RotaryLine(), TanhGelu("activation"),
-            only("alibi", False), only("bias", False), only("parallel_attn", True),
+            Always("tensor_data_layout", "jploski"), only("alibi", False), only("bias", False), only("parallel_attn", True),
         ),
         changes={"attn_qkv": _by_group},
     ),
@@ -119,7 +119,8 @@ FORMS = (
         "bloom",
         (
             Key("hidden_size", "embedding_length"), Key("n_layer", "block_count"), LENGTH, VocabularySize(), TiedHead(),
-            Key("n_head", "attention.head_count"), _wide("hidden_size"), Key("layer_norm_epsilon", EPS, float),
+            Key("n_head", "attention.head_count"), Repeats("attention.head_count_kv", lambda table: table["n_head"]),
+            _wide("hidden_size"), Key("layer_norm_epsilon", EPS, float),
             only("apply_residual_connection_post_layernorm", False),
         ),
         changes={"attn_qkv": _by_head("n_head")},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.huggingface.gguf.changes import AlternatingExperts, TurnedExperts
-from anyformer.huggingface.gguf.lines import ExpertWidth, HeadWidth, Key, Words, only
+from anyformer.huggingface.gguf.lines import ExpertWidth, HeadWidth, Key, Repeats, Words, only
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import HEADS, RMS, SIZES
 from anyformer.huggingface.gguf.spelling import GgufForm
@@ -26,7 +26,8 @@ FORMS = (
         (
             *SIZES, *HEADS, HeadWidth(), RMS, RotaryLine(), Key("sliding_window", "attention.sliding_window"),
             LayerKinds(usual=2), Key("num_local_experts", "expert_count"), Key("num_experts_per_tok", "expert_used_count"),
-            ExpertWidth("intermediate_size"), only("attention_bias", True), only("swiglu_limit", 7.0),
+            ExpertWidth("intermediate_size"), Repeats("feed_forward_length", lambda table: table["intermediate_size"]),
+            only("attention_bias", True), only("swiglu_limit", 7.0),
         ),
         names={
             "self_attn.sinks": "attn_sinks.weight",

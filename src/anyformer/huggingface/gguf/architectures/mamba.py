@@ -55,7 +55,7 @@ def _negative(table: Words) -> Op:
 
 def _narrow(table: Words) -> Op:
     """The kernels of a convolution of every channel by itself."""
-    width = table.get("conv_kernel", table.get("mamba_d_conv"))
+    width: int = table["conv_kernel" if "conv_kernel" in table else "mamba_d_conv"]
     return ShapedAs((-1, width), (-1, 1, width))
 
 

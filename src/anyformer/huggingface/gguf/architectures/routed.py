@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anyformer.huggingface.gguf.changes import Absorbed
-from anyformer.huggingface.gguf.latent import LatentWidths
+from anyformer.huggingface.gguf.latent import LatentRotary, LatentWidths
 from anyformer.huggingface.gguf.lines import (
     Always,
     ExpertWidth,
@@ -44,6 +44,7 @@ def _absorbed(table: Words) -> Op:
     return Absorbed(table["num_attention_heads"], table["qk_nope_head_dim"])
 
 
+UNGROUPED: tuple[GgufLine, ...] = (Only("n_group", (1, None), said=False), Only("topk_group", (1, None), said=False))
 LATENT: tuple[GgufLine, ...] = (
     *SIZES,
     WIDE,
@@ -53,7 +54,7 @@ LATENT: tuple[GgufLine, ...] = (
     Always("attention.head_count_kv", 1),
     SameAs("num_key_value_heads", "num_attention_heads"),
     LatentWidths(),
-    RotaryLine(("default",), width="rope.dimension_count"),
+    LatentRotary(),
     only("attention_bias", False),
 )
 KEYS = {"self_attn.kv_b_proj": ("attn_k_b", "attn_v_b")}
@@ -78,7 +79,10 @@ FORMS = (
     GgufForm(
         "deepseek2",
         "deepseek_v3",
-        (*LATENT, *ROUTED, *GROUPS, only("rope_interleave", True)),
+        (
+            *LATENT, *ROUTED, *GROUPS, only("rope_interleave", True), Only("scoring_func", ("sigmoid",), said=False),
+            Only("topk_method", ("noaux_tc",), said=False),
+        ),
         names={**KEYS, **CORRECTED},
         changes={"attn_k_b": _absorbed},
         when=lambda keys: keys("expert_gating_func", SOFTMAX) == SIGMOID,
@@ -86,7 +90,7 @@ FORMS = (
     GgufForm(
         "deepseek2",
         "deepseek_v2",
-        (*LATENT, *ROUTED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy")),
+        (*LATENT, *ROUTED, *UNGROUPED, Always("expert_gating_func", SOFTMAX), only("topk_method", "greedy")),
         names=KEYS,
         changes={"attn_k_b": _absorbed},
         when=lambda keys: keys("expert_gating_func", SOFTMAX) == SOFTMAX,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -14,7 +14,7 @@ import tokenizers
 from anyformer.describe import Notice
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.vocabulary.definition import definition, words_of
-from anyformer.huggingface.gguf.vocabulary.expressions import BY_NAME
+from anyformer.huggingface.gguf.vocabulary.expressions import BY_NAME, PreTokenizer
 from anyformer.huggingface.gguf.vocabulary.fitting import fitted
 from anyformer.huggingface.gguf.vocabulary.making import candidates, where, with_ends
 from anyformer.huggingface.gguf.vocabulary.value import MODEL, GgufVocabulary
@@ -36,7 +36,7 @@ def keys(tokenizer: Tokenizer | None, rows: int) -> dict[str, Any]:
 
     A whole number is a uint32 there, in lists an int32; a real one a float32; bytes are an array of uint8.
     """
-    return {MODEL: "none"} if tokenizer is None else vocabulary_of(tokenizer, rows).keys()
+    return {MODEL: "no_vocab"} if tokenizer is None else vocabulary_of(tokenizer, rows).keys()
 
 
 def vocabulary_of(tokenizer: Tokenizer, rows: int | None = None) -> GgufVocabulary:
@@ -46,24 +46,50 @@ def vocabulary_of(tokenizer: Tokenizer, rows: int | None = None) -> GgufVocabula
     texts = [*strings(), *_with_specials(table)]
     theirs = library(text_of(table))
     wanted = _ids(theirs, texts)
-    best: tuple[int, GgufVocabulary | None] = (-1, None)
-    for vocabulary, split in _splitting(candidates(tokenizer, tokenizer.vocab_size if rows is None else rows)):
+    nearest: tuple[int, GgufVocabulary | None] = (-1, None)
+    for vocabulary, split in _splitting(_sorted(candidates(tokenizer, table, rows or tokenizer.vocab_size), theirs, table)):
         place = _first_difference(split, texts, wanted)
         if place == len(texts):
             for notice in notices:
                 warnings.warn(f"{where(tokenizer)}: {notice}", Notice, stacklevel=2)
             return with_ends(vocabulary, tokenizer)
-        best = max(best, (place, vocabulary), key=lambda found: found[0])
-    place, nearest = best
-    assert nearest is not None
+        nearest = max(nearest, (place, vocabulary), key=lambda found: found[0])
+    place, best = nearest
+    assert best is not None
     raise HuggingFaceError(
         f"{where(tokenizer)}: llama.cpp has no way to split text as this tokenizer does: of {len(texts)} strings the nearest "
-        f"({nearest.model}, {nearest.pre}) first differs at {texts[place]!r}; write the model without its tokenizer, and give "
+        f"({best.model}, {best.pre}) first differs at {texts[place]!r}; write the model without its tokenizer, and give "
         "llama.cpp token numbers"
     )
 
 
-def _splitting(found: Iterator[GgufVocabulary]) -> Iterator[tuple[GgufVocabulary, tokenizers.Tokenizer]]:
+def _sorted(found: Iterator[GgufVocabulary], theirs: tokenizers.Tokenizer, table: dict[str, Any]) -> list[GgufVocabulary]:
+    """Vocabularies, those first whose pre-tokenizers cut most of the strings where the tokenizer's own does."""
+    whole = bool(table["model"].get("ignore_merges"))
+    own = theirs.pre_tokenizer
+    cuts = () if own is None or not table["model"].get("merges") else _cuts(own)
+
+    def likeness(vocabulary: GgufVocabulary) -> tuple[int, bool]:
+        pre = BY_NAME[vocabulary.pre]
+        if not pre.letters or not cuts:
+            return 0, False
+        same = sum(mine == cut for mine, cut in zip(_cuts_of(pre), cuts, strict=True))
+        return -same, pre.whole_words != whole
+
+    return sorted(found, key=likeness)
+
+
+@cache
+def _cuts_of(pre: PreTokenizer) -> tuple[list[tuple[int, int]], ...]:
+    return _cuts(_stage(words_of(pre)))
+
+
+def _cuts(stage: Any) -> tuple[list[tuple[int, int]], ...]:
+    """Where a pre-tokenizer cuts the strings."""
+    return tuple([span for _, span in stage.pre_tokenize_str(text)] for text in strings())
+
+
+def _splitting(found: Iterable[GgufVocabulary]) -> Iterator[tuple[GgufVocabulary, tokenizers.Tokenizer]]:
     """Vocabularies, each as a tokenizer; of those that differ in the pre-tokenizer alone one is made, and changed."""
     made: tuple[str, tokenizers.Tokenizer] | None = None
     for vocabulary in found:

@@ -9,6 +9,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from anyformer.huggingface.gguf.vocabulary.accents import cleaning
 from anyformer.huggingface.gguf.vocabulary.ends import special_ids, stops, type_of
 from anyformer.huggingface.gguf.vocabulary.expressions import BY_NAME, PreTokenizer
 from anyformer.huggingface.gguf.vocabulary.value import GgufVocabulary, TokenType
@@ -170,13 +171,7 @@ def _word_pieces(vocabulary: GgufVocabulary) -> dict[str, Any]:
             "max_input_chars_per_word": 1_000_000,
             "vocab": words,
         },
-        "normalizer": {
-            "type": "BertNormalizer",
-            "clean_text": True,
-            "handle_chinese_chars": True,
-            "strip_accents": vocabulary.flags.get("normalizer.strip_accents", lower),
-            "lowercase": lower,
-        },
+        "normalizer": cleaning(lower, vocabulary.flags.get("normalizer.strip_accents", lower)),
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
     }

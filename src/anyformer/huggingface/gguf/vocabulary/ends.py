@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from anyformer.huggingface.gguf.vocabulary.value import GgufVocabulary, TokenType
 
@@ -41,7 +41,7 @@ _DEFAULTS: Mapping[str, Mapping[str, int]] = {
 
 def special_ids(vocabulary: GgufVocabulary) -> dict[str, int]:
     """The special tokens as llama.cpp has them: by keys, by their usual numbers, by their texts."""
-    size, numbers = len(vocabulary.tokens), _numbers(vocabulary)
+    size, numbers = len(vocabulary.tokens), vocabulary.numbers
     usual = {role: number for role, number in _DEFAULTS.get(vocabulary.model, {}).items() if number < size}
     found = usual | dict(vocabulary.ids)
     by_text = {**FIM, "eot": _TURN, "eom": ("<|eom_id|>",)}
@@ -54,17 +54,22 @@ def special_ids(vocabulary: GgufVocabulary) -> dict[str, int]:
 
 def stops(vocabulary: GgufVocabulary) -> frozenset[int]:
     """The tokens at which llama.cpp ends a text."""
-    numbers, ids = _numbers(vocabulary), special_ids(vocabulary)
+    numbers, ids = vocabulary.numbers, special_ids(vocabulary)
     ending = {numbers[text] for text in ENDS if text in numbers} | {ids[role] for role in _STOPPING_ROLES if role in ids}
-    texts = {vocabulary.tokens[number] for number in ending}
-    left_out = set()
-    if ("<|return|>" in texts and texts & {"<|call|>", "<|calls|>"}) or (
-        "<|flush|>" in texts and texts & {"<|call|>", "<|calls|>"}
-    ):
-        left_out.add("<|end|>")
-    if texts & {"<|tool_response>", "<|plamo:eos|>"}:
-        left_out.add("</s>")
-    return frozenset(number for number in ending if vocabulary.tokens[number] not in left_out)
+    kept = {vocabulary.tokens[number] for number in ending} - _going_on(numbers)
+    return frozenset(number for number in ending if vocabulary.tokens[number] in kept)
+
+
+def known_texts(words: Collection[str]) -> set[str]:
+    """Which of a vocabulary's words are special to llama.cpp whatever their type."""
+    return {text for text in KNOWN if text in words} - _going_on(words)
+
+
+def _going_on(words: Collection[str]) -> set[str]:
+    """Texts of ends that end nothing beside others: in gpt-oss and Solar `<|end|>`, in Gemma 4 and PLaMo `</s>`."""
+    calls = "<|call|>" in words or "<|calls|>" in words
+    found = {"<|end|>"} if calls and ("<|return|>" in words or "<|flush|>" in words) else set()
+    return found | ({"</s>"} if "<|tool_response>" in words or "<|plamo:eos|>" in words else set())
 
 
 def type_of(vocabulary: GgufVocabulary, number: int, stopping: frozenset[int]) -> int:
@@ -75,7 +80,3 @@ def type_of(vocabulary: GgufVocabulary, number: int, stopping: frozenset[int]) -
     if text in ENDS and number not in stopping:
         return TokenType.USER_DEFINED if text == "<|end|>" else TokenType.NORMAL
     return TokenType.CONTROL if text in KNOWN else kind
-
-
-def _numbers(vocabulary: GgufVocabulary) -> dict[str, int]:
-    return {token: number for number, token in enumerate(vocabulary.tokens)}

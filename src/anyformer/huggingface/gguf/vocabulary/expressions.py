@@ -137,5 +137,5 @@ PRE_TOKENIZERS = (
     PreTokenizer(("gemma4", "granite-embed-multi-311m"), _NEWLINES, letters=False),
     PreTokenizer(("sarvam-moe",), _NEWLINES, letters=False),
 )  # fmt: skip
-"""In the order in which they are tried."""
+"""Of those that split alike the first is written."""
 BY_NAME = {name: each for each in PRE_TOKENIZERS for name in each.names}

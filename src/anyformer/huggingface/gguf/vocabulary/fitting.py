@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anyformer.huggingface.gguf.vocabulary.ends import KNOWN
+from anyformer.huggingface.gguf.vocabulary.accents import asked, cleaning
+from anyformer.huggingface.gguf.vocabulary.ends import known_texts
 from anyformer.text.definition import vocabulary
 
 Table = dict[str, Any]
 Stage = Mapping[str, Any]
 BLANK = "▁"
 _LONG = 1_000_000
+_ESCAPE = {"type": "Replace", "pattern": {"String": " "}, "content": BLANK}
+_STRIP = {"type": "Strip", "strip_left": True, "strip_right": True}
 
 
 def fitted(table: Table) -> tuple[Table, tuple[str, ...]]:
     """A `tokenizer.json` that llama.cpp can follow, and what its user has to know; nothing where nothing was changed."""
     notices = []
-    for change in (_uncomposed, _first_blank, _plain_specials, _long_words, _known_texts):
+    for change in (_uncomposed, _first_blank, _blank_sign, _plain_specials, _long_words, _cleaned, _by_graphemes, _known_texts):
         table, notice = change(table)
         notices += [notice] if notice else []
     return table, tuple(notices)
@@ -49,18 +52,34 @@ def _uncomposed(table: Table) -> tuple[Table, str]:
 
 
 def _first_blank(table: Table) -> tuple[Table, str]:
-    step = table.get("pre_tokenizer") or {}
-    scheme = step.get("prepend_scheme", "never")
-    if table["model"].get("type") != "BPE" or step.get("type") != "Metaspace" or scheme == "never":
+    steps = list(stages(table.get("pre_tokenizer")))
+    scheme = next((step["prepend_scheme"] for step in steps if step["type"] == "Metaspace"), "never")
+    if scheme == "never":
         return table, ""
-    steps = [*(dict(each) for each in stages(table.get("normalizer"))), {"type": "Prepend", "prepend": BLANK}]
-    steps.append({"type": "Replace", "pattern": {"String": " "}, "content": BLANK})
-    changed = table | {"pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": steps}}
+    made = [dict(each) for each in stages(table.get("normalizer"))]
+    if any(step["type"] == "WhitespaceSplit" for step in steps):
+        made += [{"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "}, _STRIP]
+    stripped = any(step["type"] == "Strip" and step["strip_left"] for step in made)
+    made += [{"type": "Prepend", "prepend": BLANK}, _ESCAPE]
+    changed = table | {"pre_tokenizer": None, "normalizer": {"type": "Sequence", "normalizers": made}}
     behind = "" if scheme == "always" else " and before text behind a special token"
+    if stripped and not behind:
+        return changed, ""
     return changed, (
         "puts a blank before a text that begins with none; llama.cpp puts one before every text"
         f"{behind}: give it a text without its first blank"
     )
+
+
+def _blank_sign(table: Table) -> tuple[Table, str]:
+    """Characters as tokens, a blank among them, which llama.cpp spells `▁`."""
+    model = table["model"]
+    words = model["vocab"]
+    if model.get("type") != "BPE" or model["merges"] or table.get("normalizer") or " " not in words or BLANK in words:
+        return table, ""
+    spelt = {BLANK if word == " " else word: number for word, number in words.items()}
+    changed = table | {"model": model | {"vocab": spelt}, "normalizer": _ESCAPE}
+    return changed, f"has no token for {BLANK!r}, which is a blank to llama.cpp"
 
 
 def _plain_specials(table: Table) -> tuple[Table, str]:
@@ -77,16 +96,36 @@ def _plain_specials(table: Table) -> tuple[Table, str]:
 
 def _long_words(table: Table) -> tuple[Table, str]:
     most = table["model"].get("max_input_chars_per_word")
-    if table["model"].get("type") != "WordPiece" or most is None:
+    if table["model"].get("type") != "WordPiece" or most is None or most >= _LONG:
         return table, ""
     changed = table | {"model": table["model"] | {"max_input_chars_per_word": _LONG}}
     return changed, f"a word of more than {most} characters is unknown to it, and llama.cpp splits one of any length"
 
 
+def _cleaned(table: Table) -> tuple[Table, str]:
+    step = table.get("normalizer") or {}
+    if table["model"].get("type") != "WordPiece" or step.get("type") != "BertNormalizer":
+        return table, ""
+    lower, accents = asked(step)
+    changed = table | {"normalizer": cleaning(lower, accents)}
+    if not accents:
+        return changed, "vertical tabs and page breaks vanish in it, and part words in llama.cpp"
+    return changed, (
+        "leaves accents out; llama.cpp leaves out vowels of Hangul, Devanagari, Bengali and other scripts too: do not give it "
+        "text in these"
+    )
+
+
+def _by_graphemes(table: Table) -> tuple[Table, str]:
+    mapped = any(step["type"] == "Precompiled" for step in stages(table.get("normalizer")))
+    told = "maps characters by a table, letters with their marks at once, and llama.cpp one by one: give it text in NFKC"
+    return table, told if mapped else ""
+
+
 def _known_texts(table: Table) -> tuple[Table, str]:
     """Ordinary tokens that llama.cpp takes for special ones by their texts, whatever their type."""
     added, words = {token["content"] for token in table["added_tokens"]}, vocabulary(table["model"])
-    found = sorted(text for text in KNOWN - added if text in words)
+    found = sorted(text for text in known_texts(words) - added)
     if not found:
         return table, ""
     plain = {"lstrip": False, "rstrip": False, "single_word": False, "normalized": False, "special": True}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.gguf.vocabulary.ends import ENDS, FIM, special_ids, stops
 from anyformer.huggingface.gguf.vocabulary.expressions import PRE_TOKENIZERS
-from anyformer.huggingface.gguf.vocabulary.fitting import Stage, fitted, stages
+from anyformer.huggingface.gguf.vocabulary.fitting import Stage, stages
 from anyformer.huggingface.gguf.vocabulary.value import GgufVocabulary, TokenType, padding
 from anyformer.text import Tokenizer
 from anyformer.text.beside import TOKENIZER
@@ -24,9 +23,9 @@ _NEVER = -1e6
 """The score of a token of several characters that no merge makes."""
 
 
-def candidates(tokenizer: Tokenizer, rows: int) -> Iterator[GgufVocabulary]:
-    """Vocabularies of `rows` tokens, the likeliest first. Raises `HuggingFaceError` for a tokenizer that can be none."""
-    table, _ = fitted(json.loads(tokenizer.completed))
+def candidates(tokenizer: Tokenizer, table: Stage, rows: int) -> Iterator[GgufVocabulary]:
+    """Vocabularies of `rows` tokens; `table`: the tokenizer's definition, `fitted`. Raises `HuggingFaceError` for a tokenizer
+    that can be none."""
     kind = table["model"].get("type")
     if kind not in _KINDS:
         raise HuggingFaceError(
@@ -120,7 +119,7 @@ def _byte_pairs(base: GgufVocabulary, table: Stage) -> Iterator[GgufVocabulary]:
     if "ByteLevel" in types:
         merges = tuple(" ".join(pair) for pair in pairs) or _none(base)
         for pre in PRE_TOKENIZERS:
-            if pre.letters and pre.names[0] != "default":
+            if pre.letters:
                 yield replace(base, model="gpt2", pre=pre.names[0], merges=merges)
         return
     spelt = tuple(
@@ -134,9 +133,8 @@ def _byte_pairs(base: GgufVocabulary, table: Stage) -> Iterator[GgufVocabulary]:
             -float(ranks[token]) if token in ranks else 0.0 if len(token) == 1 or kind != TokenType.NORMAL else _NEVER
             for token, kind in zip(base.tokens, base.types, strict=True)
         )
-        for prefix in (True, False):
-            flags = {**base.flags, "add_space_prefix": prefix}
-            yield replace(base, model="llama", scores=scores, flags=flags)
+        prefix = any(step["type"] == "Prepend" for step in stages(table["normalizer"]))
+        yield replace(base, model="llama", scores=scores, flags={**base.flags, "add_space_prefix": prefix})
     merges = tuple(" ".join(pair) for pair in pairs) or _none(base)
     blank = tuple(BLANK if token == " " and BLANK not in base.tokens else token for token in base.tokens)
     if base.flags["add_bos_token"]:
@@ -157,13 +155,13 @@ def _word_pieces(base: GgufVocabulary, table: Stage) -> Iterator[GgufVocabulary]
         token if kind != normal else token.removeprefix(prefix) if token.startswith(prefix) else BLANK + token
         for token, kind in zip(base.tokens, types, strict=True)
     )
-    step: Stage = next((step for step in stages(table["normalizer"]) if step["type"] == "BertNormalizer"), {})
-    lower = bool(step.get("lowercase"))
-    accents = step.get("strip_accents")
+    steps = list(stages(table["normalizer"]))
+    lower = any(step.get("lowercase") for step in steps)
+    accents = any(step["type"] == "NFD" for step in steps)
     ids = {**base.ids, "unk": base.ids.get("unk", base.tokens.index(table["model"]["unk_token"]))}
     if "eos" in ids:
         ids["sep"] = ids["eos"]
-    flags = {**base.flags, "normalizer.lowercase": lower, "normalizer.strip_accents": lower if accents is None else accents}
+    flags = {**base.flags, "normalizer.lowercase": lower, "normalizer.strip_accents": accents}
     yield replace(base, model="bert", tokens=tokens, types=types, ids=ids, flags=flags)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 PREFIX = "tokenizer.ggml."
@@ -77,21 +78,29 @@ class GgufVocabulary:
 
     @classmethod
     def of(cls, value: Callable[[str], Any]) -> GgufVocabulary:
-        """From metadata: `value` gives what stands under a key, None where nothing does."""
+        """From metadata: `value` gives what stands under a key, None where nothing does. `ValueError` for a damaged one."""
         tokens = tuple(value(TOKENS) or ())
+        counts = {key: len(found) for key in (TYPES, SCORES) if (found := value(key)) is not None}
+        if wrong := {key: count for key, count in counts.items() if count != len(tokens)}:
+            raise ValueError(f"it has {len(tokens)} tokens and {wrong}")
         names = {USUAL: TEMPLATE, **{name: f"{TEMPLATE}.{name}" for name in value(TEMPLATE_NAMES) or ()}}
         return cls(
             model=value(MODEL),
-            tokens=tuple(token or f"[EMPTY_{number}]" for number, token in enumerate(tokens)),
+            tokens=tuple(str(token) or f"[EMPTY_{number}]" for number, token in enumerate(tokens)),
             types=tuple(value(TYPES) or (TokenType.NORMAL,) * len(tokens)),
             pre=value(PRE) or "default",
             scores=tuple(map(float, value(SCORES) or ())),
-            merges=tuple(value(MERGES) or ()),
-            ids={role: found for role, key in IDS.items() if isinstance(found := value(key), int) and found < len(tokens)},
+            merges=tuple(map(str, value(MERGES) or ())),
+            ids={role: found for role, key in IDS.items() if isinstance(found := value(key), int) and 0 <= found < len(tokens)},
             flags={name: bool(value(key)) for name, key in FLAGS.items() if value(key) is not None},
             charsmap=bytes(byte % 256 for byte in value(CHARSMAP) or ()),
             templates={name: text for name, key in names.items() if (text := value(key)) is not None},
         )
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """Text of a token -> its number."""
+        return {token: number for number, token in enumerate(self.tokens)}
 
     def padding(self, number: int) -> bool:
         """Whether a token only fills a row of the embedding."""

@@ -1,0 +1,65 @@
+"""What the choice of a token takes long for: on the processor by numpy's kernels, several times as fast as torch's."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+def likeliest(scores_BV: Tensor) -> Tensor:
+    """The first of the greatest scores of each row, (B,)."""
+    if scores_BV.device.type != "cpu":
+        return scores_BV.argmax(-1)
+    return torch.from_numpy(scores_BV.numpy().argmax(-1))
+
+
+def bounded(scores_BV: Tensor) -> bool:
+    """Whether the greatest score of every row is a finite number; NaN is greater than all."""
+    if scores_BV.device.type != "cpu":
+        return bool(scores_BV.amax(-1).isfinite().all())
+    return all(map(isfinite, scores_BV.numpy().max(-1).tolist()))
+
+
+def ascending(scores_BV: Tensor) -> Tensor:
+    """The scores of each row in order, the least first."""
+    if scores_BV.device.type != "cpu":
+        return scores_BV.sort(-1).values
+    return torch.from_numpy(np.sort(scores_BV.numpy(), -1))
+
+
+def without_least(scores_BV: Tensor, ordered_BV: Tensor, counts_B1: Tensor, never: float) -> Tensor:
+    """Scores of which the least `counts` of each row become `never`, of equal ones the first; `ordered`: they in order."""
+    least = ordered_BV.gather(-1, counts_B1)
+    below = scores_BV < least
+    left = counts_B1 - below.sum(-1, keepdim=True)
+    if scores_BV.device.type != "cpu" or bool((left > 0).any()):  # elsewhere to ask takes longer than to do it
+        equal = scores_BV == least
+        below |= equal & (equal.cumsum(-1) <= left)
+    return scores_BV.masked_fill(below, never)
+
+
+def drawn(probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
+    """The first token of each row up to which the probabilities, added up in fp64, exceed `uniform` of their sum: (B,)."""
+    if probability_BV.device.type != "cpu":
+        cumulative = probability_BV.double().cumsum(-1)
+        # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
+        return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
+    return torch.tensor([_drawn(*each) for each in zip(probability_BV, uniform_B1[:, 0].tolist(), strict=True)])
+
+
+FEW = 16
+"""Tokens are passed over where all but one in so many have no probability."""
+
+
+def _drawn(probability_V: Tensor, uniform: float) -> int:
+    """The same of one row; tokens of probability 0 change no sum, so they may be passed over."""
+    possible = probability_V.numpy() > 0
+    if FEW * np.count_nonzero(possible) > len(possible):
+        cumulative = probability_V.cumsum(-1, dtype=torch.float64)
+        return int(torch.searchsorted(cumulative, uniform * float(cumulative[-1]), right=True))
+    (tokens,) = possible.nonzero()
+    sums = np.cumsum(probability_V.numpy()[tokens], dtype=np.float64)
+    return int(tokens[np.searchsorted(sums, uniform * sums[-1], side="right")])

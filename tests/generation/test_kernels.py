@@ -1,0 +1,78 @@
+"""Kernels of the processor for choosing tokens, beside the formulas that they compute."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyformer.generation.processors import TopPWarper
+from anyformer.generation.processors.kernels import ascending, bounded, drawn, likeliest, without_least
+from anyformer.generation.sampling import Sampling
+from anyformer.parts.call.noise import Noise, bits, first_bits
+
+NEVER = float("-inf")
+
+
+@pytest.fixture
+def scores():
+    """Rows with equal scores, with tokens that are ruled out, and with one token that is left."""
+    made = torch.randn(6, 500, generator=torch.Generator().manual_seed(1))
+    made[1] = (made[1] * 2).round()
+    made[2, 3:] = NEVER
+    made[3] = 0
+    made[4, ::2] = NEVER
+    made[5, :-1] = NEVER
+    return made
+
+
+def test_the_first_of_the_greatest_is_the_likeliest(scores):
+    assert likeliest(scores).tolist() == scores.argmax(-1).tolist()
+    assert likeliest(scores)[3] == 0
+
+
+@pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.3, 0.5, 0.999, 1 - 2**-32])
+def test_a_draw_is_where_the_sums_pass_it(scores, uniform):
+    shares = scores.softmax(-1)
+    cumulative = shares.double().cumsum(-1)
+    wanted = (cumulative > uniform * cumulative[:, -1:]).int().argmax(-1)
+    assert drawn(shares, torch.full((6, 1), uniform, dtype=torch.float64)).tolist() == wanted.tolist()
+    assert (shares.gather(-1, wanted[:, None]) > 0).all()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("keep", [1, 3])
+def test_top_p_keeps_what_a_stable_sort_keeps(scores, share, keep):
+    ordered, order = scores.sort(dim=-1, stable=True)
+    unlikely = ordered.softmax(-1).cumsum(-1) <= 1 - share
+    unlikely[:, -keep:] = False
+    wanted = scores.masked_fill(torch.zeros_like(unlikely).scatter(-1, order, unlikely), NEVER)
+    assert torch.equal(TopPWarper(share=share).warp(scores, keep), wanted)
+
+
+def test_so_many_of_the_least_go(scores):
+    counts = torch.tensor([[0], [7], [1], [499], [250], [3]])
+    left = without_least(scores, ascending(scores), counts, NEVER)
+    finite = lambda rows: rows.isfinite().sum(-1).tolist()  # noqa: E731
+    assert finite(left) == [500, 493, 3, 1, 250, 1]
+    assert left[3, -1] == 0, "of equal ones the last stays"
+
+
+def test_numbers_of_rows_are_those_of_tensors():
+    rows = torch.tensor([0, 1, 7, 2**31, 2**40 + 3])
+    for seed, step, site in ((0, 0, 0), (5, 17, 3), (2**40, 10**6, 2)):
+        wanted = bits(Noise.at(seed, step, rows), site, torch.Size((5, 1)))[:, 0].tolist()
+        assert [first_bits(seed, step, site, row) for row in rows.tolist()] == wanted
+    for seed in (3, (9, 8, 7)):
+        sampling = Sampling(seed=seed)
+        for index in (4, [4, 0, 9]):
+            wanted = sampling._noise(torch.arange(3), index, 2, 1)
+            assert torch.equal(sampling.uniform(torch.arange(3), index, 2), wanted)
+
+
+def test_scores_are_bounded_where_every_row_has_a_finite_greatest_one(scores):
+    assert bounded(scores)
+    for wrong in (float("nan"), float("inf")):
+        spoilt = scores.clone()
+        spoilt[4, 7] = wrong
+        assert not bounded(spoilt)
+    assert not bounded(torch.full((1, 3), NEVER))
