@@ -67,10 +67,9 @@ def export(
     model that came without a `config.json`, `length` is the positions that it was trained at, written as
     `max_position_embeddings` where positions are computed. `labels`: names of a classifier's outputs. `facts`: what the model
     card says of its training; without them a card stays as it was. `extra`: keys of the configuration that no computation
-    depends on. `towers`: the directory of a composite, of whose text model these are the weights; it is written again with its
-    towers and other files as they are. `dtype`: of the weights, by default that of the model's. `pixels`: how the images of
-    its training here were made. `engine`: one that is to open the directory; an architecture in our own layout that it would
-    not compute is refused. `name`: the model's on a hub, for its card.
+    depends on. `towers`: the directory of a composite, of whose text model these are the weights, written again with its other
+    files. `dtype`: of the weights, by default the model's. `pixels`: how images were made in its training here. `engine`: one
+    that must open it; our own layout is refused where it does not. `name`: the model's on a hub, for its card.
     """
     check_directory(directory := Path(directory))
     if towers is not None:
@@ -87,14 +86,15 @@ def export(
     family, changes = found.family, list(found.changes)
     if engine is not None and family is own():
         check_opens(architecture, engine)
-    files: dict[str, bytes | None] = {CONFIG: found.content, **_code(family)}
+    files = {CONFIG: found.content, **_code(family)}
     if facts is not None or CONFIG not in beside:
         files[README] = card(architecture, family, beside, facts or Facts(), tokenizer, name).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
     with writing_directory(directory) as partial:
-        tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)
-        named = next(iter(found.table.get("architectures") or ()), "")
-        write_shards(partial, of_class(family, named, in_type(tensors, dtype, directory)))
+        tensors = in_type(
+            tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters), dtype, directory
+        )
+        write_shards(partial, of_class(family, next(iter(found.table.get("architectures") or ()), ""), tensors))
         beside.but(files).write(partial)
         if tokens and CONFIG not in beside and GENERATION not in beside:
             write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
