@@ -59,8 +59,7 @@ def export(
     """Write a directory that transformers' AutoModel loads, whole or not at all; returns the family that expresses the model.
 
     `beside`: what stands beside its weights, by default the tokenizer's files and what it was read with. All of it is written
-    as it was, unless the model no longer agrees: then a `Notice` says what has changed, and why, or what vLLM computes
-    otherwise.
+    as it was, unless the model no longer agrees: a `Notice` says what has changed, and why, or what vLLM computes otherwise.
 
     Where no model type expresses the model, the directory has our own layout, which transformers loads with
     `trust_remote_code=True` where this package is installed. `model_type` asks for one family ("anyformer": our own). Of a
