@@ -155,9 +155,14 @@ def _renamed(name: str, older_names: Mapping[str, str]) -> str:
     return name.removesuffix(old) + OLD[old] if old else name
 
 
+def json_text(table: Mapping[str, Any]) -> str:
+    """A table as a file of a Hugging Face directory."""
+    return json.dumps(table, indent=2, sort_keys=True) + "\n"
+
+
 def write_json(path: Path, table: Mapping[str, Any]) -> None:
     """Write a table of a Hugging Face directory."""
-    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    path.write_text(json_text(table), encoding="utf-8")
 
 
 def write_shards(directory: Path, tensors: Iterator[tuple[str, Tensor]], limit: int = SHARD) -> None:

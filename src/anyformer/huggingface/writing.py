@@ -22,7 +22,7 @@ from anyformer.huggingface.digests import write_digests
 from anyformer.huggingface.export_config import DescribedExport, completed, described
 from anyformer.huggingface.families.anyformer import auto_map_of
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.files import write_json, write_shards
+from anyformer.huggingface.files import json_text, write_shards
 from anyformer.huggingface.number_types import came_in, in_type
 from anyformer.huggingface.openings import check_opens
 from anyformer.huggingface.plugin_families import KEY, plugins_of
@@ -85,18 +85,15 @@ def export(
     family, changes = found.family, list(found.changes)
     if engine is not None and family is own():
         check_opens(architecture, engine)
-    files = {CONFIG: found.content, **_code(family)}
+    files = {CONFIG: found.content, **_code(family), **_ends(tokens, beside)}
     if facts is not None or CONFIG not in beside:
         files[README] = card(architecture, family, beside, facts or Facts(), tokenizer, name).encode()
         changes += [f"{README} is written anew, since the model was trained further"] if README in beside else []
+    tensors = tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters)
+    named = next(iter(found.table.get("architectures") or ()), "")
     with writing_directory(directory) as partial:
-        tensors = in_type(
-            tensors_of(rules(family.names_of(architecture), shapes_of(architecture)), parameters), dtype, directory
-        )
-        write_shards(partial, of_class(family, next(iter(found.table.get("architectures") or ()), ""), tensors))
+        write_shards(partial, of_class(family, named, in_type(tensors, dtype, directory)))
         beside.but(files).write(partial)
-        if tokens and CONFIG not in beside and GENERATION not in beside:
-            write_json(partial / GENERATION, {**tokens, "pad_token_id": tokens["eos_token_id"]})
         write_digests(partial)
     for change in (*changes, *read_otherwise(found.table)):
         warnings.warn(f"{directory}: {change}", Notice, stacklevel=2)
@@ -106,6 +103,13 @@ def export(
 def _code(family: Family) -> dict[str, bytes | None]:
     """The Python files of our own layout, which another family's directory does not keep."""
     return {name: content if family is own() else None for name, content in remote_files().items()}
+
+
+def _ends(tokens: Mapping[str, int], beside: Beside) -> dict[str, bytes]:
+    """The settings of generation of a model that came without any: the tokens around a text."""
+    if not tokens or CONFIG in beside or GENERATION in beside:
+        return {}
+    return {GENERATION: json_text({**tokens, "pad_token_id": tokens["eos_token_id"]}).encode()}
 
 
 def _with_more(found: DescribedExport, architecture: Architecture, extra: Mapping[str, Any]) -> DescribedExport:
