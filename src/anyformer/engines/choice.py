@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from anyformer.describe import UserError
 from anyformer.engines.engine import Asked, Engine, EngineRefusedError, Opened
 from anyformer.engines.llama_cpp import LlamaCppEngine
 from anyformer.engines.own import OWN
@@ -27,7 +28,7 @@ def opened(name: str, asked: Asked, own: Engine = OWN) -> Opened:
     for engine in found:
         try:
             return engine.open(replace(asked, named=name != AUTO))
-        except EngineRefusedError as error:
+        except UserError as error:  # of a place without a model the own engine says what is wrong with it
             if name != AUTO:
                 raise EngineRefusedError(f"--engine {name}: {error}") from None
             reason, _, _ = str(error).splitlines()[0].partition(";")
