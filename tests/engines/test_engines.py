@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from threading import Barrier, Thread
@@ -156,11 +157,16 @@ def test_files_are_kept_up_to_a_limit(place, engine, tmp_path, cache, monkeypatc
     monkeypatch.setenv("ANYFORMER_ENGINES_GB", str(1.9 * size / 1e9))
     engines.opened("auto", asked(place))
     (first,) = [path for path in cache.iterdir() if path.is_dir()]
-    (cache / ".partial-killed").mkdir()
+    killed, working = cache / ".partial-killed", cache / ".partial-working"
+    killed.mkdir()
+    working.mkdir()
+    os.utime(killed, (0, 0))
     model, tokenizer = load(place)
     checkpoint.save(model, tmp_path / "other", tokenizer=tokenizer, facts={"other": True})
     assert engines.opened("auto", asked(tmp_path / "other")).places is not None
     assert not first.exists(), "the one that was not used for longest goes"
+    assert not killed.exists()
+    assert working.exists()
     monkeypatch.setenv("ANYFORMER_ENGINES_GB", "1e-9")
     engine.does.clear()
     checkpoint.save(model, tmp_path / "third", tokenizer=tokenizer, facts={"other": False})

@@ -27,6 +27,8 @@ from anyformer.model import Architecture
 LIMIT = "ANYFORMER_ENGINES_GB"
 USUAL = 20.0
 """Gigabytes that are kept where the user does not say."""
+PARTIAL, ABANDONED = ".partial-", 24 * 3600
+"""How the names of entries begin that are being made, and after how many seconds nobody makes them any more."""
 DESCRIPTION, PROOF = "architecture.json", "proof.json"
 DIGESTS = Cache("digests", files=2000)
 """SHA-256 of files by their path, size and times, so that a file is read for it once."""
@@ -111,7 +113,7 @@ class ConvertedModels:
                 f"{free / 1e9:,.1f} GB of {self.place} are free"
             )
         self._tidy(nbytes)
-        partial = ConvertedModel(Path(tempfile.mkdtemp(prefix=".partial-", dir=self.place)))
+        partial = ConvertedModel(Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.place)))
         try:
             write(partial)
             write_text(partial.directory / DESCRIPTION, to_json(architecture))
@@ -125,7 +127,11 @@ class ConvertedModels:
         """Remove entries that were not used for longest until a new one has room, and what killed processes left."""
         held = 0
         for path in sorted(self.place.iterdir(), key=_last_used, reverse=True):
-            if not path.is_dir() or path.name.startswith(".partial-"):
+            if not path.is_dir():
+                continue
+            if path.name.startswith(PARTIAL):
+                if time.time() - _last_used(path) > ABANDONED:
+                    shutil.rmtree(path, ignore_errors=True)
                 continue
             held += sum(map(_size, path.rglob("*")))
             if held + coming > self.limit:
