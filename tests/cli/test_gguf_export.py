@@ -34,7 +34,7 @@ def test_a_file_generates_what_the_checkpoint_does(call, place):
     result = call("export", "checkpoint", "model.gguf", "--json", cwd=place)
     assert result.returncode == 0, result.stderr
     assert json.loads(result.stdout) == {
-        "file": "model.gguf", "model_type": "llama", "bytes": (place / "model.gguf").stat().st_size,
+        "file": "model.gguf", "model_type": "llama", "architecture": "llama", "bytes": (place / "model.gguf").stat().st_size,
     }  # fmt: skip
     keys = gguf.GGUFReader(place / "model.gguf").fields
     assert keys["llama.context_length"].contents() == LENGTH
@@ -51,8 +51,11 @@ def test_a_file_generates_what_the_checkpoint_does(call, place):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("out", "--quantise", "q8_0"), "--quantise and --length are of GGUF files: give a name that ends in .gguf"),
-        (("out.gguf", "--adapter"), "--adapter, --base and --towers are of directories"),
+        (
+            ("out", "--quantise", "q8_0"),
+            "--quantise: of GGUF files, and --format is transformers: give OUT a name",
+        ),
+        (("out.gguf", "--adapter"), "--adapter and --towers are of directories for transformers, and --format is gguf"),
         (("out.gguf", "--quantise", "q8"), "quantise = 'q8' is not known"),
         (("out.gguf", "--family", "bart"), "bart is no type that GGUF files are written of: give one of"),
         (("no/such/place/out.gguf",), "the directory does not exist"),

@@ -27,10 +27,10 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
 
     from anyformer import generation
     from anyformer.cli import ending, generate
+    from anyformer.engines import Opened
 
     monkeypatch.setattr(generation, "stream", lambda *a, **k: iter([(0, "\x1b[2J\x07")]))
-    monkeypatch.setattr("anyformer.loading.load", lambda *a, **k: (None, None))
-    monkeypatch.setattr(generation, "generating", lambda model, *a, **k: model)
+    monkeypatch.setattr("anyformer.engines.opened", lambda *a, **k: Opened(None, None))
     model = SimpleNamespace(architecture=SimpleNamespace(output_stack=SimpleNamespace(max_length=None)))
     ending.print_sample(
         SimpleNamespace(before=None, prompts=("x\x00",), chat=False, model=model, tokenizer=None, deadline=None, divided=False),

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 from torch import Tensor
+from transformers.conversion_mapping import get_model_conversion_mapping
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from zoo import DECODERS, ENCODERS
 
@@ -67,7 +68,7 @@ def in_engine(model: Transformer) -> torch.nn.Module:
     """The form that an engine builds, its weights under the names that it reads."""
     made = transformers.AutoModel.from_config(configured(model.architecture, "an engine")).eval()
     stored = {f"model.{name}": value for name, value in model.state_dict().items()}
-    renamings = transformers.conversion_mapping.get_model_conversion_mapping(made, add_legacy=False)
+    renamings = get_model_conversion_mapping(made, add_legacy=False)
     named: dict[str, Tensor] = {}
     for name, value in stored.items():
         for renaming in renamings:
@@ -222,12 +223,12 @@ def test_a_directory_says_what_opens_it(tmp_path, call):
         "layer_types": ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"],
     }  # fmt: skip
     assert "| vLLM | `vllm serve PATH --trust-remote-code" in (tmp_path / "own" / "README.md").read_text()
-    done = call("export", str(tmp_path / "own"), str(tmp_path / "again"), "--for", "vllm")
+    done = call("export", str(tmp_path / "own"), str(tmp_path / "again"), "--format", "vllm")
     assert done.returncode == 0, done.stderr
     assert f"vLLM: vllm serve {tmp_path / 'again'} --trust-remote-code" in " ".join(done.stdout.split())
     af.export(build(DECODERS["sink"]), tmp_path / "sink", model_type="anyformer")
     assert "| vLLM | no; its kernel does not know sink |" in (tmp_path / "sink" / "README.md").read_text()
-    done = call("export", str(tmp_path / "sink"), str(tmp_path / "never"), "--for", "vllm", "--family", "anyformer")
+    done = call("export", str(tmp_path / "sink"), str(tmp_path / "never"), "--format", "vllm", "--family", "anyformer")
     assert done.returncode == 2
     assert "its kernel does not know sink" in done.stderr
     (vllm,) = (each for each in openings(ENCODERS["encoder"]) if each.engine == "vLLM")

@@ -170,7 +170,7 @@ def test_a_run_is_led_to_export_and_export_to_transformers(tiny, tmp_path, call)
     for words in (("verify", "run"), ("import", "run", "made")):
         assert "this is a run: export it first with anyformer export run" in call(*words, cwd=tmp_path).stderr
     exported = call("export", "run", "made", cwd=tmp_path)
-    assert "from_pretrained('made')" in exported.stdout
+    assert "from_pretrained('made', trust_remote_code=True)" in exported.stdout
     name = re.search(r"from (\S+) import (\w+)", exported.stdout)
     assert hasattr(import_module(name[1]), name[2])
     assert "without weights; train it first" in call("generate", "gpt2", "hi", cwd=tmp_path).stderr

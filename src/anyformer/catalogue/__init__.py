@@ -51,9 +51,9 @@ def _made(name: str) -> Architecture:
     if line is None:
         if reason := unlisted(name):
             raise DescriptionError(f"no architecture is called {name!r}. {reason}")
-        if looks_like_a_model(name):
-            raise DescriptionError(f"no directory is called {name!r}; a model of a hub is named hub:{name}")
         nearest = did_you_mean(name, [entry.name for entry in listing()], "`anyformer list`")
+        if looks_like_a_model(name):
+            raise DescriptionError(f"no directory is called {name!r}; a model of a hub is named hub:{name}{nearest}")
         raise DescriptionError(
             f"no architecture is called {name!r}{nearest}; a path should end in .toml or .json, or be a directory that exists"
         )

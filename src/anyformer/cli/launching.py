@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from dataclasses import dataclass
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -90,7 +91,7 @@ def run(
     from anyformer.resolving import is_run
     from anyformer.training import load_run
 
-    if not file.is_file() or not is_run(file):
+    if not isfile(file) or not is_run(file):
         raise UserError(
             f"{file}: is not the file of a run; write one with anyformer plan --write (keys: docs/reference/run.md)"
         )

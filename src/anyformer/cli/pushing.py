@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anyformer.cli.terminal import confirmed
+
 if TYPE_CHECKING:
     from anyformer.hub import Destination
 
@@ -96,7 +98,7 @@ def send(directory: Path, destination: Destination, asked: PushOptions, source: 
     made |= {"files": files, "removed": gone}
     if asked.dry_run:
         return made | {"commit": None}
-    if destination.public and not asked.yes and not typer.confirm("Everybody will see this model. Push it?", err=True):
+    if destination.public and not asked.yes and not confirmed("Everybody will see this model. Push it?"):
         raise UserError("nothing was pushed")
     message = asked.message or f"Exported by anyformer {__version__}"
     pushed = hub.push(directory, destination, message, partial(meter, show=True))

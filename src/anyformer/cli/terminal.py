@@ -27,6 +27,13 @@ def tell(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
+def confirmed(question: str) -> bool:
+    """Whether somebody at the terminal agrees; asked on standard error."""
+    import typer
+
+    return typer.confirm(question, err=True)
+
+
 def with_bars() -> Console:
     """Rich's console on standard output for work that shows a bar, which moves the cursor.
 

@@ -59,11 +59,11 @@ class LatentRotary:
     def write(self, words: Config, keys: GgufKeys) -> None:
         settings = dict(words("rope_parameters"))
         if settings["rope_type"] == "yarn":
-            strength, waves = settings.pop("mscale_all_dim", 0.0), settings.pop("attention_factor", None)
-            if not strength or waves is None or abs(waves - 1) > WAVES:
+            strength, waves = settings.pop("mscale_all_dim", 0.0), settings.pop("mscale", None)
+            if not strength or waves is None or abs(waves - strength) > WAVES:
                 raise HuggingFaceError(
                     f"{words.where}: rope_parameters: YaRN of {words.model_type} with mscale_all_dim = {strength} and "
-                    f"attention_factor = {waves} is not in llama.cpp's graph, only mscale and mscale_all_dim that are equal"
+                    f"mscale = {waves} is not in llama.cpp's graph, only such that are equal"
                 )
             keys.put(STRENGTH, 0.1 * strength)
         PLAIN.put_scaling(settings, keys("rope.dimension_count"), words, keys)
