@@ -10,7 +10,7 @@ from benchmarks.engines.served import WINDOW, Served, Way
 EXACT = ("-fa", "off", "-ctk", "f32", "-ctv", "f32")
 """Attention without fp16: flash attention on processors rounds to it whatever the cache is in."""
 WHOLE = ("--ctx-checkpoints", "0")
-"""No checkpoints of the cache of layers with a window: with them some runs of `shared` were off by a nat, and others were right."""
+"""No checkpoints of the cache of layers with a window: with them some runs of `shared` were a nat off."""
 
 
 def _command(program: Path, model: Path, port: int, way: Way) -> list[str]:
