@@ -12,6 +12,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.describe import (
     DescriptionError,
     Named,
+    Value,
     change,
     change_all,
     diff,
@@ -242,3 +243,18 @@ def test_a_base_class_between_takes_any_of_its_own_kinds_and_no_other():
         ChatRecords.parse({"paths": ["x"]})
     with pytest.raises(DescriptionError, match=r"'text' is no kind \(known: chats, completions, preferences, prompts\)"):
         ChatRecords.parse({"kind": "text", "paths": ["x"]})
+
+
+@pytest.mark.filterwarnings("ignore:Field name")
+def test_a_field_that_a_base_class_computes_is_refused():
+    """Pydantic warns of it alone, and the base class then reads the field's value in the place of its own."""
+
+    class Base(Value):
+        @property
+        def places(self) -> tuple[str, ...]:
+            return ()
+
+    with pytest.raises(TypeError, match=r"Ranked has a field 'places', which .*Base computes: give the field another name"):
+
+        class Ranked(Base):
+            places: int = 10

@@ -19,8 +19,10 @@ from anyformer.catalogue import architecture
 from anyformer.describe import change_all
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
+from anyformer.objectives import DiffusionObjective
 from anyformer.parts import Causal, Head, Prefix
 from anyformer.testing import runs
+from anyformer.testing.objectives import evaluated_loss_is_a_likelihood
 from anyformer.training import Run
 
 
@@ -222,6 +224,12 @@ def test_killed_and_resumed_equals_never_interrupted(run):
 
 def test_the_loss_falls_on_one_repeated_batch(run):
     runs.loss_falls_on_one_repeated_batch(run)
+
+
+def test_a_loss_that_is_called_a_likelihood_is_one(run):
+    if isinstance(run.objective, DiffusionObjective):
+        pytest.skip("its loss is a bound on -log p, each row weighed by the share that is hidden")
+    evaluated_loss_is_a_likelihood(run)
 
 
 def test_the_loss_of_divided_logits_is_that_of_whole_ones(run):

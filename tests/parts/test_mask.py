@@ -21,6 +21,7 @@ from anyformer.parts import (
     VerticalStride,
     Window,
 )
+from anyformer.testing.masks import what_is_forgotten_is_said
 from effort import calls
 
 single = st.one_of(
@@ -43,6 +44,11 @@ masks = st.recursive(
 def dense(mask, past: int, length: int, prefix: int) -> np.ndarray:
     query, key = torch.arange(past, past + length)[:, None], torch.arange(past + length)[None]
     return np.broadcast_to(mask.allowed(query, key, prefix).numpy(), (length, past + length))
+
+
+@given(single)
+def test_what_is_forgotten_is_said(mask):
+    what_is_forgotten_is_said(mask)
 
 
 @given(masks, st.integers(0, 8), st.integers(1, 12), st.integers(0, 10))

@@ -24,7 +24,7 @@ from anyformer.parts import (
 
 
 class Counted:
-    """A number of which each sum, difference, product, quotient and root adds one to `done`."""
+    """A number of which each sum, difference, product, quotient, root, size and comparison adds one to `done`."""
 
     done = 0
 
@@ -47,6 +47,14 @@ class Counted:
 
     def __truediv__(self, other):
         return self.made(self.value / plain(other))
+
+    def __abs__(self):
+        return self.made(abs(self.value))
+
+    def __gt__(self, other):
+        """A comparison counts one, as `max` asks for it."""
+        Counted.done += 1
+        return self.value > plain(other)
 
     def root(self):
         return self.made(math.sqrt(self.value))

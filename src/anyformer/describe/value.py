@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from types import FunctionType
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
@@ -23,6 +24,10 @@ PLUGINS = "plugins"
 """The key of a written description that names the plug-ins it needs."""
 GREATEST = 2**63 - 1
 """The greatest whole number of a description: TOML and tensors hold signed 64-bit integers."""
+
+
+_COMPUTED = (property, FunctionType)
+"""What a base class has under a name that no field may take."""
 
 
 class Holder:
@@ -60,6 +65,12 @@ class Value(BaseModel, Holder):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name in vars(cls).get("__annotations__", ()):
+            taken = next((base for base in cls.__mro__[1:] if isinstance(vars(base).get(name), _COMPUTED)), None)
+            if name in cls.model_fields and taken is not None:
+                raise TypeError(
+                    f"{cls.__qualname__} has a field {name!r}, which {taken.__qualname__} computes: give the field another name"
+                )
         kind = cls.model_fields.get("kind")
         if cls.kinds is not None and kind is not None and isinstance(kind.default, str):
             cls.kinds.add(kind.default, cls)

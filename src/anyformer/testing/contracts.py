@@ -54,6 +54,7 @@ CONTRACTS = (
     Contract(FLOPS, needs=(LEARNS,)),
     Contract(flops.declared_flops_of_chunks_are_counted, recurrent, (FLOPS,)),
     Contract(STATE, needs=(WEIGHTS,)),
+    Contract(decoding.step_reads_the_state_that_it_holds, decodes_tokens, (STATE,)),
     Contract(flops.declared_flops_of_a_decode_step_are_counted, decodes_tokens, (FLOPS, STATE)),
     Contract(flops.exact_flops_never_exceed_dense_ones, needs=(WEIGHTS,)),
     Contract(saved.saved_bytes_are_a_polynomial_of_the_length, recurrent, (LEARNS,)),

@@ -6,7 +6,7 @@ import torch
 
 from anyformer.model import Architecture
 from anyformer.model.transformer import build
-from anyformer.operations import Shape
+from anyformer.operations import Shape, StateBytes
 from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp32
@@ -148,3 +148,21 @@ def state_takes_the_declared_bytes(architecture: Architecture) -> None:
         held = model.state(3, 20, source=S, dtype=dtype).nbytes
         declared = architecture.cost(call, plan).total_state_bytes + slot_bytes(3, slots)
         assert held == declared, f"declares {declared} bytes of decode state in {plan.number} and holds {held}"
+
+
+def step_reads_the_state_that_it_holds(architecture: Architecture) -> None:
+    """A step of one position is said to read no more of a layer's state than the layer holds, and all of a state that is the
+    same after any number of positions, such as a running sum. A layer that holds none may read another layer's."""
+    few, *more = (_step_states(architecture, past, capacity) for past, capacity in ((0, 20), (38, 40), (39, 40)))
+    for path, state in few.items():
+        found = {state, *(each[path] for each in more)}
+        for each in found if state.held else ():
+            said = f"{path}: a step is said to read {each.read} bytes of a state that holds {each.held}"
+            assert each.read <= each.held, said
+            assert each.read == each.held or len(found) > 1, f"{said}, whatever came before"
+
+
+def _step_states(architecture: Architecture, past: int, capacity: int) -> dict[str, StateBytes]:
+    """The state of every layer in a step after so many positions."""
+    call = Shape(batch=3, length=1, past=past, capacity=capacity)
+    return {node.path: node.tally.own_state for node in architecture.cost(call).nodes() if node.tally.own_state is not None}

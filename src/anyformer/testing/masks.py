@@ -12,6 +12,8 @@ from anyformer.parts.masks.mask import Mask
 
 CALLS = ((0, 40, 0), (0, 1, 0), (7, 23, 0), (0, 24, 5), (29, 1, 3))
 """Cached positions, positions of the call and of the prefix."""
+LONG = 256
+"""Positions after which a mask that forgets has forgotten: tiny ones are asked."""
 
 
 def seen(mask: Mask, past: int, length: int, prefix: int) -> np.ndarray:
@@ -44,4 +46,16 @@ def no_key_lies_beyond_what_it_says(mask: Mask) -> None:
         assert mask.looks_ahead, "a later key is allowed: say so with `looks_ahead`"
 
 
-CONTRACTS: tuple[Callable[[Mask], None], ...] = (ranges_are_the_predicate, no_key_lies_beyond_what_it_says)
+def what_is_forgotten_is_said(mask: Mask) -> None:
+    """A mask has a `window` or a `chunk` if no query sees a key from long before: else the cache keeps what nobody reads."""
+    if mask.window is None and mask.chunk is None:
+        query, key = np.nonzero(seen(mask, 0, LONG, 3))
+        window = int((query - key).max(initial=0)) + 1
+        assert window > LONG // 2, f"no key is seen {window} or more back: say window = {window}, or the cache keeps all keys"
+
+
+CONTRACTS: tuple[Callable[[Mask], None], ...] = (
+    ranges_are_the_predicate,
+    no_key_lies_beyond_what_it_says,
+    what_is_forgotten_is_said,
+)

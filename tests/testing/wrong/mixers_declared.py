@@ -8,7 +8,7 @@ from typing import Literal
 from tests.testing.wrong.fading import FadingSum
 from tests.testing.wrong.mixers import MIXERS
 
-from anyformer.operations import Limit, Shape, Tally
+from anyformer.operations import Limit, Shape, StateBytes, Tally
 from anyformer.plan import Plan
 
 
@@ -21,6 +21,17 @@ class FreeGate(FadingSum):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         found = super().cost(width, shape, plan)
         return replace(found, own_work={name: each for name, each in found.own_work.items() if name != "silu"})
+
+
+@MIXERS.breaks("step_reads_the_state_that_it_holds")
+class ReadTwice(FadingSum):
+    """Declares that a step reads its sums twice."""
+
+    kind: Literal["read_twice"] = "read_twice"
+
+    def held(self, shape: Shape, plan: Plan) -> StateBytes:
+        found = super().held(shape, plan)
+        return replace(found, read=2 * found.read)
 
 
 @MIXERS.breaks("weights_are_cut_as_their_roles_say")

@@ -17,6 +17,7 @@ from anyformer.parts import Experts, Gate, IndependentConnections, LayerNorm, RM
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=120_832, hidden_size=2816, num_hidden_layers=34, num_attention_heads=32, intermediate_size=6912)
+    config.assume(initializer_range=0.006)
     config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect("hidden_act", "silu", why="the experts have silu, whatever the key says")
     config("q_lora_rank", 1536, kind=SIZE)

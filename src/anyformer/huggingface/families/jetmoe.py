@@ -16,7 +16,7 @@ NORM = RMSNorm(eps=1e-6)
 
 
 def read(config: Config) -> Architecture:
-    config.assume(vocab_size=32_000, hidden_size=2048, num_hidden_layers=12)
+    config.assume(vocab_size=32_000, hidden_size=2048, num_hidden_layers=12, initializer_range=0.01)
     config.expect("attention_dropout", 0.0, why="a mixture of attention heads has no dropout of its weights")
     router = Router(over="chosen", choice=TopK(by="logits"))
     activation = words.activation(config, "activation_function", "silu")

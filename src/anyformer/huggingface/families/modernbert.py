@@ -79,7 +79,7 @@ def _padding(target: Target) -> int:
 def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
     config("max_position_embeddings", None)
     config.put(pad_token_id=_padding)
-    std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
+    std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", 2.0) or 3.0
     last = std * (2 * config("num_hidden_layers")) ** -0.5
     rule, head_rule = (TruncatedNormal(std=value, cut=cut) for value in (std, last))
     return Architecture(

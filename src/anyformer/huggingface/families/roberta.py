@@ -42,6 +42,7 @@ def read_prelayernorm(config: Config) -> Architecture:
 
 
 def read_xl(config: Config) -> Architecture:
+    config.assume(max_position_embeddings=514)
     norm = words.layer_norm(config, 1e-5)
     block = pre_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
     head, position = bert_head(config, "XLMRobertaXL", norm, "gelu"), position_after_padding(config)
