@@ -56,7 +56,8 @@ def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rank", "teller", "tells", "waits"), [(0, None, True, 0), (1, None, True, 10), (0, 1, False, 5), (1, 1, True, 0)]
+    ("rank", "teller", "tells", "waits"),
+    [(0, None, True, 0), (1, None, True, processes.GRACE), (0, 1, False, processes.GRACE / 2), (1, 1, True, 0)],
 )
 def test_one_process_tells_an_error(rank, teller, tells, waits, monkeypatch):
     for name, value in (("WORLD_SIZE", "2"), ("RANK", str(rank))):
