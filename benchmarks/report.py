@@ -38,10 +38,14 @@ def table(what: str) -> str:
     return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
 
 
+GRIDS = ("decoding-grid", "decoding-engines")
+"""Results of many cases in one file."""
+
+
 def further() -> list[str]:
     """Names of further sittings that are measured; those against another revision are no comparison with peers."""
     found = (path.stem for what in ("training", "decoding") for path in RESULTS.glob(f"{what}-*.json"))
-    return sorted(name for name in found if name not in ("decoding-grid", *SITTINGS) and "-against-" not in name)
+    return sorted(name for name in found if name not in (*GRIDS, *SITTINGS) and "-against-" not in name)
 
 
 def record_of(name: str) -> dict[str, Any] | None:
