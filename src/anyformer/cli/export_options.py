@@ -11,8 +11,6 @@ import typer
 from anyformer.cli.elsewhere import place
 
 Format = Literal["transformers", "vllm", "gguf", "onnx", "ctranslate2"]
-GGUF = ".gguf"
-"""The end of the name of a file of that format."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import typer
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
-from anyformer.cli.export_options import GGUF, AdapterOptions, FormOptions, GgufOptions
+from anyformer.cli.export_options import AdapterOptions, FormOptions, GgufOptions
 from anyformer.cli.exports import ExportRequest, written
 from anyformer.cli.options import grouped
 from anyformer.cli.pushing import PushOptions, send, written_to
@@ -54,6 +54,7 @@ def run(
     """
     from anyformer.describe import UserError
     from anyformer.files import check_directory, check_file
+    from anyformer.resolving import GGUF
 
     pushing.check(out)
     request = ExportRequest(model, out or Path(), form, alone, gguf, progress=not json)

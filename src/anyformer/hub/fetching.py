@@ -17,7 +17,7 @@ from anyformer.describe import Notice
 from anyformer.files import default_cache, sha256, writing
 from anyformer.hub import library, wanted
 from anyformer.hub.library import told
-from anyformer.hub.names import HubError, HubName, parsed
+from anyformer.hub.names import GGUF, HubError, HubName, parsed
 from anyformer.hub.wanted import INDEX, WHOLE, Wanted
 
 Advance = Callable[[int], None]
@@ -91,7 +91,7 @@ def _parts(name: HubName, directory: Path, listing: Listing) -> list[str]:
 def _check_named(name: HubName, listing: Listing) -> None:
     if name.file is None or name.file in listing.sizes:
         return
-    files = sorted(each for each in listing.sizes if each.endswith(".gguf"))
+    files = sorted(each for each in listing.sizes if each.endswith(GGUF))
     said = f"its GGUF files are {', '.join(files[:8])}" if files else "it has no GGUF file"
     raise HubError(f"{name}: the model has no file {name.file}; {said}")
 

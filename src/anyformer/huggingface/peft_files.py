@@ -7,7 +7,6 @@ whose A has the rows of all of theirs, and whose B has a block for each.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from torch import Tensor
 from anyformer.files import check_directory, writing_directory
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.files import write_json
 from anyformer.huggingface.peft_config import (
     CONFIG,
     PREFIX,
@@ -113,7 +113,7 @@ def write_adapter(
             raise HuggingFaceError(f"an adapter of kind {adapter.kind!r} has no place in PEFT's files")
     with writing_directory(directory) as partial:
         save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
-        (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+        write_json(partial / CONFIG, config)
 
 
 def _low_rank(

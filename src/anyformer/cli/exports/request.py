@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.export_options import GGUF, AdapterOptions, Format, FormOptions, GgufOptions
+from anyformer.cli.export_options import AdapterOptions, Format, FormOptions, GgufOptions
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,8 @@ class ExportRequest:
     @property
     def format(self) -> Format:
         """The format: by the end of the name where none is asked for."""
+        from anyformer.resolving import GGUF
+
         return self.form.format or ("gguf" if self.out.suffix == GGUF else "transformers")
 
     @property
@@ -53,6 +55,18 @@ class ExportRequest:
                 f"--adapter and --towers are of directories for transformers, and --format is {self.format}: leave them out, "
                 f"and the text model is written, its adapter merged"
             )
+
+    def plain(self, dtype: torch.dtype | None) -> tuple[Transformer, dict[str, Any]]:
+        """The model with attention as plain operations, which other engines' formats can say, and what is told of it in
+        writing. `dtype`: of its weights, by default as they are stored."""
+        from anyformer import checkpoint
+        from anyformer.loading import beside, labels_of, load, trained_length
+        from anyformer.plan import Plan
+
+        loaded, tokenizer = load(self.model, plan=Plan(attention="plain"), dtype=dtype)
+        place = checkpoint.newest(self.model)
+        told = {"tokenizer": tokenizer, "beside": beside(place), "model_type": self.form.family}
+        return loaded, told | {"length": trained_length(self.model), "labels": labels_of(place)}
 
     def number_type(self, beside: Beside, model: Transformer) -> torch.dtype | None:
         """The type that the weights are written in; None: the type of every weight stays."""
