@@ -108,8 +108,10 @@ def ended(group: list[BaseProcess]) -> int:
     status, last, left = 0, time.monotonic() + LONGEST, list(group)
     while left:
         wait([each.sentinel for each in left], timeout=max(0.0, last - time.monotonic()))
-        failed = next((each.exitcode for each in left if each.exitcode), 124 if time.monotonic() >= last else 0)
-        left = [each for each in left if each.exitcode is None]
+        # Asked once: a process may end between two questions.
+        codes = [each.exitcode for each in left]
+        failed = next((code for code in codes if code), 124 if time.monotonic() >= last else 0)
+        left = [each for each, code in zip(left, codes, strict=True) if code is None]
         if failed and not status:
             status, last = failed, time.monotonic() + 30  # as long as torchrun waits for them
             for each in left:

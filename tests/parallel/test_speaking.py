@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+import forking
 from anyformer.cli import processes
 from anyformer.describe import UserError
 from anyformer.mesh import Mesh
@@ -53,6 +55,30 @@ def test_a_refusal_is_told_once_and_leaves_nothing(run_of, start, tmp_path):
         assert finished.returncode == 2
         assert finished.stderr.count(said) == 1, finished.stderr[-3000:]
         assert not (tmp_path / "run").exists()
+
+
+def test_a_group_is_ended_when_one_fails_whenever_its_status_is_seen():
+    """A process's pipe closes before its status can be had: it may come between two looks."""
+    ended = []
+
+    class Late:
+        def __init__(self, *codes):
+            (self.sentinel, closed), self.codes = os.pipe(), list(codes)
+            os.close(closed)
+
+        @property
+        def exitcode(self):
+            return self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+
+        def terminate(self):
+            ended.append(self)
+            self.codes = [-15]
+
+    one, other = Late(None, 2), Late(*[None] * 9, 7)
+    assert forking.ended([one, other]) == 2
+    assert ended == [other]
+    for each in (one, other):
+        os.close(each.sentinel)
 
 
 @pytest.mark.parametrize(

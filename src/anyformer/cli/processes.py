@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from anyformer.inference import Processes
 
 _option = partial(typer.Option, rich_help_panel="Several processes (under torchrun)")
-GRACE = 30
+GRACE = 10
 """Seconds in which the first process fails as another one did, and the launcher ends them all."""
 DAY = 86_400
 
