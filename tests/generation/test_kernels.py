@@ -26,8 +26,17 @@ def scores():
 
 
 def test_the_first_of_the_greatest_is_the_likeliest(scores):
-    assert likeliest(scores).tolist() == scores.argmax(-1).tolist()
-    assert likeliest(scores)[3] == 0
+    tokens, finite = likeliest(scores)
+    assert (tokens.tolist(), finite) == (scores.argmax(-1).tolist(), True)
+    assert tokens[3] == 0
+
+
+@pytest.mark.parametrize(("value", "finite"), [(NEVER, True), (float("inf"), False), (float("nan"), False)])
+def test_the_greatest_is_a_finite_number_or_not(scores, value, finite):
+    scores[2, 1] = value
+    assert (likeliest(scores)[1], bounded(scores)) == (finite, finite)
+    scores[1] = NEVER
+    assert (likeliest(scores)[1], bounded(scores)) == (False, False)
 
 
 @pytest.mark.parametrize("uniform", [0.0, 1e-9, 0.3, 0.5, 0.999, 1 - 2**-32])

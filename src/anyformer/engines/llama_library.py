@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,15 @@ def library() -> Any:
     llama_cpp.llama_backend_init()
     _HELD.append(silent)
     return llama_cpp
+
+
+@cache
+def _logits_address() -> Callable[[Any], int]:
+    """The library's function that gives the address of logits, called without a pointer object around it."""
+    address = ctypes.cast(library().llama_get_logits, ctypes.c_void_p).value
+    assert address is not None, "the library has this function"
+    found: Callable[[Any], int] = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
+    return found
 
 
 _HELD: list[Any] = []
@@ -185,7 +194,7 @@ class LlamaContext:
             raise EngineRefusedError(f"llama.cpp gave up on {count} tokens (error {failed})")
         if not asked:
             return torch.empty(0, self._vocab)
-        address = ctypes.addressof(self._library.llama_get_logits(self._context).contents)
+        address = _logits_address()(self._context)
         if (address, asked) not in self._views:
             memory = (ctypes.c_float * (asked * self._vocab)).from_address(address)
             self._views[address, asked] = torch.frombuffer(memory, dtype=torch.float32).view(asked, self._vocab)

@@ -43,9 +43,13 @@ def served(
 
     def given(at: Sequence[int], logits: Tensor) -> list[Token]:
         """The tokens chosen for the rows at some places, which then wait for the next step."""
-        here = ... if at == everywhere else torch.tensor(at, device=device)
-        chosen = sampling.choose(logits, numbers_B[here], _index([made[place] for place in at]), texts and texts.fork(at))
-        pending[here] = chosen
+        nonlocal pending
+        index, before = _index([made[place] for place in at]), texts and texts.fork(at)
+        if at is everywhere:
+            pending = chosen = sampling.choose(logits, numbers_B, index, before)
+        else:
+            here = torch.tensor(at, device=device)
+            pending[here] = chosen = sampling.choose(logits, numbers_B[here], index, before)
         if texts is not None:
             texts.add(chosen, at)
         taken = zip(at, chosen.tolist(), chances(logits, chosen, likeliest), strict=True)
@@ -53,12 +57,15 @@ def served(
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
-        occupied = {place: row for place in at if (row := rows[place]) is not None}
-        for place in occupied:
+        over = list[int]()
+        for place in at:
+            row = rows[place]
+            if row is None:
+                continue
             made[place] += 1
-        over = [place for place, row in occupied.items() if made[place] == max_tokens or ended(row)]
-        for place in over:
-            rows[place] = None
+            if made[place] == max_tokens or ended(row):
+                rows[place] = None
+                over.append(place)
         if over:
             places.leave(over)
 

@@ -93,20 +93,30 @@ class Sampling(Value):
 
         Raises `NoChoiceError`, which names the token by `index`, where they leave none to choose.
         """
+        scores = self._shaped(scores_BV, texts)
+        if not bounded(scores):
+            raise _unchoosable(scores, index)
+        return scores
+
+    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
+        """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
+        if self.greedy:
+            scores = self._shaped(logits_BV, texts)
+            tokens_B, finite = likeliest(scores)
+            if not finite:
+                raise _unchoosable(scores, index)
+            return tokens_B
+        return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
+
+    def _shaped(self, scores_BV: Tensor, texts: Prefixes | None) -> Tensor:
+        """Scores as all parts have changed them, whatever they hold."""
         assert texts is not None or not self.reads, "texts are kept where they are read"
         scores = scores_BV.float()
         if self.parts:
             texts = texts or Prefixes.of([], scores_BV.device)
             for part in self.parts:
                 scores = part.apply(scores, texts)
-        _check(scores, index)
         return scores
-
-    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None) -> Tensor:
-        """The token number `index` of each row, (B,), one for all or one for each; `rows_B`: the numbers of the rows."""
-        if self.greedy:
-            return likeliest(self.scores(logits_BV, texts, index))
-        return self.draw(self.distribution(logits_BV, texts, index), self.uniform(rows_B, index))
 
     def draw(self, probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
         """The token that a number from 0 to 1 stands for in every distribution, which need not add up to 1: (B,)."""
@@ -150,17 +160,15 @@ class Sampling(Value):
         return self.scores(logits_BV, texts, index).softmax(-1)
 
 
-def _check(scores_BV: Tensor, index: int | Sequence[int]) -> None:
-    """Refuse scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all of them."""
-    if bounded(scores_BV):
-        return
+def _unchoosable(scores_BV: Tensor, index: int | Sequence[int]) -> NoChoiceError:
+    """The error of scores that no token can be chosen from. Minus infinity rules tokens out, and may not rule out all."""
     largest_B = scores_BV.amax(-1)  # NaN where any is
     row = int((~largest_B.isfinite()).int().argmax())
     token, value = index if isinstance(index, int) else index[row], float(largest_B[row])
     where = f"row {row}, token {token + 1}"
     if value == -torch.inf:
-        raise NoChoiceError(f"{where}: every token is ruled out, so none can be chosen: ban fewer, or cut less")
-    raise NoChoiceError(
+        return NoChoiceError(f"{where}: every token is ruled out, so none can be chosen: ban fewer, or cut less")
+    return NoChoiceError(
         f"{where}: the model's scores hold {'an infinity' if value == torch.inf else 'NaN'}, so no token can be chosen. Its "
         "numbers left the range of their type: hold the weights in fp32 (--weights fp32, or dtype in Python), use a larger "
         "temperature if it is near 0, and see whether the model was trained to a finite loss"

@@ -9,11 +9,14 @@ import torch
 from torch import Tensor
 
 
-def likeliest(scores_BV: Tensor) -> Tensor:
-    """The first of the greatest scores of each row, (B,)."""
+def likeliest(scores_BV: Tensor) -> tuple[Tensor, bool]:
+    """The first of the greatest scores of each row, (B,), and whether all of these are finite; NaN is greater than all."""
     if scores_BV.device.type != "cpu":
-        return scores_BV.argmax(-1)
-    return torch.from_numpy(scores_BV.numpy().argmax(-1))
+        values, tokens = scores_BV.max(-1)
+        return tokens, bool(values.isfinite().all())
+    scores = scores_BV.numpy()
+    tokens = scores.argmax(-1)
+    return torch.from_numpy(tokens), all(isfinite(row[token]) for row, token in zip(scores, tokens.tolist(), strict=True))
 
 
 def bounded(scores_BV: Tensor) -> bool:
