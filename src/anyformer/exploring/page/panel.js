@@ -1,0 +1,141 @@
+// A part that is open: what it is, its formula with numbers, shapes, paper, shares, and its fields to be edited.
+
+import { h, fill } from "./dom.js";
+import { field, kinds, marked, refusal } from "./fields.js";
+import { bytes, count, flops, percent, whole } from "./numbers.js";
+
+const times = (text) => text.replaceAll(" x ", " × ").replace(/ - /g, " − ");
+
+/** The panel; `open(path)` opens a part, `edit(path, value)` changes a value. */
+export class Panel {
+  constructor({ open, edit }) {
+    this.open = open;
+    this.edit = edit;
+    this.drawn = "";
+    this.element = h("section", { class: "panel", id: "part", tabindex: "-1", "aria-label": "the part that is open" });
+  }
+
+  /** Show a part of a sheet; without a path its whole, with the list of its parts; `errors`: by path, what was refused. */
+  show(sheet, path, errors) {
+    const parts = sheet.parts;
+    const part = nearest(parts, path);
+    const key = JSON.stringify([part, errors, path ? 0 : parts.map((each) => [each.path, each.parameters, each.flops])]);
+    if (key === this.drawn) return;
+    this.drawn = key;
+    const inside = parts.filter((each) => each.parent === part.path && each !== part);
+    fill(
+      this.element,
+      this.way(parts, part),
+      h("h2", {}, part.title),
+      h("p", { class: "sentence" }, ...marked(part.sentence)),
+      part.path ? this.about(part) : null,
+      this.kind(part, errors),
+      shares(part, parts),
+      this.fields(part, errors),
+      inside.length ? this.list(inside, path ? "parts in it" : "parts", path ? inside : parts.slice(1)) : null,
+      formulas(part, "parameters"),
+      formulas(part, "FLOPs"),
+      weights(part),
+      papers(part),
+      part.text && part.text !== part.sentence ? h("details", { class: "whole" }, h("summary", {}, "in full"), h("pre", {}, ...marked(part.text))) : null,
+    );
+  }
+
+  /** The way from the whole to the part, as links. */
+  way(parts, part) {
+    const way = [];
+    for (let at = part; at; at = at.path === "" ? null : parts.find((each) => each.path === at.parent && each !== at)) way.unshift(at);
+    if (way[0]?.path !== "" && parts[0] !== way[0]) way.unshift(parts[0]);
+    return h("nav", { class: "way", "aria-label": "where it stands" }, h("ol", {}, way.map((each, number) => {
+      const name = each.path ? each.path.slice(each.path.lastIndexOf(".") + 1).replaceAll("_", " ") : "all";
+      return h("li", {}, number === way.length - 1 ? h("span", { "aria-current": "page" }, name) : h("a", { href: "#", onclick: (event) => {
+        event.preventDefault();
+        this.open(each.path || null);
+      } }, name));
+    })));
+  }
+
+  about(part) {
+    return h("p", { class: "faint" }, h("code", {}, part.path), part.layers > 1 ? ` in ${whole(part.layers)} layers` : "");
+  }
+
+  /** Another kind in its place, where one fits. */
+  kind(part, errors) {
+    if (!part.kinds || part.kinds.length < 2) return null;
+    const id = `kind-${part.path}`, error = errors[part.path] ?? errors[`${part.path}.kind`];
+    const change = (value, path = part.path) => this.edit(path, value);
+    return h("div", { class: `field part${error ? " bad" : ""}` }, h("label", { for: id }, "kind"),
+      h("div", { class: "value" }, kinds(part.kinds, null, part.kind, { id, "data-key": id }, change)),
+      error ? refusal(error, (value) => change(value)) : null);
+  }
+
+  fields(part, errors) {
+    if (!part.fields.length) return null;
+    const rows = part.fields.map((each) => field(each, { edit: this.edit, open: this.open, error: errors[each.path] }));
+    return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, rows);
+  }
+
+  /** Parts with their shares of all parameters, as a list that opens them. */
+  list(inside, title, all) {
+    const least = Math.min(...all.map((each) => each.depth));
+    return h("nav", { class: "parts", "aria-label": title }, h("h3", {}, title), h("ul", {}, all.map((each) => {
+      const bar = h("i", { class: "bar", "aria-hidden": "true" });
+      bar.style.setProperty("--share", each.parameter_share ?? 0);
+      const item = h("li", {}, h("a", { href: "#", "data-key": `list-${each.path}`, title: each.path, onclick: (event) => {
+        event.preventDefault();
+        this.open(each.path);
+      } }, h("span", { class: "title" }, each.title, each.layers > 1 ? h("small", {}, ` × ${each.layers}`) : ""),
+      h("small", { class: "amount" }, each.parameters ? count(each.parameters) : "–"), bar));
+      item.style.setProperty("--depth", each.depth - least);
+      return item;
+    })));
+  }
+}
+
+/** The part of a path, else the nearest one around it, else the whole. */
+function nearest(parts, path) {
+  for (let at = path ?? ""; at; at = at.slice(0, Math.max(0, at.lastIndexOf(".")))) {
+    const found = parts.find((each) => each.path === at);
+    if (found) return found;
+  }
+  return parts[0];
+}
+
+function shares(part, parts) {
+  const whole_ = parts[0];
+  const rows = [
+    ["parameters", part.parameters, part.parameter_share, count],
+    ["FLOPs, forward", part.flops?.exact, part.flop_share, flops],
+    ["bytes of weights", part.weight_bytes, whole_.weight_bytes ? part.weight_bytes / whole_.weight_bytes : null, bytes],
+    ["bytes of decode state", part.state_bytes, whole_.state_bytes ? part.state_bytes / whole_.state_bytes : null, bytes],
+  ].filter(([, value]) => value);
+  if (!rows.length) return null;
+  return h("table", { class: "shares" }, h("caption", { class: "unseen" }, "its share of the whole"), h("tbody", {}, rows.map(([what, value, share, say]) => {
+    const bar = h("i", { class: "bar", "aria-hidden": "true" });
+    bar.style.setProperty("--share", share ?? 0);
+    return h("tr", {}, h("th", { scope: "row" }, what), h("td", { class: "number", title: Number.isInteger(value) ? whole(value) : null }, say(value)),
+      h("td", { class: "number faint" }, share === null ? "" : percent(share)), h("td", { class: "bars" }, bar));
+  })));
+}
+
+function formulas(part, of) {
+  const lines = part.formulas.filter((line) => line.of === of);
+  if (!lines.length) return null;
+  return h("div", { class: "formulas" }, h("h3", {}, of === "FLOPs" ? "FLOPs of a forward pass" : of),
+    h("table", {}, h("tbody", {}, lines.map((line) => h("tr", {},
+      h("th", { scope: "row" }, line.name || part.title),
+      h("td", {}, h("span", { class: "formula" }, times(line.formula)), h("span", { class: "numbers" }, times(line.numbers)),
+        line.allowed ? h("span", { class: "numbers" }, times(line.allowed)) : null),
+      h("td", { class: "number" }, `= ${whole(line.value)}`, line.layers > 1 ? h("small", {}, `× ${line.layers} layers`) : null))))));
+}
+
+function weights(part) {
+  if (!part.weights?.length) return null;
+  return h("div", { class: "formulas" }, h("h3", {}, "weights"), h("table", {}, h("tbody", {}, part.weights.map((each) =>
+    h("tr", {}, h("th", { scope: "row" }, h("code", {}, each.name)), h("td", { class: "number" }, each.shape.map(whole).join(" × ")))))));
+}
+
+function papers(part) {
+  if (!part.papers?.length) return null;
+  return h("p", { class: "papers" }, part.papers.map((paper, number) => [number ? "; " : "", paper.url ? h("a", { href: paper.url, rel: "noreferrer noopener", target: "_blank" }, paper.said || paper.arxiv) : paper.said]));
+}
