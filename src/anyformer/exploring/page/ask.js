@@ -55,6 +55,11 @@ class Server {
     return remembered(`api/compare?${words}`, signal);
   }
 
+  /** What may stand in every slot, the same for all sheets. */
+  async kinds() {
+    return (await json("api/kinds")).data;
+  }
+
   async runs(words, signal) {
     return (await json(`api/runs?${words}`, signal)).data;
   }

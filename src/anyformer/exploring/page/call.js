@@ -34,7 +34,7 @@ export class Call {
 
   number(name, title, call, errors, usual) {
     const id = `call-${name}`;
-    const element = h("input", { id, "data-key": id, type: "text", inputmode: "numeric", autocomplete: "off", spellcheck: "false", list: `${id}-usual`, value: tokens(Number(parsed(String(call[name])) ?? call[name])) });
+    const element = h("input", { id, "data-key": id, type: "text", inputmode: "numeric", autocomplete: "off", spellcheck: "false", list: `${id}-usual`, value: shown(call[name]) });
     element.addEventListener("change", () => this.edit({ [name]: element.value.trim() }));
     element.addEventListener("keydown", (event) => {
       const value = parsed(element.value);
@@ -62,4 +62,10 @@ export class Call {
     more.addEventListener("change", () => more.value && this.edit({ on: [...call.on, more.value] }));
     return h("div", { class: "field on" }, h("label", { for: "call-on" }, "accelerators"), h("div", { class: "chips" }, chosen, more));
   }
+}
+
+/** A count as it is written, an absent one as nothing. */
+function shown(said) {
+  const value = said === undefined || said === null || said === "" ? null : parsed(String(said));
+  return value === null ? String(said ?? "") : tokens(value);
 }

@@ -111,8 +111,8 @@ export class CompareView {
     const text = String(value), error = this.app.errors[`${number}:${path}`];
     if (!/^[\w.+-]+$/.test(text) || !/^[\w.]+$/.test(path)) return h("td", {}, text);
     const input = h("input", { type: "text", "data-key": `${number}:${path}`, "aria-label": `${path} of ${names[number]}`, value: error?.tried ?? text, "aria-invalid": error ? "true" : null, autocomplete: "off", spellcheck: "false" });
-    input.addEventListener("change", () => input.value.trim() !== text && this.app.edit(path, input.value.trim(), number));
-    return h("td", { class: error ? "bad" : null }, input, error ? refusal(error, (meant) => this.app.edit(path, meant, number)) : null);
+    input.addEventListener("change", () => input.value.trim() !== text && this.app.edit([[path, input.value.trim()]], number));
+    return h("td", { class: error ? "bad" : null }, input, error ? refusal(error, (meant) => this.app.edit([[path, meant]], number)) : null);
   }
 }
 

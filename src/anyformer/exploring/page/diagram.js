@@ -2,15 +2,18 @@
 
 import { h, say } from "./dom.js";
 
-const SCALE = 1.4; // pixels per point, at which the smallest letters of a diagram are nine pixels
+// Pixels per point: as wide as the smallest letters are nine pixels high, and no narrower than they can be read.
+const MOST = 1.4, LEAST = 1.1;
 
 /** The drawing of an answer as an element; its colours come from the style sheet, so that they follow the scheme. */
 export function drawn(svg) {
   const read = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   const element = document.importNode(read, true);
-  const [, , width, height] = (element.getAttribute("viewBox") ?? "0 0 400 400").split(/[\s,]+/).map(Number);
-  element.setAttribute("width", width * SCALE);
-  element.setAttribute("height", height * SCALE);
+  const width = element.viewBox.baseVal.width;
+  element.removeAttribute("width");
+  element.removeAttribute("height");
+  element.style.setProperty("--most", `${width * MOST}px`);
+  element.style.setProperty("--least", `${width * LEAST}px`);
   element.classList.add("drawing");
   return element;
 }
@@ -34,6 +37,7 @@ export class Diagram {
       drawing.setAttribute("role", "group");
       drawing.setAttribute("aria-label", `diagram of ${name}, from its input at the bottom to its output`);
       this.element.replaceChildren(drawing);
+      this.element.parentElement?.parentElement?.style.setProperty("--wide", `${drawing.viewBox.baseVal.width * MOST + 2}px`);
       // One stop of the tabulator; arrows go on from part to part.
       this.parts().forEach((each, number) => each.setAttribute("tabindex", number ? "-1" : "0"));
       if (before !== null) this.group(before)?.focus({ preventScroll: true });
@@ -57,9 +61,9 @@ export class Diagram {
   mark(part) {
     for (const each of this.element.querySelectorAll(".open")) each.classList.remove("open");
     for (let path = part ?? ""; path; path = path.slice(0, Math.max(0, path.lastIndexOf(".")))) {
-      const found = this.element.querySelectorAll(`[data-part="${CSS.escape(path)}"]`);
-      if (found.length === 0) continue;
-      for (const each of found) each.classList.add("open");
+      const found = this.group(path);
+      if (found === null) continue;
+      found.classList.add("open");
       return;
     }
   }

@@ -16,43 +16,48 @@ function joined(items) {
   return items.flatMap((item, number) => (number ? [number === items.length - 1 ? " or " : ", ", item] : [item]));
 }
 
-/** A field of a part as a row of a list: its name, what edits it, its default, what it means. */
-export function field(about, { edit, open, error }) {
-  const id = `field-${about.path}`;
-  const change = (value, path = about.path) => edit(path, value);
-  const input = INPUTS[about.type] ?? text;
-  const bad = error ? refusal(error, (value) => change(about.type === "text" ? word(value) : value)) : null;
-  const attributes = { id, "data-key": about.path, "aria-describedby": about.doc ? `${id}-doc` : null, "aria-invalid": error ? "true" : null };
-  const moved = about.is_default === false && about.default !== undefined && about.default !== null && about.type !== "part";
-  return h(
-    "div",
-    { class: `field ${about.type}${error ? " bad" : ""}` },
-    h("label", { for: id }, about.name.replaceAll("_", " ")),
-    h("div", { class: "value" }, input(about, attributes, change, error), about.type === "part" && about.value !== null ? opener(about, open) : null),
-    moved ? h("span", { class: "usual" }, `usually ${shown(about.default)}`) : null,
-    about.doc ? h("p", { class: "doc", id: `${id}-doc` }, ...marked(about.doc)) : null,
-    bad,
-  );
-}
-
 /** Text with `code` in backticks. */
 export function marked(text) {
   return text.split(/``?/).map((piece, number) => (number % 2 ? h("code", {}, piece) : piece));
 }
 
-function shown(value) {
-  return typeof value === "number" ? whole(value) : typeof value === "string" ? value : JSON.stringify(value);
+export const spaced = (name) => name.replaceAll("_", " ");
+
+/**
+ * A field of a part as a row of a list: its name, what edits it, its default, what it means.
+ * `about`: the field with what its class says of it; `edit(changes)` takes [path, value] pairs, `open(path)` opens a part.
+ */
+export function field(about, { edit, open, error }) {
+  const id = `field-${about.path}`;
+  const change = (value) => edit([[about.path, value]]);
+  const bad = error ? refusal(error, (value) => change(about.type === "text" ? word(value) : value)) : null;
+  const attributes = { id, "data-key": about.path, "aria-describedby": about.doc ? `${id}-doc` : null, "aria-invalid": error ? "true" : null };
+  return h(
+    "div",
+    { class: `field${error ? " bad" : ""}` },
+    h("label", { for: id }, spaced(about.name)),
+    h("div", { class: "value" }, (INPUTS[about.type] ?? text)(about, attributes, change, error, edit), about.part ? opener(about, open) : null),
+    usual(about) ? h("span", { class: "usual" }, `usually ${usual(about)}`) : null,
+    about.doc ? h("p", { class: "doc", id: `${id}-doc` }, ...marked(about.doc)) : null,
+    bad,
+  );
+}
+
+/** The default of a plain field that has another value. */
+function usual(about) {
+  if (about.default || about.type === "part" || about.usual === null || about.usual === undefined) return "";
+  return typeof about.usual === "number" ? whole(about.usual) : typeof about.usual === "string" ? about.usual : JSON.stringify(about.usual);
 }
 
 function opener(about, open) {
-  return h("button", { type: "button", class: "open-part", "aria-label": `open ${about.name.replaceAll("_", " ")}`, onclick: () => open(about.path) }, "open");
+  return h("button", { type: "button", class: "open-part", "aria-label": `open ${spaced(about.name)}`, onclick: () => open(about.part) }, "open");
 }
 
 const whatever = (about) => (about.value === null || about.value === undefined ? "" : typeof about.value === "number" ? whole(about.value) : (about.text ?? String(about.value)));
 
 /** Enter or leaving the field takes the value, Escape gives the old one back. */
 function taking(element, before, take) {
-  let last = before;
+  let last = element.value.trim();
   const done = () => {
     if (element.value.trim() === last) return;
     last = element.value.trim();
@@ -70,16 +75,22 @@ function taking(element, before, take) {
   return element;
 }
 
+function written(about, attributes, error, more) {
+  return h("input", { ...attributes, type: "text", autocomplete: "off", spellcheck: "false", value: error?.tried ?? whatever(about), placeholder: about.optional ? "none" : "", ...more });
+}
+
 function numeric(about, attributes, change, error) {
-  const before = whatever(about);
-  const element = h("input", { ...attributes, type: "text", inputmode: "decimal", autocomplete: "off", spellcheck: "false", value: error?.tried ?? before, placeholder: about.optional ? "none" : "" });
-  taking(element, before, (said) => {
-    const value = parsed(said);
-    if (said === "" && about.optional) change("none");
-    else change(value === null ? word(said) : about.type === "integer" && Number.isInteger(value) ? value.toFixed(0) : String(value));
+  const element = taking(written(about, attributes, error, { inputmode: "decimal" }), whatever(about), (said) => {
+    change(said === "" && about.optional ? "none" : number(said, about.type));
   });
   if (about.type === "integer") stepping(element, change);
   return element;
+}
+
+/** A number as a description has it; what is none stays as it is written, to be refused in words. */
+export function number(said, type) {
+  const value = parsed(said);
+  return value === null ? word(said) : type === "integer" && Number.isInteger(value) ? value.toFixed(0) : String(value);
 }
 
 /** Up and down count by one, with Shift they double and halve; a quick row of them is one change. */
@@ -102,39 +113,64 @@ function bool(about, attributes, change) {
 }
 
 function choice(about, attributes, change) {
-  const options = about.choices.map((each) => h("option", { value: each, selected: String(each) === String(about.value) }, String(each).replaceAll("_", " ")));
+  const options = about.choices.map((each) => h("option", { value: each, selected: String(each) === String(about.value) }, spaced(String(each))));
   const none = about.optional ? h("option", { value: "none", selected: about.value === null }, "none") : null;
-  return h("select", { ...attributes, onchange: (event) => change(typeof about.value === "string" ? word(event.target.value) : event.target.value) }, none, options);
+  return h("select", { ...attributes, onchange: (event) => change(typeof about.value === "number" ? event.target.value : word(event.target.value)) }, none, options);
 }
 
 function text(about, attributes, change, error) {
-  const before = whatever(about);
-  const element = h("input", { ...attributes, type: "text", autocomplete: "off", spellcheck: "false", value: error?.tried ?? before, placeholder: about.optional ? "none" : "" });
-  return taking(element, before, (said) => change(said === "" && about.optional ? "none" : about.type === "text" ? word(said) : said));
+  return taking(written(about, attributes, error), whatever(about), (said) => change(said === "" && about.optional ? "none" : about.type === "text" ? word(said) : said));
 }
 
 /** A slot: what stands in it by kind, and what else may. */
-function slot(about, attributes, change) {
-  return kinds(about.kinds ?? [], about.optional ? { empty: about.value === null } : null, about.text, attributes, change);
+function slot(about, attributes, _, __, edit) {
+  return kinds(about.place, attributes, edit);
 }
 
-/** What may stand at a place, as a choice; a kind's own `set` says how. */
-export function kinds(list, none, now, attributes, change) {
-  const known = list.some((kind) => kind.now) || none?.empty;
-  const element = h(
+/**
+ * What may stand at a place, as a choice. `place`: {path, now: the kind there or null, optional, slot: {kinds}, has: names of
+ * the fields there, like(name): a value of a field of that name elsewhere}. Values that a kind needs and nobody can know are asked for.
+ */
+export function kinds(place, attributes, edit) {
+  const list = place.slot?.kinds ?? [], one = list.length === 1 && !list[0].kind;
+  const known = list.some((each) => each.kind === place.now) || place.now === null;
+  const select = h(
     "select",
-    { ...attributes, disabled: list.length === 0 && !none },
-    known ? null : h("option", { value: "", selected: true }, now ?? "as it is"),
-    none ? h("option", { value: "none", selected: none.empty }, "none") : null,
-    list.map((kind, number) => h("option", { value: number, selected: kind.now === true, title: kind.sentence }, kind.kind.replaceAll("_", " "))),
+    { ...attributes, disabled: list.length + (place.optional ? 1 : 0) < 2 },
+    known ? null : h("option", { value: "", selected: true }, place.now ?? place.text ?? "as it is"),
+    place.optional || place.now === null ? h("option", { value: "none", selected: place.now === null }, "none") : null,
+    list.map((each, at) => h("option", { value: at, selected: place.now !== null && (one || each.kind === place.now), title: each.sentence }, spaced(each.kind || each.class))),
   );
-  element.addEventListener("change", () => {
-    if (element.value === "none") return change("none");
-    if (element.value === "") return undefined;
-    const { set } = list[Number(element.value)], at = set.indexOf("=");
-    return change(set.slice(at + 1), set.slice(0, at));
+  const asked = h("div", { class: "needs", hidden: true });
+  select.addEventListener("change", () => {
+    asked.hidden = true;
+    if (select.value === "") return undefined;
+    if (select.value === "none") return edit([[place.path, "none"]]);
+    const chosen = list[Number(select.value)], missing = chosen.needs.filter((need) => !(place.has ?? []).includes(need.name));
+    if (!missing.length) return edit(filled(place, chosen, []));
+    return needs(asked, place, chosen, missing, edit);
   });
-  return element;
+  return h("div", { class: "slot" }, select, asked);
+}
+
+/** The changes that put a kind into a place: into an empty one a table, into another the kind and what is new in it. */
+function filled(place, chosen, values) {
+  if (place.now !== null) return [[`${place.path}.kind`, word(chosen.kind)], ...values.map(([name, value]) => [`${place.path}.${name}`, value])];
+  const inside = [...(chosen.kind ? [["kind", JSON.stringify(chosen.kind)]] : []), ...values];
+  return [[place.path, `{${inside.map(([name, value]) => `${name} = ${value}`).join(", ")}}`]];
+}
+
+function needs(asked, place, chosen, missing, edit) {
+  const inputs = missing.map((need) => {
+    const like = place.like?.(need.name) ?? (need.choices ? need.choices[0] : "");
+    const id = `need-${place.path}-${need.name}`;
+    return [need, id, h("input", { id, type: "text", value: like, required: true, autocomplete: "off" })];
+  });
+  const put = () => edit(filled(place, chosen, inputs.map(([need, , input]) => [need.name, need.type === "integer" || need.type === "number" ? number(input.value, need.type) : need.type === "text" || need.type === "choice" ? JSON.stringify(input.value) : input.value])));
+  asked.replaceChildren(h("p", { class: "doc" }, `${spaced(chosen.kind || chosen.class)} needs`), ...inputs.map(([need, id, input]) => h("p", {}, h("label", { for: id, title: need.doc }, spaced(need.name)), input)), h("button", { type: "button", class: "main", onclick: put }, "put it in"));
+  asked.addEventListener("keydown", (event) => event.key === "Enter" && event.target.tagName === "INPUT" && put());
+  asked.hidden = false;
+  inputs[0][2].focus();
 }
 
 const INPUTS = { integer: numeric, number: numeric, boolean: bool, choice, text, part: slot };

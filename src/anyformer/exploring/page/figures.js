@@ -6,10 +6,10 @@ import { bytes, change, count, flops, percent, whole } from "./numbers.js";
 /** Rows of headlines: what, value of figures, how it is said, a note. */
 const HEADLINES = [
   ["parameters", (f) => f.parameters.total, count, (f) => (f.parameters.active !== f.parameters.total ? `${count(f.parameters.active)} active` : "")],
-  ["FLOPs per token, forward", (f) => f.flops.per_token.forward, flops, (f) => (f.flops.per_token.training ? `training ${flops(f.flops.per_token.training)}` : "")],
-  ["decode state per token", (f) => f.state?.per_token, bytes, (f) => (f.state ? `${bytes(f.state.per_sequence)} per sequence` : "")],
-  ["weights in bf16", (f) => f.weights.bf16, bytes, (f) => `int4 ${bytes(f.weights.int4)}`],
-  ["read per decoding step", (f) => f.reading?.total, bytes, (f) => (f.reading ? `${percent(f.reading.state / f.reading.total)} of it state` : "")],
+  ["FLOPs per token", (f) => f.flops.per_token.forward, flops, (f) => (f.flops.per_token.training ? `training ${flops(f.flops.per_token.training)}` : "")],
+  ["state per token", (f) => f.state?.per_token, bytes, (f) => (f.state ? `${bytes(f.state.per_sequence)} per sequence` : "")],
+  ["weights, bf16", (f) => f.weights.bf16, bytes, (f) => `int4 ${bytes(f.weights.int4)}`],
+  ["read to decode", (f) => f.reading?.total, bytes, (f) => (f.reading ? `${percent(f.reading.state / f.reading.total)} of it state` : "")],
 ];
 
 /** The headline figures; `base`: the same of the architecture before its changes, null where there are none. */

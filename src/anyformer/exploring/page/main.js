@@ -16,6 +16,7 @@ class App {
     this.source = from;
     this.start = from.start;
     this.errors = {};
+    this.slots = null;
     this.asking = null;
     this.view = null;
     this.edit = this.edit.bind(this);
@@ -35,27 +36,36 @@ class App {
     say(path ? `open: ${path.replaceAll(".", " ")}` : "open: the whole");
   }
 
-  /** Change a value: asked first, so that what is refused stays a word in its field and no state of the page. */
-  edit(path, value, number = 0) {
-    return this.tried(changed(this.history.present, path, value, number), this.history.present.models.length > 1 ? `${number}:${path}` : path, value);
+  /** Change values by [path, value] pairs: asked first, so that what is refused stays a word in its field and no state of the
+   * page. Changes below a slot that gets another kind are kept where the new kind has their fields. */
+  edit(changes, number = 0) {
+    const [[path, value]] = changes, question = this.history.present;
+    const ways = [changed(question, changes, number)];
+    if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true));
+    return this.tried(ways, question.models.length > 1 ? `${number}:${path}` : path, value);
   }
 
   /** Change the call. */
   call(changes) {
-    return this.tried(called(this.history.present, changes), Object.keys(changes)[0], Object.values(changes)[0]);
+    return this.tried([called(this.history.present, changes)], Object.keys(changes)[0], Object.values(changes)[0]);
   }
 
-  async tried(question, place, value) {
+  /** Go to the first of several questions that is not refused; else say at `place` why the first one is. */
+  async tried(ways, place, value) {
     performance.mark("changed");
-    try {
-      await this.quick(question);
-      this.go(question);
-    } catch (error) {
-      if (error.name === "AbortError") return;
-      if (!(error instanceof Refused)) throw error;
-      this.errors = { [place]: { ...error.errors[0], tried: String(value) } };
-      this.again();
+    let first = null;
+    for (const question of ways) {
+      try {
+        await this.quick(question);
+        return this.go(question);
+      } catch (error) {
+        if (error.name === "AbortError") return undefined;
+        if (!(error instanceof Refused)) throw error;
+        first ??= error;
+      }
     }
+    this.errors = { [place]: { ...first.errors[0], tried: String(value) } };
+    return this.again();
   }
 
   /** The answer that says whether a question can be asked. */
@@ -77,9 +87,9 @@ class App {
     if (number === null) tries.push({ ...question, models: [{ ...model, of: word }, ...question.models.slice(1)] });
     else {
       const set = model.set[number], rest = without(question, set), path = pathOf(set);
-      tries.push(changed(rest, path, word));
+      tries.push(changed(rest, [[path, word]]));
       const steps = path.split(".");
-      for (let i = steps.length; i--; ) tries.push(changed(rest, [...steps.slice(0, i), word, ...steps.slice(i + 1)].join("."), valueOf(set)));
+      for (let i = steps.length; i--; ) tries.push(changed(rest, [[[...steps.slice(0, i), word, ...steps.slice(i + 1)].join("."), valueOf(set)]]));
     }
     for (const each of tries) {
       try {
@@ -159,10 +169,12 @@ class App {
     }
     this.shown = [this.sheet, question, base];
     view.show(...this.shown);
+    this.slots ??= await this.source.kinds();
+    view.showPart(question);
     document.title = `${this.sheet.title} · anyformer`;
     this.told(this.sheet.figures);
     performance.mark("drawn");
-    await this.traced(view, asked, signal);
+    this.traced(view, asked, signal);
     return undefined;
   }
 
@@ -173,6 +185,7 @@ class App {
     try {
       view.showMemory(this.sheet.memory ?? (await this.source.memory(asked, signal)), figures, call);
     } catch (error) {
+      if (error.name === "AbortError") return;
       if (!(error instanceof Refused)) throw error;
       view.showMemory({ error: error.message }, figures, call);
     }

@@ -1,25 +1,29 @@
 // A part that is open: what it is, its formula with numbers, shapes, paper, shares, and its fields to be edited.
 
 import { h, fill } from "./dom.js";
-import { field, kinds, marked, refusal } from "./fields.js";
+import { field, kinds, marked, refusal, spaced } from "./fields.js";
 import { bytes, count, flops, percent, whole } from "./numbers.js";
 
 const times = (text) => text.replaceAll(" x ", " × ").replace(/ - /g, " − ");
 
-/** The panel; `open(path)` opens a part, `edit(path, value)` changes a value. */
+/** The panel; `open(path)` opens a part, `edit(changes)` changes values, by [path, value] pairs. */
 export class Panel {
   constructor({ open, edit }) {
     this.open = open;
     this.edit = edit;
+    this.slots = {};
+    this.wide = false;
     this.drawn = "";
     this.element = h("section", { class: "panel", id: "part", tabindex: "-1", "aria-label": "the part that is open" });
   }
 
-  /** Show a part of a sheet; without a path its whole, with the list of its parts; `errors`: by path, what was refused. */
-  show(sheet, path, errors) {
-    const parts = sheet.parts;
-    const part = nearest(parts, path);
-    const key = JSON.stringify([part, errors, path ? 0 : parts.map((each) => [each.path, each.parameters, each.flops])]);
+  /** Show a part of a sheet; without a path its whole, with the list of its parts; `errors`: by path, what was refused;
+   * `slots`: what may stand in a slot, by its name. */
+  show(sheet, path, errors, slots) {
+    const parts = sheet.parts, part = nearest(parts, path), own = sheet.classes[part.class];
+    this.sheet = sheet;
+    this.slots = slots;
+    const key = JSON.stringify([part, errors, Object.keys(slots).length, path ? 0 : parts.map((each) => [each.path, each.parameters, each.flops])]);
     if (key === this.drawn) return;
     this.drawn = key;
     const inside = parts.filter((each) => each.parent === part.path && each !== part);
@@ -27,17 +31,18 @@ export class Panel {
       this.element,
       this.way(parts, part),
       h("h2", {}, part.title),
-      h("p", { class: "sentence" }, ...marked(part.sentence)),
+      h("p", { class: "sentence" }, ...marked(own.sentence)),
       part.path ? this.about(part) : null,
+      part.path ? null : this.list("parts", parts.slice(1)),
       this.kind(part, errors),
       shares(part, parts),
       this.fields(part, errors),
-      inside.length ? this.list(inside, path ? "parts in it" : "parts", path ? inside : parts.slice(1)) : null,
+      part.path && inside.length ? this.list("parts in it", inside) : null,
       formulas(part, "parameters"),
       formulas(part, "FLOPs"),
       weights(part),
-      papers(part),
-      part.text && part.text !== part.sentence ? h("details", { class: "whole" }, h("summary", {}, "in full"), h("pre", {}, ...marked(part.text))) : null,
+      papers(own),
+      own.text && own.text !== own.sentence ? h("details", { class: "whole" }, h("summary", {}, "in full"), h("pre", {}, ...marked(own.text))) : null,
     );
   }
 
@@ -47,7 +52,7 @@ export class Panel {
     for (let at = part; at; at = at.path === "" ? null : parts.find((each) => each.path === at.parent && each !== at)) way.unshift(at);
     if (way[0]?.path !== "" && parts[0] !== way[0]) way.unshift(parts[0]);
     return h("nav", { class: "way", "aria-label": "where it stands" }, h("ol", {}, way.map((each, number) => {
-      const name = each.path ? each.path.slice(each.path.lastIndexOf(".") + 1).replaceAll("_", " ") : "all";
+      const name = each.path ? spaced(each.path.slice(each.path.lastIndexOf(".") + 1)) : "all";
       return h("li", {}, number === way.length - 1 ? h("span", { "aria-current": "page" }, name) : h("a", { href: "#", onclick: (event) => {
         event.preventDefault();
         this.open(each.path || null);
@@ -56,27 +61,42 @@ export class Panel {
   }
 
   about(part) {
-    return h("p", { class: "faint" }, h("code", {}, part.path), part.layers > 1 ? ` in ${whole(part.layers)} layers` : "");
+    const layers = part.layers > 1 ? `in ${whole(part.layers)} layers` : "";
+    return h("p", { class: "faint" }, h("code", {}, part.path), " ", [layers, ...(part.facts ?? [])].filter(Boolean).join(" · "));
+  }
+
+  /** A place of the description, with what may stand there. */
+  place(path, slot, now, rest) {
+    const part = this.sheet.parts.find((each) => each.path === path);
+    const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && each.value !== null && each.part === undefined)?.value;
+    return { path, now, slot: this.slots[slot], has: part?.fields.map((each) => each.name) ?? [], like, ...rest };
   }
 
   /** Another kind in its place, where one fits. */
   kind(part, errors) {
-    if (!part.kinds || part.kinds.length < 2) return null;
-    const id = `kind-${part.path}`, error = errors[part.path] ?? errors[`${part.path}.kind`];
-    const change = (value, path = part.path) => this.edit(path, value);
-    return h("div", { class: `field part${error ? " bad" : ""}` }, h("label", { for: id }, "kind"),
-      h("div", { class: "value" }, kinds(part.kinds, null, part.kind, { id, "data-key": id }, change)),
-      error ? refusal(error, (value) => change(value)) : null);
+    if ((this.slots[part.slot]?.kinds ?? []).length < 2 || !part.kind) return null;
+    const id = `kind-${part.path}`, error = errors[`${part.path}.kind`];
+    return h("div", { class: `field${error ? " bad" : ""}` }, h("label", { for: id }, "kind"),
+      h("div", { class: "value" }, kinds(this.place(part.path, part.slot, part.kind), { id, "data-key": id }, this.edit)),
+      error ? refusal(error, (value) => this.edit([[`${part.path}.kind`, value]])) : null);
   }
 
   fields(part, errors) {
-    if (!part.fields.length) return null;
-    const rows = part.fields.map((each) => field(each, { edit: this.edit, open: this.open, error: errors[each.path] }));
-    return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, rows);
+    const shown = part.fields.filter((each) => each.name !== "kind");
+    if (!shown.length) return null;
+    const rows = shown.map((each) => {
+      const of = this.sheet.classes[each.class].fields[each.name];
+      const about = { ...of, ...each, usual: of.default, place: this.place(each.path, of.slot, each.part ? each.value : null, { optional: of.optional, text: each.text }) };
+      return field(about, { edit: this.edit, open: this.open, error: errors[each.path] ?? errors[`${each.path}.kind`] });
+    });
+    // Values that are as usual stand behind a line, which stays open where it was opened.
+    const said = rows.filter((_, number) => !shown[number].default || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
+    const more = others.length && said.length ? h("details", { class: "others", open: this.wide, ontoggle: (event) => (this.wide = event.target.open) }, h("summary", {}, `${others.length} more, as usual`), others) : others;
+    return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, said, more);
   }
 
   /** Parts with their shares of all parameters, as a list that opens them. */
-  list(inside, title, all) {
+  list(title, all) {
     const least = Math.min(...all.map((each) => each.depth));
     return h("nav", { class: "parts", "aria-label": title }, h("h3", {}, title), h("ul", {}, all.map((each) => {
       const bar = h("i", { class: "bar", "aria-hidden": "true" });

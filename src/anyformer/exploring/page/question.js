@@ -1,7 +1,10 @@
 // What the page shows, as a value: one to three architectures with their changes, the call that is priced, the part that is open.
 // It stands in the address behind #, so that an address shares it and the browser's history is undo and redo.
 
-const CALL = ["length", "batch", "source", "precision", "checkpointing"];
+import { parsed } from "./numbers.js";
+
+const COUNTED = ["length", "batch", "source"];
+const CALL = [...COUNTED, "precision", "checkpointing", "rate"];
 const MOST = 3;
 
 /** The question of an address: #of=gpt2&set=PATH=VALUE&length=8k&on=h100&part=PATH; behind two `of`, `set` begins with a number. */
@@ -42,8 +45,8 @@ export function query(question, defaults = {}, models = question.models) {
     for (const set of model.set) words.append("set", models.length > 1 ? `${number}:${set}` : set);
   });
   for (const name of CALL) {
-    const value = question.call[name];
-    if (value !== "" && value !== undefined && String(value) !== String(defaults[name])) words.set(name, value);
+    const said = question.call[name] ?? "", value = COUNTED.includes(name) && said !== "" ? (parsed(String(said)) ?? said) : said;
+    if (value !== "" && String(value) !== String(defaults[name])) words.set(name, value);
   }
   if (String(question.call.on) !== String(defaults.on)) for (const name of question.call.on.length ? question.call.on : [""]) words.append("on", name);
   return words;
@@ -53,13 +56,15 @@ export function query(question, defaults = {}, models = question.models) {
 export const pathOf = (set) => set.slice(0, set.indexOf("="));
 export const valueOf = (set) => set.slice(set.indexOf("=") + 1);
 
-/** The question with one more change of an architecture; a later change of a path takes the place of an earlier one. */
-export function changed(question, path, value, number = 0) {
+/**
+ * The question with more changes of an architecture, as [path, value] pairs; a later change of a path takes the place of an
+ * earlier one. `clear`: changes below a slot that is filled anew go with what stood there.
+ */
+export function changed(question, changes, number = 0, clear = false) {
   const models = question.models.map((model, i) => {
     if (i !== number) return model;
-    // Values below a slot that is filled anew went with what stood there.
-    const gone = (set) => pathOf(set) === path || (path.endsWith(".kind") && pathOf(set).startsWith(path.slice(0, -4)));
-    return { ...model, set: [...model.set.filter((set) => !gone(set)), `${path}=${value}`] };
+    const gone = (set) => changes.some(([path, value]) => pathOf(set) === path || ((clear || value === "none" || value.startsWith("{")) && pathOf(set).startsWith(`${path.replace(/\.kind$/, "")}.`)));
+    return { ...model, set: [...model.set.filter((set) => !gone(set)), ...changes.map(([path, value]) => `${path}=${value}`)] };
   });
   return { ...question, models };
 }

@@ -81,7 +81,7 @@ export class SheetView {
     this.showFigures(sheet, base);
     this.showHead(sheet, question);
     this.diagram.show(sheet.diagram.svg, sheet.title, question.part);
-    this.panel.show(sheet, question.part, this.app.errors);
+    this.panel.show(sheet, question.part, this.app.errors, this.app.slots ?? {});
     this.masks.show(sheet.masks);
     this.masked.hidden = sheet.masks.patterns.length === 0;
   }
@@ -104,7 +104,7 @@ export class SheetView {
   showPart(question) {
     if (this.sheet === null) return;
     this.diagram.mark(question.part);
-    this.panel.show(this.sheet, question.part, this.app.errors);
+    this.panel.show(this.sheet, question.part, this.app.errors, this.app.slots ?? {});
   }
 }
 
