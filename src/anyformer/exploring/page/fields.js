@@ -35,8 +35,8 @@ export function field(about, { edit, open, error }) {
   return h(
     "div",
     { class: `field${error ? " bad" : ""}` },
-    h("label", { for: id }, spaced(about.name)),
-    h("div", { class: "value" }, (INPUTS[about.type] ?? text)(about, attributes, change, error, edit), about.part ? opener(about, open) : null),
+    h("label", { for: id }, spaced(about.title ?? about.name)),
+    h("div", { class: "value" }, (INPUTS[about.type] ?? text)(about, attributes, { change, error, edit, open }), about.part ? opener(about.name, about.part, open) : null),
     usual(about) ? h("span", { class: "usual" }, `usually ${usual(about)}`) : null,
     about.doc ? h("p", { class: "doc", id: `${id}-doc` }, ...marked(about.doc)) : null,
     bad,
@@ -45,15 +45,19 @@ export function field(about, { edit, open, error }) {
 
 /** The default of a plain field that has another value. */
 function usual(about) {
-  if (about.default || about.type === "part" || about.usual === null || about.usual === undefined) return "";
+  if (about.default || about.type.startsWith("part") || about.usual === null || about.usual === undefined) return "";
   return typeof about.usual === "number" ? whole(about.usual) : typeof about.usual === "string" ? about.usual : JSON.stringify(about.usual);
 }
 
-function opener(about, open) {
-  return h("button", { type: "button", class: "open-part", "aria-label": `open ${spaced(about.name)}`, onclick: () => open(about.part) }, "open");
+function opener(name, path, open) {
+  return h("button", { type: "button", class: "open-part", "aria-label": `open ${spaced(name)}`, onclick: () => open(path) }, "open");
 }
 
-const whatever = (about) => (about.value === null || about.value === undefined ? "" : typeof about.value === "number" ? whole(about.value) : (about.text ?? String(about.value)));
+function whatever(about) {
+  if (about.value === null || about.value === undefined) return "";
+  if (Number.isInteger(about.value)) return whole(about.value);
+  return typeof about.value === "string" && about.type !== "part" ? about.value : (about.text ?? String(about.value));
+}
 
 /** Enter or leaving the field takes the value, Escape gives the old one back. */
 function taking(element, before, take) {
@@ -79,7 +83,7 @@ function written(about, attributes, error, more) {
   return h("input", { ...attributes, type: "text", autocomplete: "off", spellcheck: "false", value: error?.tried ?? whatever(about), placeholder: about.optional ? "none" : "", ...more });
 }
 
-function numeric(about, attributes, change, error) {
+function numeric(about, attributes, { change, error }) {
   const element = taking(written(about, attributes, error, { inputmode: "decimal" }), whatever(about), (said) => {
     change(said === "" && about.optional ? "none" : number(said, about.type));
   });
@@ -108,23 +112,33 @@ function stepping(element, change) {
   });
 }
 
-function bool(about, attributes, change) {
+function bool(about, attributes, { change }) {
   return h("input", { ...attributes, type: "checkbox", checked: about.value === true, onchange: (event) => change(String(event.target.checked)) });
 }
 
-function choice(about, attributes, change) {
+function choice(about, attributes, { change }) {
   const options = about.choices.map((each) => h("option", { value: each, selected: String(each) === String(about.value) }, spaced(String(each))));
   const none = about.optional ? h("option", { value: "none", selected: about.value === null }, "none") : null;
   return h("select", { ...attributes, onchange: (event) => change(typeof about.value === "number" ? event.target.value : word(event.target.value)) }, none, options);
 }
 
-function text(about, attributes, change, error) {
+function text(about, attributes, { change, error }) {
   return taking(written(about, attributes, error), whatever(about), (said) => change(said === "" && about.optional ? "none" : about.type === "text" ? word(said) : said));
 }
 
 /** A slot: what stands in it by kind, and what else may. */
-function slot(about, attributes, _, __, edit) {
+function slot(about, attributes, { edit }) {
   return kinds(about.place, attributes, edit);
+}
+
+/** A set of parts by their names: those in it are opened or taken out, others are put in. */
+function several(about, attributes, { edit, open }) {
+  const here = Object.keys(about.value ?? {}), { place } = about;
+  const rows = here.map((name) => h("span", { class: "member" }, spaced(name), opener(name, place.member(name), open),
+    h("button", { type: "button", class: "quiet", "aria-label": `take ${spaced(name)} out`, onclick: () => edit([[`${about.path}.${name}`, "none"]]) }, "×")));
+  const others = (place.slot?.kinds ?? []).filter((each) => !here.includes(each.kind));
+  const more = others.length ? kinds({ ...place, now: null, adding: true, slot: { kinds: others } }, attributes, edit) : h("input", { ...attributes, value: about.text ?? "", disabled: true });
+  return h("div", { class: "several" }, rows, more);
 }
 
 /**
@@ -132,20 +146,20 @@ function slot(about, attributes, _, __, edit) {
  * the fields there, like(name): a value of a field of that name elsewhere}. Values that a kind needs and nobody can know are asked for.
  */
 export function kinds(place, attributes, edit) {
-  const list = place.slot?.kinds ?? [], one = list.length === 1 && !list[0].kind;
-  const known = list.some((each) => each.kind === place.now) || place.now === null;
+  const list = place.slot?.kinds ?? [], here = (each) => place.now !== null && (each.kind || each.class) === place.now;
+  const known = list.some(here) || place.now === null;
   const select = h(
     "select",
     { ...attributes, disabled: list.length + (place.optional ? 1 : 0) < 2 },
     known ? null : h("option", { value: "", selected: true }, place.now ?? place.text ?? "as it is"),
-    place.optional || place.now === null ? h("option", { value: "none", selected: place.now === null }, "none") : null,
-    list.map((each, at) => h("option", { value: at, selected: place.now !== null && (one || each.kind === place.now), title: each.sentence }, spaced(each.kind || each.class))),
+    place.optional || place.now === null ? h("option", { value: "none", selected: place.now === null }, place.adding ? "put in …" : "none") : null,
+    list.map((each, at) => h("option", { value: at, selected: here(each), title: each.sentence }, spaced(each.kind || each.class))),
   );
   const asked = h("div", { class: "needs", hidden: true });
   select.addEventListener("change", () => {
     asked.hidden = true;
     if (select.value === "") return undefined;
-    if (select.value === "none") return edit([[place.path, "none"]]);
+    if (select.value === "none") return place.adding ? undefined : edit([[place.path, "none"]]);
     const chosen = list[Number(select.value)], missing = chosen.needs.filter((need) => !(place.has ?? []).includes(need.name));
     if (!missing.length) return edit(filled(place, chosen, []));
     return needs(asked, place, chosen, missing, edit);
@@ -156,8 +170,9 @@ export function kinds(place, attributes, edit) {
 /** The changes that put a kind into a place: into an empty one a table, into another the kind and what is new in it. */
 function filled(place, chosen, values) {
   if (place.now !== null) return [[`${place.path}.kind`, word(chosen.kind)], ...values.map(([name, value]) => [`${place.path}.${name}`, value])];
-  const inside = [...(chosen.kind ? [["kind", JSON.stringify(chosen.kind)]] : []), ...values];
-  return [[place.path, `{${inside.map(([name, value]) => `${name} = ${value}`).join(", ")}}`]];
+  const to = place.adding ? `${place.path}.${chosen.kind}` : place.path;
+  const inside = [...(chosen.kind && !place.adding ? [["kind", JSON.stringify(chosen.kind)]] : []), ...values];
+  return [[to, `{${inside.map(([name, value]) => `${name} = ${value}`).join(", ")}}`]];
 }
 
 function needs(asked, place, chosen, missing, edit) {
@@ -173,4 +188,4 @@ function needs(asked, place, chosen, missing, edit) {
   inputs[0][2].focus();
 }
 
-const INPUTS = { integer: numeric, number: numeric, boolean: bool, choice, text, part: slot };
+const INPUTS = { integer: numeric, number: numeric, boolean: bool, choice, text, part: slot, parts: several };

@@ -129,7 +129,7 @@ class App {
     const signal = this.fresh();
     const slow = setTimeout(() => document.body.classList.add("asking"), SLOW);
     try {
-      await (question.view === "runs" ? this.showRuns(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
+      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
     } catch (error) {
       if (error.name === "AbortError") return undefined;
       if (!(error instanceof Refused)) throw error;
@@ -215,6 +215,16 @@ class App {
     this.shown = [await this.source.runs(String(asked), signal), question];
     view.show(...this.shown);
     document.title = "runs · anyformer";
+  }
+
+  /** The catalogue as a whole, by words of the address behind #atlas. */
+  async showAtlas(question) {
+    const { show } = await import("./atlas.js");
+    const place = h("div", { class: "atlas" });
+    this.view = this.shown = this.sheet = null;
+    fill(the("#main"), place);
+    document.title = "atlas · anyformer";
+    await show(place, question.atlas);
   }
 
   empty() {

@@ -66,9 +66,9 @@ export class Panel {
   }
 
   /** A place of the description, with what may stand there. */
-  place(path, slot, now, rest) {
-    const part = this.sheet.parts.find((each) => each.path === path);
-    const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && each.value !== null && each.part === undefined)?.value;
+  place(path, slot, rest) {
+    const part = this.sheet.parts.find((each) => each.path === path), now = part ? part.kind || part.class : null;
+    const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && typeof each.value === "number")?.value;
     return { path, now, slot: this.slots[slot], has: part?.fields.map((each) => each.name) ?? [], like, ...rest };
   }
 
@@ -77,21 +77,23 @@ export class Panel {
     if ((this.slots[part.slot]?.kinds ?? []).length < 2 || !part.kind) return null;
     const id = `kind-${part.path}`, error = errors[`${part.path}.kind`];
     return h("div", { class: `field${error ? " bad" : ""}` }, h("label", { for: id }, "kind"),
-      h("div", { class: "value" }, kinds(this.place(part.path, part.slot, part.kind), { id, "data-key": id }, this.edit)),
+      h("div", { class: "value" }, kinds(this.place(part.path, part.slot), { id, "data-key": id }, this.edit)),
       error ? refusal(error, (value) => this.edit([[`${part.path}.kind`, value]])) : null);
   }
 
   fields(part, errors) {
     const shown = part.fields.filter((each) => each.name !== "kind");
     if (!shown.length) return null;
+    const { parts } = this.sheet;
     const rows = shown.map((each) => {
       const of = this.sheet.classes[each.class].fields[each.name];
-      const about = { ...of, ...each, usual: of.default, place: this.place(each.path, of.slot, each.part ? each.value : null, { optional: of.optional, text: each.text }) };
+      const inside = part.path && each.path.startsWith(`${part.path}.`) ? each.path.slice(part.path.length + 1) : each.name;
+      const about = { ...of, ...each, title: inside.replaceAll(".", " · "), usual: of.default, place: this.place(each.part ?? each.path, of.slot, { optional: of.optional, text: each.text, member: (name) => memberOf(parts, part, name) }) };
       return field(about, { edit: this.edit, open: this.open, error: errors[each.path] ?? errors[`${each.path}.kind`] });
     });
     // Values that are as usual stand behind a line, which stays open where it was opened.
     const said = rows.filter((_, number) => !shown[number].default || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
-    const more = others.length && said.length ? h("details", { class: "others", open: this.wide, ontoggle: (event) => (this.wide = event.target.open) }, h("summary", {}, `${others.length} more, as usual`), others) : others;
+    const more = others.length ? h("details", { class: "others", open: this.wide, ontoggle: (event) => (this.wide = event.target.open) }, h("summary", {}, said.length ? `${others.length} more, as usual` : `${others.length} values, all as usual`), others) : null;
     return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, said, more);
   }
 
@@ -110,6 +112,11 @@ export class Panel {
       return item;
     })));
   }
+}
+
+/** The path of a part of a set, by its name. */
+function memberOf(parts, holder, name) {
+  return parts.find((each) => each.parent === holder.path && each.path.endsWith(`.${name}`))?.path ?? holder.path;
 }
 
 /** The part of a path, else the nearest one around it, else the whole. */

@@ -9,6 +9,7 @@ const MOST = 3;
 
 /** The question of an address: #of=gpt2&set=PATH=VALUE&length=8k&on=h100&part=PATH; behind two `of`, `set` begins with a number. */
 export function read(hash, defaults) {
+  if (hash.startsWith("#atlas")) return { view: "atlas", atlas: hash.split("/").slice(1), models: [], call: { ...defaults, on: defaults.on ?? [] }, part: null, runs: [] };
   const words = new URLSearchParams(hash.replace(/^#/, ""));
   const named = words.getAll("of").slice(0, MOST);
   const models = (named.length ? named : defaults.of ? [defaults.of] : []).map((of) => ({ of, set: [] }));
@@ -30,6 +31,7 @@ export function read(hash, defaults) {
 
 /** The words of a question that its defaults do not say, for an address. */
 export function written(question, defaults) {
+  if (question.view === "atlas") return ["#atlas", ...question.atlas].join("/");
   const words = query(question, defaults);
   if (question.view !== "sheet") words.set("view", question.view);
   if (question.part) words.set("part", question.part);
@@ -96,10 +98,22 @@ export class History {
     this.at = history.state?.at ?? 0;
     this.present = read(location.hash, defaults);
     history.replaceState({ at: this.at, last: this.last }, "", location.href);
+    // A link of the page to another hash is a step too; what the browser goes back to has its number.
     addEventListener("popstate", (event) => {
-      this.at = event.state?.at ?? 0;
-      this.take(read(location.hash, this.defaults));
+      if (event.state === null) {
+        this.at += 1;
+        this.last = this.at;
+        history.replaceState({ at: this.at, last: this.last }, "", location.href);
+        return this.take(read(location.hash, this.defaults));
+      }
+      return this.moved(event);
     });
+  }
+
+  moved(event) {
+    this.at = event.state.at;
+    this.last = Math.max(this.last, event.state.last ?? 0);
+    this.take(read(location.hash, this.defaults));
   }
 
   /** Make a question the present one; `step: false` for what needs no undoing, such as opening a part. */
