@@ -86,8 +86,9 @@ export async function source() {
     const { data } = await json("api/start");
     return new Server(data);
   } catch (error) {
-    const { open } = await import("./static.js").catch(() => ({ open: null }));
-    if (open === null) throw error;
-    return open();
+    const { open } = await import("./static.js");
+    const site = await open();
+    if (site === null) throw error;
+    return site;
   }
 }

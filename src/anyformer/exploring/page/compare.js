@@ -57,7 +57,7 @@ export class CompareView {
   }
 
   costs(answer, names) {
-    return h("section", {}, h("h3", {}, "costs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" },
+    return h("section", {}, h("h2", { class: "title" }, "costs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" },
       h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, answer.costs.map((row) => h("tr", {}, h("th", { scope: "row" }, row.what), row.values.map((value, number) =>
         h("td", { class: "number", title: typeof value === "number" ? whole(value) : null }, row.texts?.[number] ?? whole(value),
@@ -73,7 +73,7 @@ export class CompareView {
       this.chosen = event.target.value;
       this.show(this.answer, this.question);
     } }, known.map(([name, words]) => h("option", { value: name, selected: name === this.chosen }, words)));
-    return h("section", { class: "stairs" }, h("h3", {}, "the staircase between them"), h("p", { class: "field" }, h("label", { for: "stairs-of" }, "what a step costs in"), select),
+    return h("section", { class: "stairs" }, h("h2", { class: "title" }, "the staircase between them"), h("p", { class: "field" }, h("label", { for: "stairs-of" }, "what a step costs in"), select),
       answer.staircases.map((stairs) => this.staircase(stairs, names, answer)));
   }
 
@@ -99,9 +99,9 @@ export class CompareView {
   }
 
   details(answer, names) {
-    if (!answer.details.length) return h("section", {}, h("h3", {}, "every value that differs"), h("p", { class: "faint note" }, "Nothing differs."));
+    if (!answer.details.length) return h("section", {}, h("h2", { class: "title" }, "every value that differs"), h("p", { class: "faint note" }, "Nothing differs."));
     const part = this.question.part;
-    return h("section", {}, h("h3", {}, "every value that differs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "values" }, h("table", { class: "details" },
+    return h("section", {}, h("h2", { class: "title" }, "every value that differs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "values" }, h("table", { class: "details" },
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "path"), names.map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, answer.details.map((row) => h("tr", { "data-path": row.path, class: part && row.path.startsWith(part) ? "open" : null }, h("th", { scope: "row" }, h("code", {}, row.path)), row.values.map((value, number) => this.cell(row.path, value, number, names))))))));
   }
@@ -134,6 +134,6 @@ function changesOf(step) {
 
 function table(title, rows, names) {
   if (!rows.length) return null;
-  return h("section", {}, h("h3", {}, title), h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
+  return h("section", {}, h("h2", { class: "title" }, title), h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map(([what, values]) => h("tr", {}, h("th", { scope: "row" }, what), values.map((value) => h("td", {}, String(value))))))));
 }

@@ -3,7 +3,7 @@
 import { h, say } from "./dom.js";
 
 // Pixels per point: as wide as the smallest letters are nine pixels high, and no narrower than they can be read.
-const MOST = 1.4, LEAST = 1.1;
+const MOST = 1.4, LEAST = 1;
 
 /** The drawing of an answer as an element; its colours come from the style sheet, so that they follow the scheme. */
 export function drawn(svg) {
@@ -43,6 +43,12 @@ export class Diagram {
       if (before !== null) this.group(before)?.focus({ preventScroll: true });
     }
     this.mark(part);
+  }
+
+  /** Whether all of it is seen in its column at its full size. */
+  get fits() {
+    const drawing = this.element.firstElementChild;
+    return drawing === null || drawing.viewBox.baseVal.width * MOST <= this.element.clientWidth + 4;
   }
 
   parts() {

@@ -275,6 +275,10 @@ async function begin() {
     say("choose what to open beside");
   };
   tools(the("#tools"), app);
+  the("#skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    the("#main").focus();
+  });
   const repaint = () => app.view?.masks?.show && app.shown && ((app.view.masks.drawn = ""), app.again());
   addEventListener("scheme", repaint);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);

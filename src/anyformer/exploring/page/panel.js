@@ -35,7 +35,7 @@ export class Panel {
       part.path ? this.about(part) : null,
       part.path ? null : this.list("parts", parts.slice(1)),
       this.kind(part, errors),
-      shares(part, parts),
+      part.path ? shares(part, parts[0]) : null,
       this.fields(part, errors),
       part.path && inside.length ? this.list("parts in it", inside) : null,
       formulas(part, "parameters"),
@@ -128,13 +128,12 @@ function nearest(parts, path) {
   return parts[0];
 }
 
-function shares(part, parts) {
-  const whole_ = parts[0];
+function shares(part, all) {
   const rows = [
     ["parameters", part.parameters, part.parameter_share, count],
     ["FLOPs, forward", part.flops?.exact, part.flop_share, flops],
-    ["bytes of weights", part.weight_bytes, whole_.weight_bytes ? part.weight_bytes / whole_.weight_bytes : null, bytes],
-    ["bytes of decode state", part.state_bytes, whole_.state_bytes ? part.state_bytes / whole_.state_bytes : null, bytes],
+    ["bytes of weights", part.weight_bytes, all.weight_bytes ? part.weight_bytes / all.weight_bytes : null, bytes],
+    ["bytes of decode state", part.state_bytes, all.state_bytes ? part.state_bytes / all.state_bytes : null, bytes],
   ].filter(([, value]) => value);
   if (!rows.length) return null;
   return h("table", { class: "shares" }, h("caption", { class: "unseen" }, "its share of the whole"), h("tbody", {}, rows.map(([what, value, share, say]) => {

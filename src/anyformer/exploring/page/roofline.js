@@ -42,11 +42,12 @@ export function speeds(accelerators) {
     ...MODES.filter(([mode]) => each.modes[mode]).map(([mode, words]) => speed(each.modes[mode], mode, words)),
   ]);
   const heads = ["", "time", "tokens/s", "MFU", "waits for", "$ per 1M"];
-  return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "predicted speeds" }, h("table", { class: "speeds" }, h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col", class: head === "waits for" ? null : "number" }, head) : h("td", {}))))), h("tbody", {}, rows)));
+  const small = accelerators.flatMap((each) => MODES.filter(([mode]) => each.modes[mode]?.too_small).map(([mode, words]) => `* ${each.title}, ${words}: ${each.modes[mode].too_small}`));
+  return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "predicted speeds" }, h("table", { class: "speeds" }, h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col", class: head === "waits for" ? null : "number" }, head) : h("td", {}))))), h("tbody", {}, rows)), small.map((note) => h("p", { class: "faint note" }, note)));
 }
 
 function speed(of, mode, words) {
-  return h("tr", {}, h("th", { scope: "row" }, words, of.too_small ? h("small", {}, ` ${of.too_small}`) : null), h("td", { class: "number" }, seconds(of.seconds)),
+  return h("tr", {}, h("th", { scope: "row" }, words, of.too_small ? " *" : null), h("td", { class: "number" }, seconds(of.seconds)),
     h("td", { class: "number" }, of.tokens_per_second >= 1000 ? whole(Math.round(of.tokens_per_second)) : three(of.tokens_per_second)),
     h("td", { class: "number" }, mode === "decode" || !of.mfu?.exact ? "–" : percent(of.mfu.exact)), h("td", {}, `${of.waits_for} ${percent(of.waits)}`),
     h("td", { class: "number" }, dollars(of.price_per_million_tokens)));

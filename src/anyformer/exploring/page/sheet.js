@@ -51,9 +51,10 @@ export class SheetView {
     };
     this.masked = h("section", {}, h("h3", {}, "masks"), this.masks.element);
     const { headlines: first, ...others } = this.sections;
+    this.wide = h("button", { type: "button", class: "wide-diagram", "aria-pressed": "false", onclick: () => this.widen() }, "whole width");
     this.element = h("div", { class: "sheet" }, this.head, this.callControls.element,
       h("div", { class: "columns" },
-        h("section", { id: "diagram", tabindex: "-1", "aria-label": "diagram" }, this.diagram.element),
+        h("section", { id: "diagram", tabindex: "-1", "aria-label": "diagram" }, this.wide, this.diagram.element),
         this.panel.element,
         h("div", { class: "numbers", id: "figures", tabindex: "-1" }, [first, ...Object.values(others)].map((each) => each.element), this.masked)));
   }
@@ -81,9 +82,17 @@ export class SheetView {
     this.showFigures(sheet, base);
     this.showHead(sheet, question);
     this.diagram.show(sheet.diagram.svg, sheet.title, question.part);
+    this.wide.hidden = !this.element.classList.contains("widened") && this.diagram.fits;
     this.panel.show(sheet, question.part, this.app.errors, this.app.slots ?? {});
     this.masks.show(sheet.masks);
     this.masked.hidden = sheet.masks.patterns.length === 0;
+  }
+
+  /** The diagram over the whole width of the page, or in its column. */
+  widen() {
+    const wide = this.element.classList.toggle("widened");
+    this.wide.setAttribute("aria-pressed", String(wide));
+    this.wide.textContent = wide ? "beside the figures" : "whole width";
   }
 
   showHead(sheet, question) {
@@ -97,7 +106,7 @@ export class SheetView {
       h("p", { class: "facts" }, facts, entry?.source ? h("small", { class: "source" }, sourced(entry.source)) : null),
       chips.length ? h("div", { class: "chips changes", role: "group", "aria-label": "changes" }, chips) : null,
       refused.map(([path, error]) => h("div", {}, path ? h("code", {}, path) : null, refusal(error, (meant) => this.app.meant(error, meant)))),
-      [...(sheet.warnings ?? []), ...(sheet.remarks ?? [])].map((remark) => h("p", { class: "remark" }, remark)));
+      (sheet.warnings ?? []).map((warning) => h("p", { class: "warning" }, warning)), (sheet.remarks ?? []).map((remark) => h("p", { class: "remark" }, remark)));
   }
 
   /** Only another part is open: nothing else is drawn. */
