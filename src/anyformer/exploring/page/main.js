@@ -7,9 +7,11 @@ import { beside } from "./question.js";
 import { Search } from "./search.js";
 import { coloured, copying, keys, listening, scheme, share, tools } from "./tools.js";
 
-const to = (selector) => () => {
-  the(selector)?.focus();
-  the(selector)?.scrollIntoView({ block: "nearest" });
+/** To the first of several places that is there. */
+const to = (...selectors) => () => {
+  const place = selectors.map(the).find(Boolean);
+  place?.focus();
+  place?.scrollIntoView({ block: "nearest" });
 };
 
 async function begin() {
@@ -36,7 +38,7 @@ async function begin() {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   listening({
     "/": () => search.input.focus(), u: () => app.history.undo(), r: () => app.history.redo(), b: () => app.beside(), c: () => copying(app.forms()), s: share, n: () => app.step(1), p: () => app.step(-1),
-    o: () => app.openPart(null), d: to("#diagram [tabindex='0'][data-part], #diagram"), v: to("#part"), f: to("#figures"), t: () => scheme(the("#tools")), "?": keys,
+    o: () => app.openPart(null), d: to("#diagram [data-part][tabindex='0']", "#diagram"), v: to("#part"), f: to("#figures"), t: () => scheme(the("#tools")), "?": keys,
   });
   await app.show(app.history.present, null);
 }
