@@ -1,0 +1,48 @@
+// The page begins: the source of its answers, search, tools and keys.
+
+import { App } from "./app.js";
+import { source } from "./ask.js";
+import { fill, h, say, the } from "./dom.js";
+import { beside } from "./question.js";
+import { Search } from "./search.js";
+import { coloured, copying, keys, listening, scheme, share, tools } from "./tools.js";
+
+/** To the first of several places that is there. */
+const to = (...selectors) => () => {
+  const place = selectors.map(the).find(Boolean);
+  place?.focus();
+  place?.scrollIntoView({ block: "nearest" });
+};
+
+async function begin() {
+  coloured(localStorage.getItem("scheme"));
+  const app = new App(await source());
+  let next = false;
+  const search = new Search(the("#search"), app.start, (name, shift) => {
+    const besides = (next || shift) && app.history.present.models.length;
+    next = false;
+    app.go(besides ? beside(app.history.present, name) : { ...app.history.present, models: [{ of: name, set: [] }], part: null, view: "sheet" });
+  });
+  app.beside = () => {
+    next = true;
+    search.input.focus();
+    say("choose what to open beside");
+  };
+  tools(the("#tools"), app);
+  the("#skip").addEventListener("click", (event) => {
+    event.preventDefault();
+    the("#main").focus();
+  });
+  const repaint = () => app.view?.masks?.show && app.shown && ((app.view.masks.drawn = ""), app.again());
+  addEventListener("scheme", repaint);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  listening({
+    "/": () => search.input.focus(), u: () => app.history.undo(), r: () => app.history.redo(), b: () => app.beside(), c: () => copying(app.forms()), s: share, n: () => app.step(1), p: () => app.step(-1),
+    o: () => app.openPart(null), d: to("#diagram [data-part][tabindex='0']", "#diagram"), v: to("#part"), f: to("#figures"), t: () => scheme(the("#tools")), "?": keys,
+  });
+  await app.show(app.history.present, null);
+}
+
+begin().catch((error) => {
+  fill(the("#main"), h("div", { class: "wrong" }, h("h1", {}, "No answer"), h("p", { role: "alert" }, error.message)));
+});
