@@ -28,6 +28,7 @@ COMMANDS = {
     "show": ("show", LOOK),
     "diff": ("differing", LOOK),
     "atlas": ("atlas", LOOK),
+    "explore": ("exploring", LOOK),
     "cost": ("costing", PRICE),
     "plan": ("planning", PRICE),
     "match": ("matching", PRICE),
