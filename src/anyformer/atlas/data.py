@@ -121,6 +121,7 @@ def _mechanism(mechanism: Mechanism) -> dict[str, Any]:
 def _item(item: TopicItem) -> dict[str, Any]:
     return {
         "title": item.title,
+        "note": item.note,
         "since": item.since,
         "mechanism": None if item.mechanism is None else mechanisms().index(item.mechanism),
         "sentences": [sentence_data(each) for each in item.sentences],

@@ -214,8 +214,7 @@ class StudyFinding(SentenceSource):
 
     @property
     def cited(self) -> str:
-        found = findings()[self.number]
-        return f"our study {found.study}; asked after {found.papers}"
+        return f"our study {findings()[self.number].study}"
 
     @property
     def command(self) -> str:

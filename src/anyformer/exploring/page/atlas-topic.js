@@ -23,7 +23,7 @@ function sentence(each) {
 function item(data, each) {
   const { mechanism } = each, from = each.since === null ? null : h("span", { class: "since" }, each.since);
   const title = mechanism === null ? each.title : h("a", { href: `#atlas/tree/${encodeURIComponent(`has=${data.mechanisms[mechanism].name}`)}`, title: "those that have it, in the tree" }, each.title);
-  return h("article", { class: "item" }, each.title ? h("h3", {}, from, title) : null, each.sentences.map(sentence));
+  return h("article", { class: "item" }, each.title ? h("h3", {}, from, title) : null, each.note ? h("p", { class: "told note faint" }, each.note) : null, each.sentences.map(sentence));
 }
 
 /** What changes of one value cost, each priced when the page was asked for. */
@@ -56,6 +56,6 @@ function shares(data, page) {
 
 export function draw(place, data, page) {
   const figures = [page.lengths.map(lengths), page.masks.length ? masks(page.masks) : null, page.curves.length ? curves(page.curves) : null, page.diagrams.length ? diagrams(page.diagrams) : null, shares(data, page)];
-  fill(place, h("div", { class: "topic" }, h("div", { class: "text" }, h("div", { class: "about" }, h("h1", {}, page.title), h("p", { class: "question" }, page.question)), page.sections.map((each) => section(data, page, each))),
+  fill(place, h("div", { class: "topic" }, h("div", { class: "about" }, h("h1", {}, page.title), h("p", { class: "question" }, page.question)), h("div", { class: "text" }, page.sections.map((each) => section(data, page, each))),
     h("aside", { class: "figures", "aria-label": "figures" }, figures)));
 }

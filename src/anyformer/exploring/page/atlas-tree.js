@@ -43,13 +43,14 @@ function places(data, order, start) {
 
 function lines(data, order, place, start, years) {
   const height = order.length * ROW, width = LEFT + years * YEAR, row = new Map(order.map(([number], at) => [number, at * ROW + ROW / 2]));
-  const svg = s("svg", { class: "branches", width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-  for (let year = 0; year < years; year += 1) svg.append(s("line", { class: "grid", x1: LEFT + year * YEAR, x2: LEFT + year * YEAR, y1: 0, y2: height }));
+  const drawing = (name) => s("svg", { class: name, width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
+  const behind = drawing("grids"), svg = drawing("branches");
+  for (let year = 0; year < years; year += 1) behind.append(s("line", { class: "grid", x1: LEFT + year * YEAR, x2: LEFT + year * YEAR, y1: 0, y2: height }));
   for (const [number] of order) {
     const { parent } = data.designs[number];
-    if (parent !== null) svg.append(s("path", { class: "branch", d: `M${place.get(parent)} ${row.get(parent)}V${row.get(number)}H${place.get(number)}` }));
+    if (parent !== null) svg.append(s("path", { class: "branch", d: `M${place.get(parent)} ${row.get(parent) + 5}V${row.get(number)}H${place.get(number) - 4}` }));
   }
-  return svg;
+  return [behind, svg];
 }
 
 function change(data, design, most = 4) {

@@ -77,7 +77,7 @@ async function filtered(place, data, view, words) {
     draw(canvas, data, filters);
   };
   const panel = new FilterPanel(data, filters, again);
-  fill(place, h("div", { class: "filtered" }, panel.element, canvas));
+  fill(place, h("div", { class: "filtered" }, h("details", { class: "filterbox", open: matchMedia("(min-width: 721px)").matches }, h("summary", {}, "filters"), panel.element), canvas));
   draw(canvas, data, filters);
 }
 
