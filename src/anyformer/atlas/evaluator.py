@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import Any
 
 from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
-from anyformer.atlas.evaluator_number import OPERATORS, Trace, Traced, plain
-from anyformer.atlas.evaluator_trace import Keys, TracedOrder, substituted, tracing
-from anyformer.describe import Value
+from anyformer.atlas.evaluator_figures import PIECES, sheet_of
+from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, Trace, Traced
+from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
+from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import MOST_LAYERS
 from anyformer.parts.layers.stack import Stack
@@ -26,7 +26,6 @@ FORMAT = 1
 """The version of a program as data."""
 CALL = ("batch", "length", "source")
 """The numbers of a call, the first inputs of every program."""
-_PIECE = re.compile(r"([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+)")
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,25 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Program:
-    """Nodes, each an operation on earlier ones; guards, the conditions under which the rest holds; figures, the results."""
+class Piece:
+    """Figures that hold together: {"=": n} stands for the value of node n; `guards`: what has to be so, by node."""
 
-    nodes: tuple[tuple[Any, ...], ...]
     guards: tuple[tuple[int, bool], ...]
     figures: Any
-    """Plain data; {"=": n} stands for the value of node n."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """Nodes, each an operation on earlier ones, and the pieces that are made of them."""
+
+    nodes: tuple[tuple[Any, ...], ...]
+    pieces: tuple[Piece, ...]
+    """Without the first there is no answer."""
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        return {"format": FORMAT, "nodes": self.nodes, "guards": self.guards, "figures": self.figures}
+        pieces = [{"guards": [[at, int(holds)] for at, holds in each.guards], "figures": each.figures} for each in self.pieces]
+        return {"format": FORMAT, "nodes": self.nodes, "pieces": pieces}
 
     @cached_property
     def json(self) -> str:
@@ -61,7 +68,7 @@ class Program:
         return hashlib.sha256(self.json.encode()).hexdigest()[:16]
 
     def values(self, inputs: Sequence[int]) -> list[Any]:
-        """The value of every node; None behind a division by zero."""
+        """The value of every node; None of what has none (a division by zero), and of all that is made of it."""
         values: list[Any] = []
         for operator, *operands in self.nodes:
             if operator == "input":
@@ -69,19 +76,33 @@ class Program:
             elif operator in ("int", "float"):
                 values.append(operands[0])
             else:
-                given = [values[at] for at in operands]
-                try:
-                    values.append(None if None in given else OPERATORS[operator](*given))
-                except ZeroDivisionError:
-                    values.append(None)
+                values.append(_applied(operator, [values[at] for at in operands]))
         return values
 
     def evaluate(self, inputs: Sequence[int]) -> Any:
-        """The figures at these inputs; None where a guard fails, so that the expressions do not hold."""
+        """The figures at these inputs, without the pieces whose guards fail; None where those of the first do."""
         values = self.values(inputs)
-        if any(values[at] is None or bool(values[at]) != holds for at, holds in self.guards):
+        held = [all(values[at] is not None and bool(values[at]) == holds for at, holds in each.guards) for each in self.pieces]
+        if not held[0]:
             return None
-        return filled(self.figures, values)
+        found = [filled(each.figures, values) for each, holds in zip(self.pieces, held, strict=True) if holds]
+        return reduce(merged, found)
+
+
+def _applied(operator: str, given: Sequence[Any]) -> Any:
+    try:
+        return None if None in given else OPERATORS[operator](*given)
+    except (ArithmeticError, ValueError):
+        return None
+
+
+def merged(left: Any, right: Any) -> Any:
+    """Two pieces as one: tables by name, lists by place."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return {**left, **{name: merged(left[name], item) if name in left else item for name, item in right.items()}}
+    if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+        return list(map(merged, left, right))
+    return right
 
 
 def filled(figures: Any, values: Sequence[Any]) -> Any:
@@ -95,7 +116,7 @@ def filled(figures: Any, values: Sequence[Any]) -> Any:
 
 @dataclass(frozen=True)
 class Traceable:
-    """An architecture with traced numbers in its place, the numbers of a call, and all of them as inputs."""
+    """An architecture with traced numbers in their places, the numbers of a call, and the inputs behind those."""
 
     trace: Trace
     architecture: Architecture
@@ -103,15 +124,26 @@ class Traceable:
     inputs: tuple[Input, ...]
 
 
-def program_of(architecture: Architecture, figures: Callable[..., Any], call: Sequence[int]) -> tuple[Program, tuple[Input, ...]]:
-    """The program of `figures(architecture, batch, length, source)`, plain data, and its inputs behind those of the call."""
+def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[Program, tuple[Input, ...]]:
+    """The program of an architecture, traced at a call of (batch, length, source), and its inputs behind those of the call."""
+    kept, pieces = _Kept(), []
     with tracing():
-        given = traceable(architecture, call)
-        found = figures(given.architecture, *given.call)
-        kept = _Kept(given.trace)
-        result = kept.figures(found)
-        guards = [(kept.node(at), holds) for at, holds in given.trace.guards.items()]
-    return Program(tuple(kept.nodes), tuple(guards), result), given.inputs
+        for name, priced in PIECES.items():
+            # A trace of its own, so that what an earlier piece decided, and remembered, is a guard of this one too.
+            given = traceable(architecture, call)
+            try:
+                figures = priced(sheet_of(given.architecture, *given.call))
+            except UserError:
+                if name == "exact":
+                    raise
+                continue
+            kept.begin(given.trace)
+            found = kept.figures(figures)
+            guards = [(kept.node(at), holds) for at, holds in given.trace.guards.items()]
+            pieces.append(Piece(tuple(sorted(guards)), found))
+    first = set(pieces[0].guards)
+    rest = [replace(each, guards=tuple(guard for guard in each.guards if guard not in first)) for each in pieces[1:]]
+    return Program(tuple(kept.nodes), (pieces[0], *rest)), given.inputs
 
 
 def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
@@ -148,36 +180,41 @@ def _bounds(architecture: Architecture, place: Keys) -> Bounds | None:
 
 
 class _Kept:
-    """The nodes that figures and guards need, numbered anew."""
+    """The nodes that figures and guards of several traces need, each once."""
 
-    def __init__(self, trace: Trace) -> None:
-        self.trace = trace
-        self.nodes: list[tuple[Any, ...]] = []
-        self.numbers: dict[int, int] = {}
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[Node, int] = {}
+
+    def begin(self, trace: Trace) -> None:
+        """Take nodes of another trace from here on."""
+        self.trace, self.numbers = trace, dict[int, int]()
 
     def node(self, at: int) -> int:
-        """The new number of a node, behind those of its operands."""
+        """The number here of a node, behind those of its operands."""
         waiting = [at]
         while waiting:
             now = waiting[-1]
             operator, *operands = self.trace.nodes[now]
-            inner = [] if operator in ("input", "int", "float") else [each for each in operands if each not in self.numbers]
-            if inner:
-                waiting += reversed(inner)
+            leaf = operator in LEAVES
+            if not leaf and (new := [each for each in operands if each not in self.numbers]):
+                waiting += reversed(new)
                 continue
             waiting.pop()
-            if now not in self.numbers:
-                self.numbers[now] = len(self.nodes)
-                new = operands if operator in ("input", "int", "float") else [self.numbers[each] for each in operands]
-                self.nodes.append((operator, *new))
+            self.numbers[now] = self._placed((operator, *(operands if leaf else (self.numbers[each] for each in operands))))
         return self.numbers[at]
+
+    def _placed(self, node: Node) -> int:
+        if node not in self._known:
+            self._known[node] = len(self.nodes)
+            self.nodes.append(node)
+        return self._known[node]
 
     def figures(self, found: Any) -> Any:
         """Plain data, traced numbers as nodes."""
         if type(found) is Traced:
-            if self.trace.nodes[found.at][0] in ("int", "float"):
-                return found.value
-            return {"=": self.node(found.at)}
+            constant = self.trace.nodes[found.at][0] in ("int", "float")
+            return found.value if constant else {"=": self.node(found.at)}
         if isinstance(found, Mapping):
             return {name: self.figures(item) for name, item in found.items()}
         return [self.figures(item) for item in found] if isinstance(found, list | tuple) else found

@@ -15,6 +15,8 @@ Node = tuple[Any, ...]
 """("input", number), ("int", text), ("float", value), or an operation and the numbers of its operands."""
 
 
+LEAVES = ("input", "int", "float")
+"""What a node is that has no operands."""
 OPERATORS: dict[str, Callable[..., Any]] = {
     "+": lambda x, y: x + y,
     "-": lambda x, y: x - y,
@@ -115,6 +117,15 @@ class Traced:
     @property
     def __class__(self) -> type:  # type: ignore[override]
         return type(self.value)
+
+    @property
+    def numerator(self) -> Any:
+        """Itself: a whole number is a fraction over 1."""
+        return self
+
+    @property
+    def denominator(self) -> int:
+        return 1
 
     def _with(self, operator: str, other: Any) -> Any:
         return self.trace.apply(operator, self, other) if isinstance(other, int | float) else NotImplemented

@@ -186,11 +186,18 @@ def _pairs(counted: Callable[..., int]) -> Callable[..., Any]:
         substituted(plain_mask, lambda at, value: sizes.append((at, value)) or value)
         formula = None if call is None or type(prefix) is Traced or prefix else _formula(counted, plain_mask, sizes, most, call)
         if formula is None:
-            return counted(plain_mask, *(each.__index__() if type(each) is Traced else each for each in traced))
+            for each in _numbers(mask):
+                _tied(each)
+            return counted(plain_mask, *map(_tied, traced))
         given = _numbers(mask) + ([] if most is None else [most])
         return formula.of(keys, given)
 
     return count
+
+
+def _tied(number: Any) -> Any:
+    """The plain number, for which alone all that follows holds."""
+    return number.__index__() if type(number) is Traced else number
 
 
 def _numbers(mask: Any) -> list[Any]:
