@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -17,7 +18,7 @@ from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
 from anyformer.atlas.evaluator_figures import PIECES, sheet_of
 from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, Trace, Traced
 from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
-from anyformer.describe import UserError
+from anyformer.describe import Named, PartSet, UserError, Value
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import MOST_LAYERS
 from anyformer.parts.layers.stack import Stack
@@ -79,10 +80,14 @@ class Program:
                 values.append(_applied(operator, [values[at] for at in operands]))
         return values
 
+    def held(self, values: Sequence[Any]) -> list[bool]:
+        """Whether the guards of every piece hold at these values of the nodes."""
+        return [all(values[at] is not None and bool(values[at]) == holds for at, holds in each.guards) for each in self.pieces]
+
     def evaluate(self, inputs: Sequence[int]) -> Any:
         """The figures at these inputs, without the pieces whose guards fail; None where those of the first do."""
         values = self.values(inputs)
-        held = [all(values[at] is not None and bool(values[at]) == holds for at, holds in each.guards) for each in self.pieces]
+        held = self.held(values)
         if not held[0]:
             return None
         found = [filled(each.figures, values) for each, holds in zip(self.pieces, held, strict=True) if holds]
@@ -146,6 +151,28 @@ def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[Program
     return Program(tuple(kept.nodes), (pieces[0], *rest)), given.inputs
 
 
+def inputs_of(architecture: Architecture) -> tuple[Input, ...]:
+    """The inputs of its program behind those of the call."""
+    found: list[Input] = []
+
+    def take(keys: Keys, value: int) -> int:
+        at = _input(architecture, keys, value)
+        if at is not None:
+            found.append(at)
+        return value
+
+    substituted(architecture, take)
+    return tuple(found)
+
+
+def _input(architecture: Architecture, keys: Keys, value: int) -> Input | None:
+    """The input at a place; None of a number that is one of a few."""
+    last = keys[-1]
+    place, at = (keys[:-1], last) if isinstance(last, int) else (keys, None)
+    bounds = _bounds(architecture, place)
+    return None if bounds is None else Input(place, at, value, bounds)
+
+
 def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
     """The architecture, every whole number of it an input."""
     trace = Trace()
@@ -153,13 +180,11 @@ def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
     inputs: list[Input] = []
 
     def take(keys: Keys, value: int) -> Any:
-        last = keys[-1]
-        place, at = (keys[:-1], last) if isinstance(last, int) else (keys, None)
-        bounds = _bounds(architecture, place)
-        if bounds is None:
+        given = _input(architecture, keys, value)
+        if given is None:
             return value
-        inputs.append(Input(place, at, value, bounds))
-        number = trace.input(len(call) + len(inputs) - 1, value)
+        inputs.append(given)
+        number, bounds = trace.input(len(call) + len(inputs) - 1, value), given.bounds
         assert bounds.least <= number <= bounds.greatest, "a valid description, whose bounds become guards"
         assert number % bounds.step == 0, "likewise"
         return number
@@ -218,3 +243,34 @@ class _Kept:
         if isinstance(found, Mapping):
             return {name: self.figures(item) for name, item in found.items()}
         return [self.figures(item) for item in found] if isinstance(found, list | tuple) else found
+
+
+def _structure(whole: Any, inputs: set[tuple[Any, ...]], at: Keys = ()) -> Any:
+    """A description without the numbers that are inputs."""
+    if isinstance(whole, Value | Named | PartSet):
+        items = vars(whole).items() if isinstance(whole, Value) else whole.items()
+        return type(whole).__qualname__, *((name, _structure(item, inputs, (*at, name))) for name, item in items)
+    if isinstance(whole, tuple):
+        return tuple(_structure(item, inputs, (*at, i)) for i, item in enumerate(whole))
+    if type(whole) is int:
+        return "input" if (*at, None) in inputs or at in inputs else whole
+    return re.sub(r"\d+", "0", whole) if isinstance(whole, str) and (*at, 0) in inputs else whole
+
+
+class Programs:
+    """Programs made so far: an architecture of a known structure takes one that holds for its numbers."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, list[Program]] = {}
+
+    def of(self, architecture: Architecture, call: Sequence[int]) -> tuple[Program, tuple[Input, ...]]:
+        """A program whose every piece holds for an architecture at a call, and its inputs behind those of the call."""
+        inputs = inputs_of(architecture)
+        known = self._known.setdefault(_structure(architecture, {(*each.keys, each.at) for each in inputs}), [])
+        numbers = [*call, *(each.value for each in inputs)]
+        for program in known:
+            if all(program.held(program.values(numbers))):
+                return program, inputs
+        program, inputs = program_of(architecture, call)
+        known.append(program)
+        return program, inputs
