@@ -24,13 +24,13 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"exporting", "resolving"},
+    {"atlas", "exporting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
     {"conforming", "probing", "starting_points", "studies", "transforming"},
-    {"api", "building"},
+    {"api", "building", "exploring"},
     {"cli"},
 ]
 PARTS = [

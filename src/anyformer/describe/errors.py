@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -46,6 +47,7 @@ class DescriptionError(UserError):
         super().__init__("\n".join([f"{where}:", *(f"  {line}" for line in lines)] if where else lines))
 
 
+_SUGGESTION, _QUOTED = re.compile(r"did you mean (.*?)\?"), re.compile(r"'([^']*)'")
 SUGGESTED = 6
 """The most names in a suggestion."""
 LISTED = 8
@@ -67,6 +69,12 @@ def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
     if near:
         return suggestion
     return f" (known: {', '.join(names[:LISTED])} and {len(names) - LISTED} more)"
+
+
+def suggested(message: str) -> list[str]:
+    """The names that a message suggests by `did_you_mean`, nearest first."""
+    found = _SUGGESTION.search(message)
+    return [] if found is None else _QUOTED.findall(found[1])
 
 
 def _either(near: list[str]) -> str:

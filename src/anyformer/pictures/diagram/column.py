@@ -182,7 +182,7 @@ class ColumnRows:
         facts = wrapped(" · ".join(item.sketch.facts), SMALL, width - 2 * PAD) if item.sketch.facts else []
         head = len(title) * LABEL * LINE
         top = y + head + len(facts) * SMALL * LINE + PAD / 2
-        self.shapes.append(Box(x, y, width, top + PAD / 2 - y, TONES[item.place], about, item.sketch.title))
+        self.shapes.append(Box(x, y, width, top + PAD / 2 - y, TONES[item.place], about, item.sketch.title, part=item.part))
         self.shapes += written(x + width / 2, top, title, LABEL, bold=True, about=about)
         self.shapes += written(x + width / 2, top - head, facts, SMALL, about=about)
         return top + PAD / 2 - y

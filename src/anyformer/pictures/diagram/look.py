@@ -5,8 +5,8 @@ All other files of the room draw words and lines and know no parts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from anyformer.model import Architecture
@@ -19,6 +19,7 @@ from anyformer.parts.layers.step import Step
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sketch import Drawn, Sketch, Tone, number
 from anyformer.pictures.diagram.kinds import LayerSection, sections
+from anyformer.pictures.diagram.places import BranchNames
 
 Place = Literal["rail", "added", "beside", "joined", "aside", "inside"]
 
@@ -58,10 +59,11 @@ BlockLook = tuple[StepLook, ...]
 @dataclass(frozen=True)
 class Item:
     """A box of the input or the output: on the stream, added to it, beside it for all layers to read, at the place where the
-    source joins it; or one that reads the stream, beside it or inside the last layer."""
+    source joins it; or one that reads the stream, beside it or inside the last layer. `part`: the path of what it shows."""
 
     sketch: Sketch
     place: Place = "rail"
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class ColumnLook:
     """Whether its layers attend to the column before it."""
     lanes: int
     """Number of residual streams."""
+    path: str = ""
+    """Of its stack in the description."""
+    branches: Mapping[str, BranchNames] = field(default_factory=dict)
+    """The names of the branches of every variant."""
 
 
 @dataclass(frozen=True)
@@ -116,18 +122,19 @@ def _scaled(count: int) -> str:
 def _columns(architecture: Architecture) -> list[ColumnLook]:
     """The column of the source, if there is one, and the column that the head reads."""
     width, table = architecture.width, architecture.table_width
-    first = Item(architecture.embedding.sketch(table))
+    first = Item(architecture.embedding.sketch(table), part="embedding")
     enters = architecture.embedding.kind.replace("_", " ")
     columns = []
     if architecture.decoder is not None and (architecture.two_inputs or architecture.latents is not None):
         stack, latents = architecture.encoder, architecture.latents
         position = None if latents is None else latents.position
-        inputs = (first, *_added(position, width))
+        inputs = (first, *_added(position, width, "latents.position"))
         columns.append(_column("encoder", stack, enters, inputs, (), "", architecture) if stack else _input(enters, inputs))
         second = architecture.output_embedding
-        first, enters = Item(second.sketch(table)), second.kind.replace("_", " ")
+        own = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
+        first, enters = Item(second.sketch(table), part=own), second.kind.replace("_", " ")
         if latents is not None:
-            first, enters = Item(latents.sketch(width)), ""
+            first, enters = Item(latents.sketch(width), part="latents"), ""
         if architecture.source == "prefix":
             first = Item(Sketch("Source before target"), "joined")
     if architecture.images is not None:
@@ -135,20 +142,25 @@ def _columns(architecture: Architecture) -> list[ColumnLook]:
         first = Item(Sketch("Images at their tokens"), "joined")
     name, stack = list(architecture.stacks.items())[-1]
     head = architecture.head
-    outputs = () if head is None else (Item(head.sketch(width)),)
+    outputs = () if head is None else (Item(head.sketch(width), part="head"),)
     shown = f"{number(architecture.outputs)} " + ("logits" if head is not None and head.outputs != "features" else "features")
-    inputs = (Item(architecture.output_embedding.sketch(table)), first) if first.place == "joined" else (first,)
+    inputs = (
+        (Item(architecture.output_embedding.sketch(table), part="embedding"), first) if first.place == "joined" else (first,)
+    )
     return [*columns, _column(name, stack, enters, inputs, outputs, shown, architecture)]
 
 
 def _tower(tower: ImageEncoder, architecture: Architecture) -> ColumnLook:
     """The column of images, up to the embeddings of their tokens."""
-    outputs = [Item(tower.projector.sketch(architecture.table_width))]
+    outputs = [Item(tower.projector.sketch(architecture.table_width), part="images.projector")]
     if tower.deep is not None:
         of_layers = (f"behind layers {', '.join(map(str, tower.deep.layers))}", "added behind the first layers of the text")
-        outputs.append(Item(Sketch("Deep-stack", of_layers), "aside"))
+        outputs.append(Item(Sketch("Deep-stack", of_layers), "aside", "images.deep"))
     width = tower.width
-    inputs = (Item(tower.patches.sketch(width)), *(Item(sketch, "added") for sketch in tower.beside_sketches()))
+    inputs = (
+        Item(tower.patches.sketch(width), part="images.patches"),
+        *(Item(sketch, "added") for sketch in tower.beside_sketches()),
+    )
     return _column("images", tower.stack, "images", inputs, tuple(outputs), "", architecture, (width, width))
 
 
@@ -168,18 +180,22 @@ def _column(
 ) -> ColumnLook:
     """The column of a stack; `widths`: of its stream and of what enters, where these are not the architecture's."""
     (width, table), projection = widths or (architecture.width, architecture.table_width), []
+    path = "images.stack" if widths else name
     if stack.input_projection is not None:
-        projection = [Item(Sketch("Linear", (f"{number(table)} → {number(width)}",)))]
+        sketch = Sketch("Linear", (f"{number(table)} → {number(width)}",))
+        projection = [Item(sketch, part=f"{path}.input_projection")]
     before = stack.width_before(width, table)
     late = stack.input_projection is not None and stack.input_projection.place == "last"
-    norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
-    position = _added(stack.position, before)
+    norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before), part=f"{path}.input_norm"),)
+    position = _added(stack.position, before, f"{path}.position")
     placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
-    streams = [] if stack.streams is None else [Item(stack.streams.sketch(width))]
-    parts = (stack.condition, stack.layer_inputs, stack.score_bias, stack.relative)
-    beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
+    streams = [] if stack.streams is None else [Item(stack.streams.sketch(width), part=f"{path}.streams")]
+    read = ("condition", stack.condition), ("layer_inputs", stack.layer_inputs), ("score_bias", stack.score_bias)
+    parts = (*read, ("relative", stack.relative))
+    beside = [Item(part.sketch(width), "beside", f"{path}.{own}") for own, part in parts if part is not None]
     looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
-    final = [Item(part.sketch(width)) for part in (stack.final_norm, stack.final_modulation) if part is not None]
+    last = ("final_norm", stack.final_norm), ("final_modulation", stack.final_modulation)
+    final = [Item(part.sketch(width), part=f"{path}.{own}") for own, part in last if part is not None]
     return ColumnLook(
         name=name,
         enters=enters,
@@ -189,6 +205,8 @@ def _column(
         leaves=leaves,
         reads=SOURCE in stack.reads,
         lanes=1 if stack.streams is None else stack.streams.lanes,
+        path=path,
+        branches={variant: tuple(tuple(step.branches) for step in block.steps) for variant, block in stack.variants.items()},
     )
 
 
@@ -197,12 +215,12 @@ def _with_later(architecture: Architecture, final: Sequence[Item], outputs: Sequ
     later = architecture.mtp
     if later is None:
         return *final, *outputs
-    item = Item(later.sketch(architecture.width), "inside" if later.reads_stream else "aside")
+    item = Item(later.sketch(architecture.width), "inside" if later.reads_stream else "aside", "mtp")
     return (item, *final, *outputs) if later.reads_stream else (*final, item, *outputs)
 
 
-def _added(position: Drawn | None, width: int) -> tuple[Item, ...]:
-    return () if position is None else (Item(position.sketch(width), "added"),)
+def _added(position: Drawn | None, width: int, part: str) -> tuple[Item, ...]:
+    return () if position is None else (Item(position.sketch(width), "added", part),)
 
 
 def block_look(block: Block, width: int) -> BlockLook:

@@ -10,6 +10,7 @@ from anyformer.pictures.diagram.block import LEFT, RAIL, block, rail, step_heigh
 from anyformer.pictures.diagram.flow import PAD, SMALL
 from anyformer.pictures.diagram.kinds import LayerSection
 from anyformer.pictures.diagram.look import BlockLook, ColumnLook
+from anyformer.pictures.diagram.places import with_parts
 from anyformer.pictures.diagram.shapes import Align, Box, Cells, Drawing, Mark, Point, Polyline, Shape, TextLine, written
 from anyformer.pictures.diagram.text import LINE, wrapped
 
@@ -74,7 +75,7 @@ def placed(look: ColumnLook, number: int, sizes: Extents) -> PlacedSection:
     shade = sum(len(earlier.kinds) for earlier in look.sections[:number])
     frames = _frames(look, number, sizes, shade)
     turns = len(frames) > 1
-    drawn = _by_turns(section, look, frames, about) if turns else _one(look, frames[0])
+    drawn = _by_turns(section, look, frames, about) if turns else _one(look, frames[0], _path(look, section, 0))
     bracket = _bracket(section, drawn.drawing, look, shade if turns else None)
     return replace(drawn, drawing=replace(drawn.drawing, shapes=(*drawn.drawing.shapes, *bracket)))
 
@@ -88,18 +89,25 @@ def _frames(look: ColumnLook, number: int, sizes: Extents, shade: int) -> list[D
         shared = " (shared weights)" if kind.shared else ""
         header = f"{kind.name}{shared}" if shared or len(section.kinds) > 1 or len(look.sections) > 1 else ""
         heights = peers if len(peers) == len(own) else own
-        made.append(block(kind.look, sizes.column, heights, about, header=header, kind=shade + i, mirrored=look.reads))
+        drawn = block(kind.look, sizes.column, heights, about, header=header, kind=shade + i, mirrored=look.reads)
+        made.append(with_parts(drawn, about, _path(look, section, i), look.branches[kind.names[0]]))
     return made
 
 
-def _framed(look: ColumnLook, drawing: Drawing, x: float, y: float, height: float) -> tuple[list[Shape], float]:
+def _path(look: ColumnLook, section: Series, kind: int) -> str:
+    """The path of the block that a kind's frame shows, the first of its variants."""
+    return f"{look.path}.{section.kinds[kind].names[0]}"
+
+
+def _framed(look: ColumnLook, drawing: Drawing, x: float, y: float, height: float, part: str) -> tuple[list[Shape], float]:
     """A block in its frame with the stream through it, and the place of the stream."""
     at = x + (drawing.width - RAIL if look.reads else RAIL)
-    return [Box(x, y, drawing.width, height, "frame"), *rail(at, y, y + height, look.lanes), *drawing.at(x, y)], at
+    frame = Box(x, y, drawing.width, height, "frame", part=part)
+    return [frame, *rail(at, y, y + height, look.lanes), *drawing.at(x, y)], at
 
 
-def _one(look: ColumnLook, drawing: Drawing) -> PlacedSection:
-    shapes, at = _framed(look, drawing, 0, 0, drawing.height)
+def _one(look: ColumnLook, drawing: Drawing, part: str) -> PlacedSection:
+    shapes, at = _framed(look, drawing, 0, 0, drawing.height, part)
     return PlacedSection(replace(drawing, shapes=tuple(shapes)), at)
 
 
@@ -107,8 +115,8 @@ def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: s
     """Frames side by side within one more; each layer takes one of the dashed ways."""
     tall = max(frame.height for frame in frames)
     shapes, ports, rails, x = list[Shape](), list[Point](), list[float](), INSET
-    for frame in frames:
-        framed, at = _framed(look, frame, x, UNDER, tall)
+    for kind, frame in enumerate(frames):
+        framed, at = _framed(look, frame, x, UNDER, tall, _path(look, section, kind))
         shapes += framed
         rails.append(at)
         ports += frame.ports_at(x, UNDER)

@@ -39,12 +39,14 @@ class _Rectangle(_Placed):
 
 @dataclass(frozen=True)
 class Box(_Rectangle):
-    """A rectangle; `about` and `says`: its place and its text, which are compared with other pictures."""
+    """A rectangle; `about` and `says`: its place and its text, which are compared with other pictures; `part`: the path of the
+    part of the description that it stands for."""
 
     tone: str
     about: str = ""
     says: str = ""
     differs: bool = False
+    part: str = ""
 
     @property
     def filled(self) -> bool:

@@ -1,0 +1,194 @@
+"""Every part of an architecture as a page opens it: what it is, what it costs, its formulas with numbers, and its fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyformer.costs.explain import FormulaLine, explained
+from anyformer.costs.inference import stored
+from anyformer.costs.sheet import CostSheet
+from anyformer.describe import Value, brief
+from anyformer.describe.value import as_data
+from anyformer.exploring.classes import class_facts, slot_of, word_of
+from anyformer.exploring.forms import inline
+from anyformer.exploring.tree import TreeField, TreePart, tree
+from anyformer.model import Architecture
+from anyformer.operations import Flops, Node
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.sketch import Drawn, Sketch
+from anyformer.quantising import FORMATS
+
+_STEP = re.compile(r"step_(\d+)_(\w+)\Z")
+LATER = "mtp"
+"""The part that training alone has: it is counted beside the model."""
+
+
+@dataclass
+class PartCosts:
+    """What a part costs with all that is in it, over all its layers."""
+
+    parameters: int = 0
+    active: int = 0
+    flops: Flops = field(default_factory=Flops)
+    weight_bytes: int = 0
+    state_bytes: int = 0
+    layers: int = 1
+
+
+def parts_data(sheet: CostSheet) -> dict[str, Any]:
+    """`parts`: every part, those that hold others first; `classes`: what their classes say, by name."""
+    architecture, prompt = sheet.architecture, sheet.of("prefill")
+    found = tree(architecture)
+    costs, widths = _costs(found, prompt), _widths(found, architecture)
+    lines = _lines(found, explained(architecture, prompt.shape, prompt.plan, training=True).lines)
+    total, flops = max(sheet.params.total, 1), max(prompt.flops.forward.exact, 1)
+    classes = dict.fromkeys(type(each) for part in found for each in (part.value, *(own.owner for own in part.fields)))
+    parts = []
+    for part in found:
+        own, kind = costs[part.path], type(part.value)
+        sketch = _sketch(part, architecture, widths)
+        parts.append(
+            {
+                "path": part.path, "parent": part.parent, "depth": part.depth, "class": kind.__name__, "kind": word_of(kind),
+                "slot": _slot(part), "title": sketch.title, "facts": list(sketch.facts), "layers": own.layers,
+                "parameters": own.parameters, "parameter_share": own.parameters / total, "active": own.active,
+                "flops": {"dense": own.flops.dense, "exact": own.flops.exact}, "flop_share": own.flops.exact / flops,
+                "weight_bytes": own.weight_bytes, "state_bytes": own.state_bytes,
+                "formulas": [_line(line, part.path) for line in lines.get(part.path, ())],
+                "fields": list(map(_field, part.fields)),
+            }
+        )  # fmt: skip
+    return {"parts": parts, "classes": {kind.__name__: class_facts(kind) for kind in classes}}
+
+
+def _slot(part: TreePart) -> str | None:
+    """The name of what fits where a part stands."""
+    if part.slot is None:
+        return None
+    slot = slot_of(*part.slot)
+    return None if slot is None else slot.name
+
+
+def _sketch(part: TreePart, architecture: Architecture, widths: Mapping[str, int]) -> Sketch:
+    """Its title and facts, as its picture has them; of what is not drawn its class in words, and what it is in short."""
+    if isinstance(part.value, Drawn):
+        return part.value.sketch(widths[part.path])
+    name = type(part.value).__name__
+    if part.slot is None:
+        return Sketch(name, (architecture.shape_of_model,))
+    title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
+    last = part.path.rpartition(".")[2]
+    return Sketch(f"{title} {last}" if part.slot[1] in ("variants", "encoder", "decoder") else title, _short(part.value))
+
+
+def _short(value: Value) -> tuple[str, ...]:
+    """A small description in one line; a large one says itself in its parts."""
+    text = brief(value)
+    return (text,) if len(text) <= 80 else ()
+
+
+def _widths(found: Sequence[TreePart], architecture: Architecture) -> dict[str, int]:
+    """D of the stream around every part, by its path: what holds a stack gives that its width."""
+    parts = {part.path: part for part in found}
+    holders = {part.parent for part in found if isinstance(part.value, Stack) and part.parent}
+    own = {path: next(each.value for each in parts[path].fields if each.name == "width") for path in holders}
+    tables = dict.fromkeys(("embedding", "decoder_embedding"), architecture.table_width)
+    widths: dict[str, int] = {}
+    for part in found:
+        above = architecture.width if part.parent is None else own.get(part.parent, widths[part.parent])
+        widths[part.path] = tables.get(part.path, above)
+    return widths
+
+
+def _field(own: TreeField) -> dict[str, Any]:
+    value, kind = own.value, type(own.owner)
+    declared = kind.model_fields[own.name]
+    default = not declared.is_required() and value == declared.get_default(call_default_factory=True)
+    data = as_data(value)
+    shown = brief(value) if isinstance(value, Value) else data
+    return {
+        "name": own.name, "path": own.path, "class": kind.__name__, "value": shown, "text": inline(data),
+        "default": default, "part": own.part,
+    }  # fmt: skip
+
+
+def _line(line: FormulaLine, path: str) -> dict[str, Any]:
+    return {
+        "of": line.of, "name": _place(line.name).removeprefix(path).lstrip(".") or path.rpartition(".")[2],
+        "formula": line.formula, "numbers": line.numbers, "value": line.each, "exact": line.exact, "layers": line.layers,
+        "allowed": line.allowed,
+    }  # fmt: skip
+
+
+def _costs(found: Iterable[TreePart], prompt: CostSheet) -> dict[str, PartCosts]:
+    """The costs of every part by its path."""
+    parents = {part.path: part.parent for part in found}
+    costs = {path: PartCosts() for path in parents}
+    form = FORMATS["fp32" if prompt.plan.number == "fp32" else "bf16"]
+    for node in _nodes(prompt):
+        if (own := _place(node.path)) in costs:
+            costs[own].layers = node.times
+        for name, weight in node.tally.own_weights.items() if node.weight_times else ():
+            copies = weight * node.weight_times
+            size = stored({node.name(name): copies}, form)
+            for holder in _up(_holder(_place(node.name(name)), costs), parents):
+                costs[holder].parameters += copies.count
+                costs[holder].active += copies.active
+                costs[holder].weight_bytes += size
+        for name, work in node.tally.own_work.items():
+            for holder in _up(_holder(_place(node.name(name)), costs), parents):
+                costs[holder].flops += work.flops * node.times
+    if prompt.architecture.decoder is not None:
+        for memory in prompt.state.memories:
+            for holder in _up(_holder(memory.name, costs), parents):
+                costs[holder].state_bytes += memory.bytes
+    for path, parent in parents.items():
+        if parent is not None and costs[path].layers == 1:
+            costs[path].layers = costs[parent].layers
+    return costs
+
+
+def _nodes(prompt: CostSheet) -> Iterator[Node]:
+    """Every node of the model, and those of what training alone has."""
+    yield from prompt.architecture.folded_cost(prompt.shape, prompt.plan).nodes()
+    if prompt.architecture.mtp is not None:
+        trained = prompt.architecture.folded_trained_cost(prompt.shape, prompt.plan).nodes()
+        yield from (node for node in trained if node.path.partition(".")[0] == LATER)
+
+
+def _lines(found: Iterable[TreePart], lines: Iterable[FormulaLine]) -> dict[str, list[FormulaLine]]:
+    """The formulas of every part's own work and weights."""
+    paths, sorted_lines = {part.path: None for part in found}, dict[str, list[FormulaLine]]()
+    for line in lines:
+        sorted_lines.setdefault(_holder(_place(line.name), paths), []).append(line)
+    return sorted_lines
+
+
+def _place(name: str) -> str:
+    """The path in the description of what has a name in the model: `decoder.layers.local.attention.sublayer.query` is
+    `decoder.local.attention.query`."""
+    words = [word for word in name.split(".") if word not in ("layers", "sublayer")]
+    return ".".join(_STEP.sub(r"steps.\1.\2", word) for word in words)
+
+
+def _holder(place: str, paths: Mapping[str, Any]) -> str:
+    """The path of the part that holds a place: the longest that begins it."""
+    words = place.split(".")
+    for end in range(len(words), 0, -1):
+        path = ".".join(words[:end])
+        if path in paths:
+            return path
+        if (short := re.sub(r"\.steps\.\d+", "", path)) in paths:  # of a block with one step
+            return short
+    return ""
+
+
+def _up(path: str, parents: Mapping[str, str | None]) -> Iterable[str]:
+    """A part and all that hold it; what training alone has is beside the whole."""
+    here: str | None = path
+    while here is not None and not (here == "" and path.partition(".")[0] == LATER):
+        yield here
+        here = parents[here]

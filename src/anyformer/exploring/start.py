@@ -1,0 +1,46 @@
+"""What a page has to know before the first question: what was opened, the catalogue, and the words of a query."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from anyformer import __version__, catalogue
+from anyformer.costs.hardware import HARDWARE
+from anyformer.dims import LEGEND
+from anyformer.exploring.desk import FORMAT, Desk
+from anyformer.exploring.question import RATE, WORDS, PricedCall
+
+
+def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
+    """The whole, as plain data; `static`: of a site without a server."""
+    first = next(iter(desk.opened), "gpt2")
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "static": static,
+        "opened": [{"of": of, "title": desk.title(of), "kind": "architecture"} for of in desk.opened],
+        "defaults": {"of": first, **asdict(PricedCall())},
+        "rate": RATE,
+        **{name: list(words) for name, words in WORDS.items()},
+        "accelerators": _accelerators(),
+        "legend": dict(LEGEND),
+        "catalogue": _catalogue(),
+    }
+
+
+@cache
+def _accelerators() -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.name, "title": each.title, "memory": each.memory, "bandwidth": each.bandwidth,
+            "peaks": dict(each.peaks), "power": each.power, "source": each.source,
+        }
+        for each in HARDWARE.values()
+    ]  # fmt: skip
+
+
+@cache
+def _catalogue() -> list[dict[str, Any]]:
+    return [asdict(line) for line in catalogue.listing()]
