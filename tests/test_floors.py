@@ -24,7 +24,7 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"exporting", "resolving"},
+    {"exporting", "inspecting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},
