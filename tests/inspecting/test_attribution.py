@@ -7,7 +7,7 @@ import torch
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.inspecting import Prompt, attribution
+from anyformer.inspecting import CallInputs, attribution
 from anyformer.inspecting.attribution import kept_ratio, uncapped
 from anyformer.model.transformer import build
 
@@ -15,7 +15,7 @@ TOKENS = torch.tensor([[1, 5, 2, 7, 3], [4, 4, 6, 1, 2]])
 
 
 def given(model):
-    return Prompt(TOKENS, TOKENS[:, :3]) if model.architecture.two_inputs else Prompt(TOKENS)
+    return CallInputs(TOKENS, TOKENS[:, :3]) if model.architecture.two_inputs else CallInputs(TOKENS)
 
 
 @pytest.mark.parametrize("by_head", [True, False])
@@ -43,7 +43,10 @@ def test_the_share_of_a_head_is_its_product_with_the_row_of_the_token():
     wanted, against = torch.full((2, 5), 4), torch.full((2, 5), 9)
     found = attribution(model, TOKENS, wanted=wanted, against=against)
     path = "decoder.layer[0].attention"
-    with torch.no_grad(), model.watch(f"{path}.heads", "decoder.layer[1].output", "decoder.layer[1].feedforward.output") as seen:
+    with (
+        torch.no_grad(),
+        model.watch(f"{path}.heads", "decoder.layer[1].output", "decoder.layer[1].feedforward.output") as seen,
+    ):
         model(TOKENS)
         x, norm = seen["decoder.layer[1].output"], model.decoder.final_norm
         scale = (x.square().mean(-1, keepdim=True) + norm.norm.eps).sqrt()
@@ -54,7 +57,9 @@ def test_the_share_of_a_head_is_its_product_with_the_row_of_the_token():
             share = (added / scale * norm.weight) @ row
             assert torch.allclose(found.shares[f"{path}.heads"][..., head], share, atol=1e-6)
         added = seen["decoder.layer[1].feedforward.output"]
-        assert torch.allclose(found.shares["decoder.layer[1].feedforward.output"], (added / scale * norm.weight) @ row, atol=1e-6)
+        assert torch.allclose(
+            found.shares["decoder.layer[1].feedforward.output"], (added / scale * norm.weight) @ row, atol=1e-6
+        )
     assert found.table(most=3).row_count == 6
     assert "less that of" in str(found.table().title)
 

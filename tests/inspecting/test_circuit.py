@@ -9,7 +9,7 @@ from anyformer.catalogue import architecture
 from anyformer.describe import InputError
 from anyformer.inspecting import find_circuit
 from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm, residual
@@ -133,7 +133,7 @@ def written_out(model, tokens, other, cut):
     ],
 )
 def test_cuts_are_those_of_a_model_written_out(trained, cut):
-    runs = EdgeRun.of(trained, Prompt(CLEAN), Prompt(CORRUPTED), by_head=True)
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
     chosen = frozenset(edge for edge in runs.edges if (edge.sender, edge.receiver) in cut)
     assert len(chosen) == len(cut)
     with torch.no_grad():
@@ -143,9 +143,11 @@ def test_cuts_are_those_of_a_model_written_out(trained, cut):
 
 
 def test_edges_lead_forward(trained):
-    runs = EdgeRun.of(trained, Prompt(CLEAN), Prompt(CORRUPTED), by_head=True)
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
     assert Edge(INPUT, OUTPUT, 4) in runs.edges
-    assert not any(edge.sender == "decoder.layer[0].attention 0" and edge.receiver == "decoder.layer[0].attention 1" for edge in runs.edges)
+    assert not any(
+        edge.sender == "decoder.layer[0].attention 0" and edge.receiver == "decoder.layer[0].attention 1" for edge in runs.edges
+    )
     assert len(runs.edges) == 2 * 1 + 3 + 2 * 4 + 6 + 7
 
 

@@ -49,9 +49,9 @@ def test_a_line_is_the_stream_through_norm_and_head(model):
 @pytest.mark.parametrize("name", ["gpt2", "gemma-2-2b", "deepseek-v3", "bert-base-uncased", "t5-small", "mamba-130m"])
 def test_the_last_lines_are_what_any_model_says(name):
     model = build(architecture(name, tiny=True), seed=0).eval()
-    from anyformer.inspecting import Prompt
+    from anyformer.inspecting import CallInputs
 
-    given = Prompt(TOKENS, TOKENS[:, :3]) if model.architecture.two_inputs else TOKENS
+    given = CallInputs(TOKENS, TOKENS[:, :3]) if model.architecture.two_inputs else TOKENS
     found = logit_lens(model, given)
     assert found.paths == (*streams(model), "head.logits")
     assert torch.equal(found.tokens_LBTk[-1], found.tokens_LBTk[-2])

@@ -11,7 +11,7 @@ from anyformer.describe import InputError
 from anyformer.inspecting import (
     LogitDifference,
     LogProbability,
-    Prompt,
+    CallInputs,
     TokenLogit,
     ablation,
     activation_patching,
@@ -36,7 +36,9 @@ def model():
 
 def test_metrics_are_read_at_their_position():
     logits = torch.randn(2, 3, 5)
-    assert torch.equal(LogitDifference(torch.tensor([1, 2]), torch.tensor([3]), 0)(logits), logits[[0, 1], 0, [1, 2]] - logits[:, 0, 3])
+    assert torch.equal(
+        LogitDifference(torch.tensor([1, 2]), torch.tensor([3]), 0)(logits), logits[[0, 1], 0, [1, 2]] - logits[:, 0, 3]
+    )
     assert torch.equal(TokenLogit(torch.tensor([4]))(logits), logits[:, -1, 4])
     assert torch.allclose(LogProbability(torch.tensor([4]))(logits), logits[:, -1].softmax(-1)[:, 4].log())
     with pytest.raises(InputError, match="a metric names 3 tokens and there are 2 rows"):
@@ -61,7 +63,9 @@ def test_every_place_is_that_of_a_plain_loop(model):
 
                 with model.patch(HEADS, swap):
                     assert torch.allclose(METRIC(model(CORRUPTED)), found.changed[HEADS][head, place], atol=1e-5)
-    assert torch.allclose(found.restored(HEADS), (found.changed[HEADS] - found.start_B).mean(-1) / (found.goal_B - found.start_B).mean())
+    assert torch.allclose(
+        found.restored(HEADS), (found.changed[HEADS] - found.start_B).mean(-1) / (found.goal_B - found.start_B).mean()
+    )
     assert found.table(most=4).row_count == 4
 
 
@@ -79,7 +83,9 @@ def test_a_stream_carries_all_of_the_answer(model):
 @pytest.mark.parametrize("by", ["T", ""])
 def test_an_estimate_is_exact_where_the_metric_is_linear(model, by):
     """The metric is a difference of logits, so that of the logits themselves it is what patching gives."""
-    grids = [each(model, CLEAN, CORRUPTED, METRIC, ["head.logits"], by=by) for each in (activation_patching, attribution_patching)]
+    grids = [
+        each(model, CLEAN, CORRUPTED, METRIC, ["head.logits"], by=by) for each in (activation_patching, attribution_patching)
+    ]
     assert torch.allclose(grids[0].changed["head.logits"], grids[1].changed["head.logits"], atol=1e-5)
     assert grids[1].estimated
 
@@ -121,7 +127,7 @@ def test_a_value_without_its_row(model):
 
 def test_a_source_and_its_target_are_patched_too():
     model = build(architecture("t5-small", tiny=True), seed=0).eval()
-    found = activation_patching(model, Prompt(CLEAN, CLEAN[:, :3]), Prompt(CLEAN, CORRUPTED[:, :3]), METRIC, by="T")
+    found = activation_patching(model, CallInputs(CLEAN, CLEAN[:, :3]), CallInputs(CLEAN, CORRUPTED[:, :3]), METRIC, by="T")
     assert torch.allclose(found.restored(streams(model)[-1])[:2], torch.zeros(2), atol=1e-4)
     assert float(found.restored(streams(model)[-1])[2]) == pytest.approx(1, abs=1e-3)
 

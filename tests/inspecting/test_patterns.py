@@ -79,5 +79,5 @@ def test_heads_made_by_hand_have_their_scores():
 
 def test_a_model_without_attention_has_no_pattern():
     model = build(architecture("mamba-130m", tiny=True), seed=0)
-    with pytest.raises(InputError, match="no part of this model has attention weights"):
+    with pytest.raises(InputError, match="this model has no attention"):
         attention_patterns(model, torch.arange(4)[None])

@@ -11,14 +11,14 @@ from typing import Any
 from rich.table import Table
 
 from anyformer import inspecting
-from anyformer.cli.inside_asking import Asking
+from anyformer.cli.inspected_text import InspectedText
 
 MOST_PATHS = 20
 """Lines of a table at most; JSON has all."""
 
 
 @dataclass(frozen=True)
-class Shown:
+class InsideView:
     """A view: its name, its tables, its data, and what draws it into a file."""
 
     name: str
@@ -27,14 +27,14 @@ class Shown:
     draw: Callable[[Path], None] | None = None
 
 
-def heads(asked: Asking) -> Shown:
+def heads(asked: InspectedText) -> InsideView:
     """What every head looks for: in the text, or without one in random tokens that come twice."""
     given = None if asked.prompt.text is None else asked.clean
     found = inspecting.head_patterns(asked.subject.model, given)
-    return Shown("heads", (inspecting.pattern_table(found, most=MOST_PATHS),), [asdict(each) for each in found])
+    return InsideView("heads", (inspecting.pattern_table(found, most=MOST_PATHS),), [asdict(each) for each in found])
 
 
-def lens(asked: Asking) -> Shown:
+def lens(asked: InspectedText) -> InsideView:
     """The logit lens at the position."""
     import torch
 
@@ -50,10 +50,10 @@ def lens(asked: Asking) -> Shown:
         for at, path in enumerate(found.paths)
     ]  # fmt: skip
     draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, asked.words, asked.word)
-    return Shown("lens", (found.table(asked.word, position=position),), data, draw)
+    return InsideView("lens", (found.table(asked.word, position=position),), data, draw)
 
 
-def attribution(asked: Asking) -> Shown:
+def attribution(asked: InspectedText) -> InsideView:
     """The shares of the logit, or of the difference."""
     import torch
 
@@ -64,20 +64,18 @@ def attribution(asked: Asking) -> Shown:
         "logit": float(found.logit_BT[0, position]), "rest": float(found.rest_BT[0, position]),
         "shares": dict(found.lines(position=position)),
     }  # fmt: skip
-    draw = partial(
-        _titled, partial(inspecting.draw_attribution, position=position), asked, "direct logit attribution", found
-    )
-    return Shown("attribution", (found.table(asked.word, position=position, most=MOST_PATHS),), data, draw)
+    draw = partial(_titled, partial(inspecting.draw_attribution, position=position), asked, "direct logit attribution", found)
+    return InsideView("attribution", (found.table(asked.word, position=position, most=MOST_PATHS),), data, draw)
 
 
-def patterns(asked: Asking) -> Shown:
+def patterns(asked: InspectedText) -> InsideView:
     """The attention weights of every head."""
     found = inspecting.attention_patterns(asked.subject.model, asked.clean)
     draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.words)
-    return Shown("patterns", (), {path: weights[0].tolist() for path, weights in found.items()}, draw)
+    return InsideView("patterns", (), {path: weights[0].tolist() for path, weights in found.items()}, draw)
 
 
-def patching(asked: Asking) -> Iterator[Shown]:
+def patching(asked: InspectedText) -> Iterator[InsideView]:
     """Values of the text in the other one: the stream position by position, and heads where there are any."""
     model = asked.subject.model
     by_head = [each.by_head for each in inspecting.writers(model) if each.heads]
@@ -88,10 +86,10 @@ def patching(asked: Asking) -> Iterator[Shown]:
         words = [f"{number} {word}" for number, word in enumerate(asked.words)]
         data = {path: found.restored(path).tolist() for path in found.changed}
         draw = partial(_titled, inspecting.draw_patching, asked, "patching", found, asked.words)
-        yield Shown(name, (found.table(lambda place, words=words: words[place], most=MOST_PATHS),), data, draw)
+        yield InsideView(name, (found.table(lambda place, words=words: words[place], most=MOST_PATHS),), data, draw)
 
 
-def circuit(asked: Asking, threshold: float) -> Shown:
+def circuit(asked: InspectedText, threshold: float) -> InsideView:
     """The edges that the answer needs."""
     position = asked.prompt.position
     found = inspecting.find_circuit(
@@ -99,9 +97,9 @@ def circuit(asked: Asking, threshold: float) -> Shown:
     )
     edges = [{"from": edge.sender, "to": edge.receiver, "cost": cost} for edge, cost in found.edges]
     data = {"edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty}
-    return Shown("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
+    return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
 
 
-def _titled(draws: Callable[..., None], asked: Asking, what: str, *given: Any) -> None:
+def _titled(draws: Callable[..., None], asked: InspectedText, what: str, *given: Any) -> None:
     *values, path = given
     draws(*values, path, title=f"{asked.subject.path.name}: {what}")

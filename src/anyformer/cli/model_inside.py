@@ -11,11 +11,11 @@ import typer
 
 from anyformer.cli.arguments import Json, Model, output_option
 from anyformer.cli.as_json import json_of, print_json
-from anyformer.cli.inside_asking import Asking, PromptOptions
+from anyformer.cli.inspected_text import InspectedText, InspectOptions
 from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
-    from anyformer.cli.inside_views import Shown
+    from anyformer.cli.inside_views import InsideView
 
 EXAMPLES = """
 anyformer inspect runs/2026-01-01-120000
@@ -27,21 +27,18 @@ anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3
 
 
 @dataclass(frozen=True)
-class Views:
+class ViewOptions:
     """What is shown. Without any: heads, and of a text lens and attribution, and beside another text patching."""
 
     heads: Annotated[
-        bool, typer.Option("--heads", help="Print what every attention head looks for: the token before, the same, what followed.")
+        bool,
+        typer.Option("--heads", help="Print what every attention head looks for: the token before, the same, what followed."),
     ] = False
-    lens: Annotated[
-        bool, typer.Option("--lens", help="Print the head's predictions behind every layer (logit lens).")
-    ] = False
+    lens: Annotated[bool, typer.Option("--lens", help="Print the head's predictions behind every layer (logit lens).")] = False
     attribution: Annotated[
         bool, typer.Option("--attribution", help="Print what every sublayer and attention head adds to the logit.")
     ] = False
-    patterns: Annotated[
-        bool, typer.Option("--patterns", help="Draw the attention weights of every head into --out.")
-    ] = False
+    patterns: Annotated[bool, typer.Option("--patterns", help="Draw the attention weights of every head into --out.")] = False
     patching: Annotated[
         bool,
         typer.Option("--patching", help="Put values of --text into --against, position by position and head by head."),
@@ -58,7 +55,7 @@ class Views:
 
 
 @grouped
-def run(model: Model, *, prompt: PromptOptions, views: Views, as_json: Json = False) -> None:
+def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Json = False) -> None:
     """Look inside a trained model: what its heads look for, what its layers say, and which of its parts an answer needs.
 
     Values are those of `anyformer.inspect` in Python, which takes any architecture and any of its paths.
@@ -67,7 +64,7 @@ def run(model: Model, *, prompt: PromptOptions, views: Views, as_json: Json = Fa
     from anyformer.files import check_directory
 
     subject = open_subject(model)
-    asked, views = Asking(subject, prompt), usual(views, prompt)
+    asked, views = InspectedText(subject, prompt), usual(views, prompt)
     check(asked, views)
     if views.out is not None:
         check_directory(views.out)
@@ -91,7 +88,7 @@ def run(model: Model, *, prompt: PromptOptions, views: Views, as_json: Json = Fa
         print(f"pictures and inspect.json: {views.out}")
 
 
-def usual(views: Views, prompt: PromptOptions) -> Views:
+def usual(views: ViewOptions, prompt: InspectOptions) -> ViewOptions:
     """The views that are shown where none is asked for."""
     if views.heads or views.lens or views.attribution or views.patterns or views.patching or views.circuit is not None:
         return views
@@ -99,7 +96,7 @@ def usual(views: Views, prompt: PromptOptions) -> Views:
     return replace(views, heads=not text, lens=text, attribution=text, patching=pair)
 
 
-def check(asked: Asking, views: Views) -> None:
+def check(asked: InspectedText, views: ViewOptions) -> None:
     """Refuse views that lack something, before any work."""
     from anyformer.describe import UserError
 
@@ -113,11 +110,11 @@ def check(asked: Asking, views: Views) -> None:
     if asked.subject.model.architecture.two_inputs and asked.prompt.text is not None:
         raise UserError(
             "this model reads a source and a target, and the command reads one text: in Python, anyformer.inspect takes "
-            "Prompt(tokens, decoder_tokens)"
+            "CallInputs(tokens, decoder_tokens)"
         )
 
 
-def shown(asked: Asking, views: Views) -> Iterator[Shown]:
+def shown(asked: InspectedText, views: ViewOptions) -> Iterator[InsideView]:
     """The views, in order."""
     from anyformer.cli import inside_views
 

@@ -1,6 +1,6 @@
 """A model opened: lenses, attributions, patching, ablations, steering, attention patterns and circuits, by the paths of its parts.
 
-`anyformer.inspect` is this room. Every analysis takes a model and tokens, or a `Prompt` of what else its call needs, and gives a
+`anyformer.inspect` is this room. Every analysis takes a model and tokens, or a `CallInputs` of what else its call needs, and gives a
 frozen value with a `table()`; values that a model has inside are had by `model.watch` and replaced by `model.patch`.
 """
 
@@ -13,6 +13,7 @@ from anyformer.inspecting.logit_lens import LensReading, logit_lens, read_out
 from anyformer.inspecting.metrics import LogitDifference, LogProbability, Metric, TokenLogit
 from anyformer.inspecting.patterns import (
     HeadPattern,
+    attention_paths,
     attention_patterns,
     head_patterns,
     pattern_scores,
@@ -27,7 +28,7 @@ from anyformer.inspecting.pictures import (
     draw_reading,
 )
 from anyformer.inspecting.places import StreamWriter, streams, writers
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.steering import SteeringVector, steering_vector
 from anyformer.inspecting.tuned_lens import TunedLens, tuned_lens
 
@@ -41,13 +42,14 @@ __all__ = [
     "LogitDifference",
     "Metric",
     "PatchingGrid",
-    "Prompt",
+    "CallInputs",
     "SteeringVector",
     "StreamWriter",
     "TokenLogit",
     "TunedLens",
     "ablation",
     "activation_patching",
+    "attention_paths",
     "attention_patterns",
     "attribution",
     "attribution_patching",

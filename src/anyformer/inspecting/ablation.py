@@ -12,7 +12,7 @@ from anyformer.describe import InputError, did_you_mean
 from anyformer.inspecting.activation_patching import PatchingGrid
 from anyformer.inspecting.metrics import Metric
 from anyformer.inspecting.places import writers
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import checked_paths, kept_values, swept
 from anyformer.model.transformer import Transformer
 
@@ -41,13 +41,13 @@ WAYS: Mapping[str, Callable[[Tensor, str], Tensor]] = MappingProxyType({"zero": 
 
 def ablation(
     model: Transformer,
-    given: Tensor | Prompt,
+    given: Tensor | CallInputs,
     metric: Metric,
     paths: Sequence[str] | None = None,
     *,
     way: str = "mean",
     by: str = "",
-    reference: Tensor | Prompt | None = None,
+    reference: Tensor | CallInputs | None = None,
 ) -> PatchingGrid:
     """The metric with each value at `paths` replaced by one that says nothing of its row: `zero`, `mean` or `resample`.
 
@@ -56,8 +56,8 @@ def ablation(
     """
     if way not in WAYS:
         raise InputError(f"there is no way {way!r} of ablation{did_you_mean(way, sorted(WAYS))}")
-    prompt = Prompt.of(given)
-    other = prompt if reference is None else Prompt.of(reference)
+    prompt = CallInputs.of(given)
+    other = prompt if reference is None else CallInputs.of(reference)
     if other is not prompt:
         prompt.exchanges_with(other)
     chosen = checked_paths(model, paths or [writer.output for writer in writers(model)], by)

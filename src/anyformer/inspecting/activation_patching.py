@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.inspecting.metrics import Metric
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import axes_of, checked_paths, kept_values, largest_first, summed_but, swept
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -69,8 +69,8 @@ class PatchingGrid:
 
 def activation_patching(
     model: Transformer,
-    clean: Tensor | Prompt,
-    corrupted: Tensor | Prompt,
+    clean: Tensor | CallInputs,
+    corrupted: Tensor | CallInputs,
     metric: Metric,
     paths: Sequence[str] | None = None,
     *,
@@ -82,19 +82,17 @@ def activation_patching(
     `T` position by position, `H` head by head, `HT` both, "" whole values. One forward pass per place, several in a batch.
     """
     chosen = checked_paths(model, paths or streams(model), by)
-    good, bad = Prompt.of(clean), Prompt.of(corrupted)
+    good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
     good.exchanges_with(bad)
     values, goal_B = kept_values(model, good, chosen, metric)
     _, start_B = kept_values(model, bad, (), metric)
-    return PatchingGrid(
-        by, start_B, goal_B, {path: swept(model, bad, metric, path, values[path], by) for path in chosen}
-    )
+    return PatchingGrid(by, start_B, goal_B, {path: swept(model, bad, metric, path, values[path], by) for path in chosen})
 
 
 def attribution_patching(
     model: Transformer,
-    clean: Tensor | Prompt,
-    corrupted: Tensor | Prompt,
+    clean: Tensor | CallInputs,
+    corrupted: Tensor | CallInputs,
     metric: Metric,
     paths: Sequence[str] | None = None,
     *,
@@ -106,7 +104,7 @@ def attribution_patching(
     far as m is linear between them.
     """
     chosen = checked_paths(model, paths or streams(model), by)
-    good, bad = Prompt.of(clean), Prompt.of(corrupted)
+    good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
     good.exchanges_with(bad)
     values, goal_B = kept_values(model, good, chosen, metric)
     with torch.enable_grad(), model.watch(*chosen, gradients=True) as seen:

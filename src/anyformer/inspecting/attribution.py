@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyformer.inspecting.places import entrance, scales, writers
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -63,7 +63,7 @@ class Attribution:
 
 def attribution(
     model: Transformer,
-    given: Tensor | Prompt,
+    given: Tensor | CallInputs,
     *,
     wanted: Tensor | None = None,
     against: Tensor | None = None,
@@ -76,7 +76,7 @@ def attribution(
     added to the stream; a share is the gradient times the value, which is then exact (Elhage et al. 2021, A mathematical framework
     for transformer circuits; Wang et al. 2022, arXiv 2211.00593). A soft cap of logits keeps its ratio likewise.
     """
-    prompt = Prompt.of(given)
+    prompt = CallInputs.of(given)
     places = [entrance(model), *(each.by_head if by_head and each.heads else each.output for each in writers(model))]
     frozen = scales(model)
     with torch.no_grad(), model.watch(*places, *frozen) as seen:
@@ -103,7 +103,7 @@ def attribution(
 
 def _with(
     model: Transformer,
-    prompt: Prompt,
+    prompt: CallInputs,
     values: Mapping[str, Tensor],
     last_BTV: Tensor,
     wanted_BT: Tensor,

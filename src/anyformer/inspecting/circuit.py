@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
 from anyformer.inspecting.metrics import divergence
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -34,7 +34,9 @@ class Circuit:
     def nodes(self) -> tuple[str, ...]:
         """What the edges run between, in the order of computation."""
         found = {name for edge, _ in self.edges for name in (edge.sender, edge.receiver)}
-        order = dict.fromkeys([INPUT, *(edge.receiver for edge, _ in sorted(self.edges, key=lambda each: each[0].place)), OUTPUT])
+        order = dict.fromkeys(
+            [INPUT, *(edge.receiver for edge, _ in sorted(self.edges, key=lambda each: each[0].place)), OUTPUT]
+        )
         return tuple(name for name in order if name in found)
 
     def has(self, sender: str, receiver: str) -> bool:
@@ -53,8 +55,8 @@ class Circuit:
 
 def find_circuit(
     model: Transformer,
-    clean: Tensor | Prompt,
-    corrupted: Tensor | Prompt,
+    clean: Tensor | CallInputs,
+    corrupted: Tensor | CallInputs,
     *,
     threshold: float = 0.01,
     by_head: bool = True,
@@ -67,7 +69,7 @@ def find_circuit(
     every sublayer, `by_head` every attention head, and what the head reads; one forward pass per edge. Refused is a model
     whose stream is not the sum of what its sublayers add.
     """
-    good, bad = Prompt.of(clean), Prompt.of(corrupted)
+    good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
     good.exchanges_with(bad)
     with torch.no_grad():
         runs = EdgeRun.of(model, good, bad, by_head=by_head)
@@ -89,5 +91,9 @@ def find_circuit(
             else:
                 costs[edge] = without - reached
         return Circuit(
-            tuple((edge, costs[edge]) for edge in edges if edge in costs), len(edges), threshold, reached, apart(frozenset(edges))
+            tuple((edge, costs[edge]) for edge in edges if edge in costs),
+            len(edges),
+            threshold,
+            reached,
+            apart(frozenset(edges)),
         )

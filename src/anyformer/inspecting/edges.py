@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.inspecting.places import StreamWriter, entrance, layer_path, writers
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import kept_values
 from anyformer.model.transformer import Transformer
 
@@ -47,9 +47,7 @@ def nodes_of(model: Transformer, *, by_head: bool) -> tuple[GraphNode, ...]:
     for writer in writers(model):
         place = steps.setdefault((writer.layer, writer.number), len(steps))
         heads = range(writer.heads) if by_head and writer.heads else (None,)
-        found += [
-            GraphNode(writer.path if head is None else f"{writer.path} {head}", writer, head, place) for head in heads
-        ]
+        found += [GraphNode(writer.path if head is None else f"{writer.path} {head}", writer, head, place) for head in heads]
     return tuple(found)
 
 
@@ -62,12 +60,12 @@ class EdgeRun:
     """
 
     model: Transformer
-    prompt: Prompt
+    prompt: CallInputs
     nodes: tuple[GraphNode, ...]
     given: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, model: Transformer, clean: Prompt, corrupted: Prompt, *, by_head: bool) -> EdgeRun:
+    def of(cls, model: Transformer, clean: CallInputs, corrupted: CallInputs, *, by_head: bool) -> EdgeRun:
         """Those of two prompts; refused where the stream is not the sum of what the nodes add."""
         nodes = nodes_of(model, by_head=by_head)
         given = added_by(model, corrupted, nodes)
@@ -177,7 +175,7 @@ def normed(model: Transformer, writer: StreamWriter, stream_BTD: Tensor) -> Tens
     return block.get_submodule(f"{writer.branch}.norm_before")(y_BTD)  # type: ignore[no-any-return]
 
 
-def added_by(model: Transformer, prompt: Prompt, nodes: tuple[GraphNode, ...]) -> Mapping[str, Tensor]:
+def added_by(model: Transformer, prompt: CallInputs, nodes: tuple[GraphNode, ...]) -> Mapping[str, Tensor]:
     """What every node adds to the stream in a call, (B, T, D), and under `INPUT` what enters the layers."""
     paths = {node.name: node.writer.output if node.head is None else f"{node.writer.path}.head_outputs" for node in nodes}
     values, _ = kept_values(model, prompt, [entrance(model), *dict.fromkeys(paths.values())])
@@ -193,7 +191,7 @@ def _multiplier(model: Transformer, writer: StreamWriter) -> float:
     return stack.variants[stack.layers[writer.layer]].branches[writer.branch].multiplier
 
 
-def _check_sum(model: Transformer, prompt: Prompt, nodes: tuple[GraphNode, ...], given: Mapping[str, Tensor]) -> None:
+def _check_sum(model: Transformer, prompt: CallInputs, nodes: tuple[GraphNode, ...], given: Mapping[str, Tensor]) -> None:
     """Refuse a model whose stream is not the sum of what its nodes add, but for biases of attention outputs."""
     stack = model.architecture.output_stack
     late = any(branch.added is not None for block in stack.variants.values() for branch in block.branches.values())

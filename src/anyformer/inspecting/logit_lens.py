@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 from anyformer.parts.layers.stack_module import StackModule
@@ -66,7 +66,7 @@ def read_out(model: Transformer, stream: Tensor) -> Tensor:
 
 def logit_lens(
     model: Transformer,
-    given: Tensor | Prompt,
+    given: Tensor | CallInputs,
     paths: Sequence[str] | None = None,
     *,
     wanted: Tensor | None = None,
@@ -74,7 +74,7 @@ def logit_lens(
 ) -> LensReading:
     """What the head says of the residual stream at `paths`, by default before the first layer and behind every one
     (the logit lens, nostalgebraist 2020); `wanted` (B, T): tokens that are asked about."""
-    prompt, chosen = Prompt.of(given), tuple(paths or streams(model))
+    prompt, chosen = CallInputs.of(given), tuple(paths or streams(model))
     with torch.no_grad(), model.watch(*chosen) as seen:
         last_BTV = prompt.logits(model)
         return reading(chosen, (read_out(model, seen[path]) for path in chosen), last_BTV, wanted=wanted, keep=keep)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import InputError, did_you_mean
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import kept_values
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -75,22 +75,24 @@ def attention_paths(model: Transformer) -> tuple[str, ...]:
     """The paths of the attention weights (B, H, T, S) of a model, of all its stacks; refused where it has none."""
     found = tuple(path for path, each in model.watchable().items() if each.letters == "BHTS" and path.endswith(WEIGHTS))
     if not found:
-        raise InputError("no part of this model has attention weights (B, H, T, S), so there is no pattern of it")
+        raise InputError(
+            "this model has no attention with weights (B, H, T, S), so there is no pattern of it: look at other paths by model.watch"
+        )
     return found
 
 
-def attention_patterns(model: Transformer, given: Tensor | Prompt) -> Mapping[str, Tensor]:
+def attention_patterns(model: Transformer, given: Tensor | CallInputs) -> Mapping[str, Tensor]:
     """The attention weights (B, H, T, S) of every attention in one call, by path. A sink's own weight is left out."""
     paths = attention_paths(model)
-    return kept_values(model, Prompt.of(given), paths)[0]
+    return kept_values(model, CallInputs.of(given), paths)[0]
 
 
-def head_patterns(model: Transformer, given: Tensor | Prompt | None = None) -> tuple[HeadPattern, ...]:
+def head_patterns(model: Transformer, given: Tensor | CallInputs | None = None) -> tuple[HeadPattern, ...]:
     """What every head looks for in a prompt, by default random tokens x_1 ... x_n x_1 ... x_n, of which the second half has all
     there is to look for. Attention over other keys than the prompt's own tokens is left out."""
     if given is None and model.architecture.two_inputs:
         return ()
-    prompt = Prompt.of(repeated_tokens(model) if given is None else given)
+    prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
     found = []
     for path, weights_BHTS in attention_patterns(model, prompt).items():
         if weights_BHTS.shape[0] != len(prompt) or weights_BHTS.shape[2:] != (prompt.read.shape[1],) * 2:

@@ -50,9 +50,7 @@ def draw_patching(found: PatchingGrid, words: Sequence[str], path: Path, *, titl
     with drawing(path, max(5.0, 0.4 * len(columns) + 3.0), max(2.4, 0.28 * len(figures) + 1.4)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
         label = "effect" if found.goal_B is None else "share that is restored"
-        _grid(
-            figure, figure.subplots(), figures, list(found.changed), columns, label, cmap="RdBu", vmin=-most, vmax=most
-        )
+        _grid(figure, figure.subplots(), figures, list(found.changed), columns, label, cmap="RdBu", vmin=-most, vmax=most)
 
 
 def _grid(
@@ -65,9 +63,7 @@ def _grid(
     figure.colorbar(image, ax=axes, label=label)
 
 
-def draw_attribution(
-    found: Attribution, path: Path, *, title: str, row: int = 0, position: int = -1, most: int = 24
-) -> None:
+def draw_attribution(found: Attribution, path: Path, *, title: str, row: int = 0, position: int = -1, most: int = 24) -> None:
     """The largest shares of a logit as bars, in the order of computation; the others together."""
     lines = found.lines(row, position)
     kept = set(sorted(range(len(lines)), key=lambda at: -abs(lines[at][1]))[:most])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import InputError
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import kept_values
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -48,7 +48,7 @@ def moved(value: Tensor, direction_D: Tensor, strength: float) -> Tensor:
 
 
 def steering_vector(
-    model: Transformer, path: str, towards: Tensor | Prompt, away: Tensor | Prompt, *, position: int | None = -1
+    model: Transformer, path: str, towards: Tensor | CallInputs, away: Tensor | CallInputs, *, position: int | None = -1
 ) -> SteeringVector:
     """The mean value at `path` of the prompts `towards` less that of those `away` (Turner et al. 2023, arXiv 2308.10248; Rimsky
     et al. 2023, arXiv 2312.06681), at `position`, or with None over all positions.
@@ -59,7 +59,7 @@ def steering_vector(
         raise InputError(f"{path} is ({', '.join(model.watchable()[path].letters)}), and a direction is one of (B, T, D)")
     sides = []
     for given in (towards, away):
-        value_BTD = kept_values(model, Prompt.of(given), (path,))[0][path]
+        value_BTD = kept_values(model, CallInputs.of(given), (path,))[0][path]
         sides.append(value_BTD.float().mean(1) if position is None else value_BTD[:, position].float())
     towards_BD, away_BD = sides
     direction_D = towards_BD.mean(0) - away_BD.mean(0)

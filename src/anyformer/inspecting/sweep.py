@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.inspecting.metrics import Metric
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.model.transformer import Transformer
 
 ROWS = 64
@@ -50,7 +50,7 @@ def replaced(value: Tensor, other: Tensor, chosen: Sequence[Cell]) -> Tensor:
 
 
 def swept(
-    model: Transformer, prompt: Prompt, metric: Metric, path: str, other: Tensor, by: str, rows: int = ROWS
+    model: Transformer, prompt: CallInputs, metric: Metric, path: str, other: Tensor, by: str, rows: int = ROWS
 ) -> Tensor:
     """The metric of a prompt's B rows with the value at `path` as in `other`, place by place along the letters of `by`.
 
@@ -67,7 +67,7 @@ def swept(
 
 
 def kept_values(
-    model: Transformer, prompt: Prompt, paths: Sequence[str], metric: Metric | None = None
+    model: Transformer, prompt: CallInputs, paths: Sequence[str], metric: Metric | None = None
 ) -> tuple[Mapping[str, Tensor], Tensor]:
     """The values at `paths` in a call, and the metric of it, or its logits where there is none."""
     with torch.no_grad(), model.watch(*paths) as seen:

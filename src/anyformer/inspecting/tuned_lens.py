@@ -17,7 +17,7 @@ from anyformer.files import writing
 from anyformer.inspecting.logit_lens import KEPT, LensReading, read_out, reading
 from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.prompt import Prompt
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -48,10 +48,10 @@ class TunedLens:
         return translated(stream_D, self.matrix_LDD[number], self.bias_LD[number])
 
     def read(
-        self, model: Transformer, given: Tensor | Prompt, *, wanted: Tensor | None = None, keep: int = KEPT
+        self, model: Transformer, given: Tensor | CallInputs, *, wanted: Tensor | None = None, keep: int = KEPT
     ) -> LensReading:
         """What the head says behind the lens at every path of it."""
-        prompt = Prompt.of(given)
+        prompt = CallInputs.of(given)
         with torch.no_grad(), model.watch(*self.paths) as seen:
             last_BTV = prompt.logits(model)
             lines = (read_out(model, self.translated(at, seen[path])) for at, path in enumerate(self.paths))
@@ -88,7 +88,7 @@ def translated(stream_D: Tensor, matrix_DD: Tensor, bias_D: Tensor) -> Tensor:
 
 def tuned_lens(
     model: Transformer,
-    batches: Iterable[Tensor | Prompt],
+    batches: Iterable[Tensor | CallInputs],
     paths: Sequence[str] | None = None,
     *,
     learning_rate: float = 1e-3,
@@ -97,7 +97,7 @@ def tuned_lens(
 
     `paths`: by default before the first layer and behind every one but the last, where there is nothing to translate.
     """
-    chosen, given = tuple(paths or streams(model)[:-1]), [Prompt.of(batch) for batch in batches]
+    chosen, given = tuple(paths or streams(model)[:-1]), [CallInputs.of(batch) for batch in batches]
     if not given:
         raise InputError("a tuned lens is trained on batches of tokens, and there is none: give at least one")
     width, device = model.architecture.width, model.device
@@ -120,9 +120,7 @@ def tuned_lens(
     return TunedLens(chosen, matrix_LDD.detach(), bias_LD.detach(), before_L, after_L)
 
 
-def _all_apart(
-    model: Transformer, streams: Sequence[Tensor], matrix_LDD: Tensor, bias_LD: Tensor, last_BTV: Tensor
-) -> Tensor:
+def _all_apart(model: Transformer, streams: Sequence[Tensor], matrix_LDD: Tensor, bias_LD: Tensor, last_BTV: Tensor) -> Tensor:
     """The mean KL(model || lens) of every path, (L,)."""
     found = []
     for stream, matrix_DD, bias_D in zip(streams, matrix_LDD, bias_LD, strict=True):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class PromptOptions:
+class InspectOptions:
     """What the model reads, and which of its answers is asked about."""
 
     text: Annotated[
@@ -44,11 +44,11 @@ class PromptOptions:
 
 
 @dataclass(frozen=True)
-class Asking:
+class InspectedText:
     """A model and the prompt that it is asked about."""
 
     subject: Subject
-    prompt: PromptOptions
+    prompt: InspectOptions
 
     def tokens(self, text: str) -> Tensor:
         """(1, T)."""
@@ -65,7 +65,9 @@ class Asking:
         assert self.prompt.text is not None, "checked"
         found, position = self.tokens(self.prompt.text), self.prompt.position
         if not -found.shape[1] <= position < found.shape[1]:
-            raise UserError(f"--position {position}: the text has {found.shape[1]} tokens, so give one of 0 to {found.shape[1] - 1}")
+            raise UserError(
+                f"--position {position}: the text has {found.shape[1]} tokens, so give one of 0 to {found.shape[1] - 1}"
+            )
         return found
 
     @cached_property
@@ -93,7 +95,9 @@ class Asking:
         found = self.subject.text.encode(text)
         if len(found) != 1:
             said = " ".join(repr(self.word(number)) for number in found)
-            raise UserError(f"{option} {text!r}: is {len(found)} tokens ({said}); give one, with its blank before it if it has one")
+            raise UserError(
+                f"{option} {text!r}: is {len(found)} tokens ({said}); give one, with its blank before it if it has one"
+            )
         return found[0]
 
     @cached_property

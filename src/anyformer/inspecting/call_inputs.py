@@ -13,7 +13,7 @@ from anyformer.model.transformer import Transformer
 
 
 @dataclass(frozen=True, eq=False)
-class Prompt:
+class CallInputs:
     """The inputs of one call: `tokens` (B, T), of two inputs the source with `decoder_tokens` (B, T) behind it.
 
     `options`: further inputs of `Transformer.features` by name, such as padding, one row for each of the B.
@@ -24,9 +24,9 @@ class Prompt:
     options: Mapping[str, Tensor] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, given: Tensor | Prompt) -> Prompt:
+    def of(cls, given: Tensor | CallInputs) -> CallInputs:
         """Tokens alone are a prompt too."""
-        return given if isinstance(given, Prompt) else cls(given)
+        return given if isinstance(given, CallInputs) else cls(given)
 
     def __len__(self) -> int:
         """B."""
@@ -42,13 +42,13 @@ class Prompt:
         found: Tensor = model(self.tokens, self.decoder_tokens, **self.options)  # type: ignore[arg-type]
         return found
 
-    def repeated(self, times: int) -> Prompt:
+    def repeated(self, times: int) -> CallInputs:
         """All rows, `times` one behind the other: (times * B, T)."""
         second = None if self.decoder_tokens is None else torch.cat([self.decoder_tokens] * times)
         options = {name: torch.cat([value] * times) for name, value in self.options.items()}
-        return Prompt(torch.cat([self.tokens] * times), second, options)
+        return CallInputs(torch.cat([self.tokens] * times), second, options)
 
-    def exchanges_with(self, other: Prompt) -> None:
+    def exchanges_with(self, other: CallInputs) -> None:
         """Refuse a prompt whose values cannot stand in the place of this one's, or that is the same."""
         mine, theirs = (tuple(each.read.shape) for each in (self, other))
         if mine != theirs:
@@ -58,4 +58,6 @@ class Prompt:
             )
         same = torch.equal(self.tokens, other.tokens) and torch.equal(self.read, other.read)
         if same and self.options.keys() == other.options.keys() == set():
-            raise InputError("both prompts are the same tokens, so nothing differs between them: change the token of interest in one")
+            raise InputError(
+                "both prompts are the same tokens, so nothing differs between them: change the token of interest in one"
+            )
