@@ -136,7 +136,7 @@ class SparseObjective(Objective):
         if self.sparsity and coded.penalty is not None:
             each_BT = each_BT + self.sparsity * self._share(examples.rows)[:, None] * coded.penalty
         if self.sparsity and coded.guess is not None:
-            each_BT = each_BT + (scaled(examples.targets, coded) - coded.guess.float()).square().sum(-1)
+            each_BT = each_BT + (scaled(examples.targets, coded) - coded.guess().float()).square().sum(-1)
         if self.revival and coded.revived is not None:
             each_BT = each_BT + self.revival * coded.revived(left.detach().to(coded.active.dtype))
         return _counted(each_BT, examples).sum()

@@ -50,15 +50,15 @@ class Coded:
 
     `penalty` (B, T) fp32: what makes few of them active, if it is small; None where the code itself sees to it. `scale` (1,):
     the factor of its input, and of its output's error; None: 1. `revived`: what dead features leave of the vectors
-    (B, T, D) that they are given, squared (B, T); None where nobody counts dead features. `guess` (B, T, D): what a gate alone
-    makes of the input, with the decoder as it stands.
+    (B, T, D) that they are given, squared (B, T); None where nobody counts dead features. `guess`: gives (B, T, D), what a gate
+    alone makes of the input with the decoder as it stands; None without a gate.
     """
 
     active: Tensor
     penalty: Tensor | None = None
     scale: Tensor | None = None
     revived: Callable[[Tensor], Tensor] | None = None
-    guess: Tensor | None = None
+    guess: Callable[[], Tensor] | None = None
 
 
 @dataclass(frozen=True)

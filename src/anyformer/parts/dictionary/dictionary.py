@@ -70,6 +70,9 @@ class Dictionary(Sublayer):
     """Which features are active."""
     centred: bool = True
     """Whether b is subtracted from x; false for a transcoder."""
+    detached: bool = False
+    """Whether x is taken as given, so that no gradient reaches what it is made of; activations of another model have none, and
+    only with b subtracted has the encoder's product a gradient of its input then."""
     unit: bool = False
     """Whether d_i are divided by their lengths: then no gradient changes the length of what is stored."""
     blocks: Count = 1
@@ -101,7 +104,8 @@ class Dictionary(Sublayer):
         return Traits(activation=self.code.words)
 
     def gathers(self, width: int) -> int | None:
-        return None if self.code.limits else 0
+        whole = self.code.limits or self.length is not None or self.revival is not None
+        return None if whole else 0
 
     def sketch(self, width: int) -> Sketch:
         facts = {"unit vectors": self.unit, "scaled to a mean length": self.length is not None, "centred": self.centred}
@@ -116,8 +120,8 @@ class Dictionary(Sublayer):
         return DictionaryModule(self, width, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        rows = shape.rows
-        encoder = matrix("encoder", width, self.features, rows, role="replicate", bias=True, fill="residual")
+        rows, constant = shape.rows, self.detached and not self.centred
+        encoder = matrix("encoder", width, self.features, rows, role="replicate", bias=True, fill="residual", constant=constant)
         start = replace(encoder.own_weights["encoder.weight"], transposes="decoder.weight", writes=False)
         bias = replace(encoder.own_weights["encoder.bias"], writes=False)
         encoder = replace(encoder, own_weights={"encoder.weight": start, "encoder.bias": bias})

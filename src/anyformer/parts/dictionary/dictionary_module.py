@@ -56,7 +56,8 @@ class DictionaryModule(CountingModule):
         counted_BT = (context.positions != EMPTY).expand(len(x_BTD), -1)
         scale = None if self.length is None else self.length(x_BTD, counted_BT)
         x_BTD = x_BTD if scale is None else x_BTD * scale
-        before_BTF = self.encoder(x_BTD - self.decoder.bias if self.part.centred else x_BTD)
+        x_BTD = x_BTD.detach() if self.part.detached else x_BTD
+        before_BTF = self.encoder(x_BTD - self.decoder.bias if self.part.centred else x_BTD.to(self.encoder.weight.dtype))
         active: Active = self.code(before_BTF, self.encoder.bias)
         vectors_DF = self.vectors()
         y_BTD = F.linear(active.features, vectors_DF, self.decoder.bias)
@@ -66,7 +67,7 @@ class DictionaryModule(CountingModule):
             coded = Coded(
                 active.features, _penalty(active, vectors_DF, self.part.blocks), scale,
                 None if self.silent is None else partial(self._revived, before_BTF, vectors_DF),
-                None if active.guess is None else F.linear(active.guess, vectors_DF.detach(), self.decoder.bias.detach()),
+                None if active.guess is None else partial(self._guessed, active.guess, vectors_DF),
             )  # fmt: skip
             context.auxiliary.reports[self.name] = Report(None, coded=coded)
         return y_BTD if scale is None else y_BTD / scale
@@ -80,6 +81,9 @@ class DictionaryModule(CountingModule):
     def _count(self, active_BTF: Tensor, counted_BT: Tensor, silent_F: Tensor) -> None:
         fired_F = ((active_BTF > 0) & counted_BT[..., None]).flatten(0, 1).any(0)
         silent_F.copy_(torch.where(fired_F, 0.0, silent_F + counted_BT.sum()))
+
+    def _guessed(self, guess_BTF: Tensor, vectors_DF: Tensor) -> Tensor:
+        return F.linear(guess_BTF, vectors_DF.detach(), self.decoder.bias.detach())
 
     def _revived(self, before_BTF: Tensor, vectors_DF: Tensor, left_BTD: Tensor) -> Tensor:
         """(B, T) in fp32: what dead features leave of `left_BTD`, squared, times `Revival`'s factor."""
