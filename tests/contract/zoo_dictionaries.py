@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from anyformer.describe import Named
-from anyformer.model import Architecture, decoder_only, encoder_only
+from anyformer.model import Architecture, decoder_only, dictionary_alone
 from anyformer.parts import (
-    Activations,
     Attention,
     BatchTopKCode,
-    Block,
-    Branch,
     Dictionary,
     Embedding,
     GatedCode,
@@ -20,7 +16,6 @@ from anyformer.parts import (
     Revival,
     RMSNorm,
     Rotary,
-    Step,
     TopKCode,
     pre_norm,
 )
@@ -28,9 +23,8 @@ from anyformer.testing.around import LOUD, VOCAB, WIDTH
 
 
 def alone(dictionary: Dictionary) -> Architecture:
-    """An autoencoder: a dictionary in the place of what it reads."""
-    block = Block(steps=(Step(branches=Named({"dictionary": Branch(sublayer=dictionary)}), residual="none"),))
-    return encoder_only(Activations(features=WIDTH), WIDTH, [block], initialisation=LOUD)
+    """An autoencoder whose weights are as large as those of the other entries."""
+    return dictionary_alone(dictionary, WIDTH).but(initialisation=LOUD)
 
 
 def _within(*dictionaries: Dictionary) -> Architecture:

@@ -182,6 +182,10 @@ class Objective(Value):
         """
         return None
 
+    def evaluated_baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
+        """As `baseline`, of an objective whose targets another model makes: its own metrics of the last evaluation say it."""
+        return None
+
 
 def loss_of(
     objective: Objective,

@@ -145,12 +145,15 @@ class SparseObjective(Objective):
         given, source = self.prepared(examples, partners), partners[SOURCE]
         said, coded = self._rebuilt(model, given, None, auxiliary)
         left, target, valid = given.targets - said, given.targets, valid_of(given)
+        of_dictionary = scaled(target, coded)
         active = torch.where(valid[..., None], coded.active, 0.0)
         return {
             "loss": _counted(scaled(left, coded).square().sum(-1), given).sum(),
             "positions": valid.sum(),
             "error": _counted(left.square().sum(-1), given).double().sum(),
             "square": _counted(target.square().sum(-1), given).double().sum(),
+            "scaled_square": _counted(of_dictionary.square().sum(-1), given).double().sum(),
+            "scaled_sum": torch.where(valid[..., None], of_dictionary, 0.0).flatten(0, 1).double().sum(0),
             "sum": torch.where(valid[..., None], target, 0.0).flatten(0, 1).double().sum(0),
             "active": (active > 0).sum(),
             "magnitude": active.double().sum(),
@@ -162,10 +165,13 @@ class SparseObjective(Objective):
         """As SAELens names them; `dead`: the share of features that no position of the evaluation made active.
 
         explained_variance = 1 - sum |y - y'|^2 / sum |y - mean(y)|^2; loss_recovered = (zeros - rebuilt) / (zeros - loss) of
-        the source's loss as it is, with y' in the place of y, and with zeros there.
+        the source's loss as it is, with y' in the place of y, and with zeros there. `mean_activation`: the loss of the mean of y
+        at every position.
         """
         count, targets = totals["positions"].clamp(min=1), totals["targets"].clamp(min=1)
-        variance = totals["square"] - totals["sum"].square().sum() / count
+        variance, of_dictionary = (
+            totals[f"{units}square"] - totals[f"{units}sum"].square().sum() / count for units in ("", "scaled_")
+        )
         clean, rebuilt, zeros = (float(totals[name] / targets) for name in ("clean", "rebuilt", "zeros"))
         return {
             "explained_variance": float(1 - totals["error"] / variance.clamp(min=1e-30)),
@@ -174,8 +180,12 @@ class SparseObjective(Objective):
             "l1": float(totals["magnitude"] / count),
             "dead": float((totals["fired"] == 0).double().mean()),
             "loss_recovered": (zeros - rebuilt) / (zeros - clean) if zeros != clean else 0.0,
+            "mean_activation": float(of_dictionary / count),
             "source_loss": clean, "rebuilt_loss": rebuilt, "zeros_loss": zeros,
         }  # fmt: skip
+
+    def evaluated_baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
+        return "the mean activation at every position", metrics["mean_activation"]
 
     @property
     def _tokens(self) -> TokenObjective:

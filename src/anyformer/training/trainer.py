@@ -270,10 +270,12 @@ class Trainer:
         """Every model that learns, the run's own under an empty name."""
         return {"": self.trainee, **self.learning}
 
-    def baseline(self) -> tuple[str, float] | None:
-        """What a model without any context is, and its loss on the examples of the last evaluation; None where there is
-        none."""
+    def baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
+        """What a model without any context is, and its loss on the examples of the last evaluation, which gave these metrics;
+        None where there is none."""
         run = self.run
+        if (told := run.objective.evaluated_baseline(metrics)) is not None:
+            return told
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
         return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)

@@ -72,4 +72,3 @@ def _over_places(x_D: Tensor) -> Tensor:
 
 
 MODULES: Mapping[str, type[BatchNormModule]] = {"batch": BatchNormModule, "position": PositionBatchNormModule}
-
