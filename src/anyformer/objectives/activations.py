@@ -4,54 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from math import prod
 from typing import TypeVar
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from anyformer.describe import UserError
+from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
+from anyformer.model.value_paths import named, watchable
 
 R = TypeVar("R")
 
 
+def vector_at(architecture: Architecture, path: str) -> int:
+    """The numbers of the vector that every position has at a path. Raises `ValueError` where there is none."""
+    (found,) = {*named(architecture, [path])}
+    value = watchable(architecture)[found]
+    numbers = [value.sizes.get(letter) for letter in value.letters[2:]]
+    if value.letters[:2] != "BT" or not numbers or None in numbers:
+        raise ValueError(
+            f"{path}: has the shape {value.shape}, and no vector of a fixed size at every position: choose a path whose shape "
+            "begins with (B, T"
+        )
+    return prod(each for each in numbers if each is not None)
+
+
 def seen(model: Transformer, paths: Sequence[str], compute: Callable[[], object]) -> list[Tensor]:
-    """What passes at each of `paths` while the model computes."""
-    found: dict[str, Tensor] = {}
-
-    def keep(path: str, module: nn.Module, given: object, value: Tensor) -> None:
-        found[path] = value
-
-    with ExitStack() as stack:
-        for path in paths:
-            stack.enter_context(_at(model, path).register_forward_hook(partial(keep, path)))
+    """(B, T, I) fp32: what passes at each of `paths` while the model computes, which ends behind the last of them."""
+    order = list(watchable(model.architecture))
+    last = max(paths, key=order.index)
+    with model.watch(*paths) as found, model.stop_at(last) as stopped:
         compute()
-    return [found[path] for path in paths]
+    values = [stopped.value if path == last else found[path] for path in paths]
+    return [value.flatten(2).float() for value in values]
 
 
 def patched(model: Transformer, values: Mapping[str, Callable[[Tensor], Tensor]], compute: Callable[[], R]) -> R:
     """What the model computes where each of some paths has what a function makes of its value."""
-
-    def put(make: Callable[[Tensor], Tensor], module: nn.Module, given: object, value: Tensor) -> Tensor:
-        return make(value)
-
     with ExitStack() as stack:
         for path, make in values.items():
-            stack.enter_context(_at(model, path).register_forward_hook(partial(put, make)))
+            stack.enter_context(model.patch(path, make))
         return compute()
-
-
-def _at(model: Transformer, path: str) -> nn.Module:
-    name = path.removesuffix(".output").replace(".layer[", ".layers.").replace("]", "")
-    try:
-        return model.get_submodule(name)
-    except AttributeError:
-        raise UserError(f"{path}: the source has no such place") from None
-
-
-def vectors(value_BT: Tensor, path: str) -> Tensor:
-    """(B, T, I) fp32: a value as vectors of positions, whatever dimensions they have."""
-    if value_BT.dim() < 3:
-        raise UserError(f"{path}: has the shape {tuple(value_BT.shape)}, and no vector at every position")
-    return value_BT.flatten(2).to(torch.float32)

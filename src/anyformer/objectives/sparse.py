@@ -12,10 +12,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Text
-from anyformer.describe import UserError, with_kind
+from anyformer.describe import with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.activations import patched, seen, vectors
+from anyformer.objectives.activations import patched, seen, vector_at
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
@@ -113,6 +113,14 @@ class SparseObjective(Objective):
             self.of.check(partner)
         except ValueError as error:
             raise ValueError(f"objective.source = {self.source!r} cannot read these examples: {error}") from None
+        for what, paths, features in (("reads", self.read_at, own.width), ("gives", self.written_at, own.outputs)):
+            there = [vector_at(partner, path) for path in paths]
+            if sum(there) != features:
+                raise ValueError(
+                    f"objective.source = {self.source!r} has vectors of {' + '.join(map(str, there))} numbers at "
+                    f"{', '.join(paths)}, and the dictionary {what} {features}: set architecture.width and "
+                    f"architecture.embedding.features to {sum(there)}"
+                )
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
         return remade_rows(self.of.feed(data, corpus, setting, batch, held_out=held_out), _every_position)
@@ -196,7 +204,7 @@ class SparseObjective(Objective):
         paths = tuple(dict.fromkeys((*self.read_at, *self.written_at)))
         with torch.no_grad():
             found = dict(zip(paths, seen(source, paths, partial(self._logits, source, examples)), strict=True))
-        read, written = ([vectors(found[path], path) for path in at] for at in (self.read_at, self.written_at))
+        read, written = ([found[path] for path in at] for at in (self.read_at, self.written_at))
         return torch.cat(read, -1), torch.cat(written, -1)
 
     def _logits(self, source: Transformer, examples: Examples) -> Tensor:
@@ -208,7 +216,7 @@ class SparseObjective(Objective):
         def loss() -> Tensor:
             return self._tokens.token_loss(self._logits(source, examples), examples)
 
-        parts = said.split(said.shape[-1] // len(self.written_at), -1)
+        parts = said.split([vector_at(source.architecture, path) for path in self.written_at], -1)
         rebuilt = {path: partial(_in_place, part) for path, part in zip(self.written_at, parts, strict=True)}
         with torch.no_grad():
             return {
@@ -219,15 +227,6 @@ class SparseObjective(Objective):
             }
 
     def _rebuilt(self, model: Transformer, given: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Rebuilt:
-        for name, tensor, features in (
-            ("read", given.tokens, model.architecture.width), ("learnt", given.targets, model.architecture.outputs),
-        ):  # fmt: skip
-            if tensor.shape[-1] != features:
-                paths = self.read_at if name == "read" else self.written_at
-                raise UserError(
-                    f"{', '.join(paths)} of {self.source}: {name} vectors of {tensor.shape[-1]} numbers, and the architecture "
-                    f"has {features}: set its width and embedding.features to {tensor.shape[-1]}"
-                )
         said = model(given.tokens, padding=given.padding, noise=noise, auxiliary=auxiliary)
         (coded,) = auxiliary.coded
         return Rebuilt(said.float(), coded)
@@ -262,4 +261,4 @@ def scaled(x_BTD: Tensor, coded: Coded) -> Tensor:
 
 
 def _in_place(said_BTI: Tensor, value: Tensor) -> Tensor:
-    return said_BTI.view(value.shape).to(value.dtype)
+    return said_BTI.reshape(value.shape).to(value.dtype)

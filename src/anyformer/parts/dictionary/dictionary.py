@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import Count, Value, with_kind
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.elementwise import added, normalised
 from anyformer.parts.dictionary.codes import Code, ReLUCode
 from anyformer.parts.sketch import Cell, Sketch, chain, number
@@ -118,6 +118,10 @@ class Dictionary(Sublayer):
         from anyformer.parts.dictionary.dictionary_module import DictionaryModule
 
         return DictionaryModule(self, width, name)
+
+    def watchable(self, width: int) -> Watchables:
+        before = value("BTF", "the pre-activations of features", F=self.features)
+        return {"before": before, "active": value("BTF", "the activations of features", F=self.features)}
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows, constant = shape.rows, self.detached and not self.centred
