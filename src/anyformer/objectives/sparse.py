@@ -165,7 +165,7 @@ class SparseObjective(Objective):
             "sum": torch.where(valid[..., None], target, 0.0).flatten(0, 1).double().sum(0),
             "active": (active > 0).sum(),
             "magnitude": active.double().sum(),
-            "fired": (active > 0).flatten(0, 1).any(0).double(),
+            "fired": (active > 0).flatten(0, 1).sum(0).double(),
             **self._losses(source, examples, said),
         }
 

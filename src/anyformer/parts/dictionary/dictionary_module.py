@@ -32,9 +32,13 @@ class MeanLengthModule(CountingModule):
             mean = torch.where(counted_BT[..., None], length_BTn, 0.0).flatten(0, 1).sum(0) / counted_BT.sum().clamp(min=1)
             self.seen.copy_((self.seen + 1).clamp(max=self.part.batches))
             self.length.add_((mean - self.length) / self.seen)
-        each = x_BTD.shape[-1] // len(self.length)
+        return self.scale(x_BTD.shape[-1]).to(x_BTD.dtype)
+
+    def scale(self, width: int) -> Tensor:
+        """(D,): s, 1 before any vector was seen."""
+        each = width // len(self.length)
         known = torch.where(self.length > 0, each**0.5 / self.length.clamp(min=1e-30), 1.0)
-        return known.repeat_interleave(each).to(x_BTD.dtype)
+        return known.repeat_interleave(each)
 
 
 class DictionaryModule(CountingModule):
