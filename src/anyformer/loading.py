@@ -15,6 +15,7 @@ from anyformer import catalogue, checkpoint, hub, huggingface
 from anyformer.checkpoint import at_hand
 from anyformer.data import ImageTexts, SoundTexts
 from anyformer.describe import Notice, UserError, read_data
+from anyformer.exporting.saelens import is_saelens, load_saelens
 from anyformer.generation.sounds import SoundFrames
 from anyformer.huggingface import gguf
 from anyformer.model import Architecture
@@ -106,6 +107,8 @@ def _loaded(
         raise checkpoint.CheckpointError(
             f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
         )
+    if is_saelens(path):
+        return load_saelens(path, plan=plan, device=device, dtype=dtype), None
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, divide=divide, **towers)
     if checkpoint.steps(path):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 ArchitectureLike: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
-RUN, CHECKPOINT, CONFIG = "run.toml", "architecture.json", "config.json"
+RUN, CHECKPOINT, CONFIG, SAELENS = "run.toml", "architecture.json", "config.json", "cfg.json"
 GGUF = ".gguf"
 _INSIDE = "architecture."
 """What the paths into a run's architecture begin with."""
@@ -107,6 +107,10 @@ def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
         return _from_data(read_data(path / RUN), str(path / RUN), path, chain)
     if (path / CHECKPOINT).is_file():
         return _from_data(read_data(path / CHECKPOINT), str(path / CHECKPOINT), path, chain)
+    if (path / SAELENS).is_file():
+        from anyformer.exporting.saelens import saelens_architecture
+
+        return saelens_architecture(path)
     if not (path / CONFIG).is_file():
         raise DescriptionError(
             f"holds none of {RUN} (a run), {CHECKPOINT} (a checkpoint), {CONFIG} (a Hugging Face model)", where=str(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zoo_conditions import CONDITIONED, MODULATED_DECODERS
+from zoo_dictionaries import DICTIONARIES
 from zoo_inputs import ALONE, NARROW_DECODERS, NARROW_ENCODERS, SOURCES, TEXT_PAIRS
 from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
 
@@ -1231,6 +1232,7 @@ ZOO: dict[str, Architecture] = {
     **LATENTS,
     **SOURCES,
     **ALONE,
+    **DICTIONARIES,
     **PROMPTED_DECODERS,
     **PROMPTED_ENCODERS,
     **CONDITIONED,

@@ -17,10 +17,23 @@ from zoo_images import CLIP
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
 from anyformer.describe import change_all
-from anyformer.model import Architecture
+from anyformer.model import Architecture, dictionary_alone
 from anyformer.model.transformer import build
 from anyformer.objectives import DiffusionObjective
-from anyformer.parts import Causal, Head, Prefix
+from anyformer.parts import (
+    BatchTopKCode,
+    Causal,
+    Dictionary,
+    GatedCode,
+    Head,
+    JumpReLUCode,
+    MeanLength,
+    Prefix,
+    ReLUCode,
+    Revival,
+    TopKCode,
+)
+from anyformer.parts.dictionary.codes import Code
 from anyformer.testing import runs
 from anyformer.testing.objectives import evaluated_loss_is_a_likelihood
 from anyformer.training import Run
@@ -30,7 +43,7 @@ from anyformer.training import Run
 class Case:
     """A tiny run: an architecture, an objective, and rows of its kind of data (texts for running text).
 
-    `teacher`: whether a model stands at the path "teacher" before the run.
+    `teacher`: the model that stands at the path "teacher" before the run.
     """
 
     model: Architecture
@@ -39,7 +52,7 @@ class Case:
     rows: list[dict[str, Any]]
     length: int = 32
     accumulation: int = 2
-    teacher: bool = False
+    teacher: Architecture | None = None
 
 
 def tiny(name: str, **changes: Any) -> Architecture:
@@ -55,6 +68,11 @@ def encoder(head: Head | None = None) -> Architecture:
 def hearing(head: Head) -> Architecture:
     """The encoder of a small Whisper, with a head."""
     return architecture("whisper-tiny", tiny=True).but(decoder=None, decoder_embedding=None, head=head)
+
+
+def sparse(code: Code, paths: int = 1, **fields: Any) -> Architecture:
+    """A small dictionary of the activations at so many paths of the small Llama."""
+    return dictionary_alone(Dictionary(features=96, code=code, **fields), paths * tiny("llama-2-7b").width)
 
 
 def prefix_model() -> Architecture:
@@ -89,6 +107,8 @@ CHATS = [
 ]
 PREFERRED = {"kind": "preferences", "chosen": "answer", "rejected": "worse"}
 RUNNING = {"kind": "text"}
+OUT = "decoder.layer[{}].output"
+SAE = {"kind": "sae", "source": "teacher", "path": OUT.format(1)}
 KEPT = {"kind": "distillation", "teacher": "teacher", "alpha": 0.5, "kept": 5}
 MIXTURE = {"kind": "mixture", "of": "text"}
 SMALL_RECALL = {"kind": "mqar", "pairs": 4, "keys": 8, "values": 8}
@@ -174,10 +194,39 @@ CASES = {
     "simpo": Case(tiny("llama-2-7b"), {"kind": "simpo"}, PREFERRED, ASKED),
     "orpo": Case(tiny("llama-2-7b"), {"kind": "orpo"}, PREFERRED, ASKED),
     "distillation": Case(
-        tiny("llama-2-7b"), {"kind": "distillation", "teacher": "teacher", "alpha": 0.5}, RUNNING, TEXTS, teacher=True
+        tiny("llama-2-7b"),
+        {"kind": "distillation", "teacher": "teacher", "alpha": 0.5},
+        RUNNING,
+        TEXTS,
+        teacher=tiny("llama-2-7b"),
     ),
-    "distillation_kept": Case(tiny("llama-2-7b"), KEPT, RUNNING, TEXTS, teacher=True),
-    "distillation_kept of masked": Case(encoder(), KEPT | {"of": {"kind": "masked"}}, RUNNING, TEXTS, teacher=True),
+    "distillation_kept": Case(tiny("llama-2-7b"), KEPT, RUNNING, TEXTS, teacher=tiny("llama-2-7b")),
+    "distillation_kept of masked": Case(encoder(), KEPT | {"of": {"kind": "masked"}}, RUNNING, TEXTS, teacher=encoder()),
+    "sae": Case(
+        sparse(TopKCode(k=8), unit=True, length=MeanLength(), revival=Revival(after=300)),
+        SAE | {"revival": 1.0},
+        RUNNING,
+        TEXTS,
+        teacher=tiny("llama-2-7b"),
+    ),
+    "sae of jump_relu": Case(
+        sparse(JumpReLUCode()), SAE | {"sparsity": 0.1, "rise": 8}, RUNNING, TEXTS, teacher=tiny("llama-2-7b")
+    ),
+    "sae of batch_top_k": Case(sparse(BatchTopKCode(k=8.0)), SAE, RUNNING, TEXTS, teacher=tiny("llama-2-7b")),
+    "transcoder": Case(
+        sparse(GatedCode(), centred=False, detached=True),
+        {"kind": "transcoder", "source": "teacher", "path": OUT.format(0), "target": OUT.format(1), "sparsity": 0.1},
+        RUNNING,
+        TEXTS,
+        teacher=tiny("llama-2-7b"),
+    ),
+    "crosscoder": Case(
+        sparse(ReLUCode(), paths=2, blocks=2, length=MeanLength()),
+        {"kind": "crosscoder", "source": "teacher", "paths": [OUT.format(0), OUT.format(1)], "sparsity": 0.1},
+        RUNNING,
+        TEXTS,
+        teacher=tiny("llama-2-7b"),
+    ),
 }
 
 
@@ -205,8 +254,8 @@ def written(path: Path, rows: list[dict[str, Any]]) -> str:
 def run(request, tmp_path_factory) -> Iterator[Run]:
     """A run of each case, whose data are prepared once for all tests of it."""
     case, folder = CASES[request.param], tmp_path_factory.mktemp("case")
-    if case.teacher:
-        checkpoint.save(build(case.model, seed=99), folder / "teacher")
+    if case.teacher is not None:
+        checkpoint.save(build(case.teacher, seed=99), folder / "teacher")
     data = data_of(case, folder)
     plain = {
         "steps": runs.STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,

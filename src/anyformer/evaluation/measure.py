@@ -226,7 +226,7 @@ def unit_losses(task: EvaluationTask, progress: Progress = lambda done: None) ->
     seen, partners, alone = 0, task.partners, isinstance(objective, TokenObjective)
     with torch.no_grad():
         for part in feed.once():
-            examples = part.to(model.device)
+            examples = objective.prepared(part.to(model.device), partners)
             size = 1 if alone else len(examples.rows)
             for at in range(0, len(examples.rows), size):
                 row = examples.slice(at, at + size)

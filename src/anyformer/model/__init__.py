@@ -2,7 +2,7 @@
 
 from anyformer.model.architecture import Architecture
 from anyformer.model.multi_scale import MultiScale
-from anyformer.model.shapes import decoder_only, encoder_decoder, encoder_only
+from anyformer.model.shapes import decoder_only, dictionary_alone, encoder_decoder, encoder_only
 from anyformer.model.two_towers import TwoTowers
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "MultiScale",
     "TwoTowers",
     "decoder_only",
+    "dictionary_alone",
     "encoder_decoder",
     "encoder_only",
 ]

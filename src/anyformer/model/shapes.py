@@ -1,4 +1,4 @@
-"""The three usual shapes of an architecture, each from its layers."""
+"""The three usual shapes of an architecture, each from its layers; and a sparse dictionary alone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import Literal, Unpack
 
 from anyformer.describe import Named
 from anyformer.model.architecture import Architecture
+from anyformer.parts.dictionary.dictionary import Dictionary
+from anyformer.parts.embedding.activations import Activations
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
-from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.initialisation import Initialisation, Normal
 from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.step import Step
 from anyformer.parts.layers.wiring import StackOptions, stack
 
 
@@ -87,3 +91,11 @@ def encoder_decoder(
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
+
+
+def dictionary_alone(dictionary: Dictionary, width: int, start: float = 0.1) -> Architecture:
+    """A sparse autoencoder, a transcoder or a crosscoder of D = `width` activations: what its dictionary says stands in the
+    place of what it reads. `start`: the mean length of its vectors at first."""
+    block = Block(steps=(Step(branches=Named({dictionary.kind: Branch(sublayer=dictionary)}), residual="none"),))
+    rules = Initialisation(matrix=Normal(std=start / width**0.5))
+    return encoder_only(Activations(features=width), width, [block], initialisation=rules)

@@ -6,6 +6,7 @@ from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.contrastive import ContrastiveObjective
+from anyformer.objectives.crosscoder import CrosscoderObjective
 from anyformer.objectives.ctc import CTCObjective
 from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
@@ -39,6 +40,7 @@ from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
+from anyformer.objectives.sae import SAEObjective
 from anyformer.objectives.segmentation import SegmentationObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.signal import ObjectiveSignal
@@ -51,6 +53,7 @@ from anyformer.objectives.speech_to_text import SpeechToTextObjective
 from anyformer.objectives.task import TaskObjective
 from anyformer.objectives.task_seq2seq import TaskSeq2SeqObjective
 from anyformer.objectives.token_labels import TokenLabelsObjective
+from anyformer.objectives.transcoder import TranscoderObjective
 from anyformer.objectives.ul2 import Denoiser, UL2Objective
 from anyformer.objectives.vector_classification import VectorClassificationObjective
 
@@ -60,6 +63,7 @@ __all__ = [
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",
+    "CrosscoderObjective",
     "DPOObjective",
     "Denoiser",
     "DenoisingObjective",
@@ -85,6 +89,7 @@ __all__ = [
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "SAEObjective",
     "SampleSizes",
     "SegmentationObjective",
     "Seq2SeqObjective",
@@ -98,6 +103,7 @@ __all__ = [
     "TaskObjective",
     "TaskSeq2SeqObjective",
     "TokenLabelsObjective",
+    "TranscoderObjective",
     "UL2Objective",
     "VectorClassificationObjective",
     "added",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -195,6 +195,17 @@ class RecordFeed:
 
     def rows_of(self, most: int | None = None) -> int:
         return len(self.rows) if most is None else min(most, len(self.rows))
+
+
+def remade_rows(feed: Feed, change: Callable[[Examples], Examples]) -> Feed:
+    """The same rows of text, whose examples are then changed."""
+    assert isinstance(feed, TextFeed | RecordFeed), "an objective on text makes such feeds"
+    make = feed.make
+
+    def changed(batch: Any) -> Examples:
+        return change(make(batch))
+
+    return replace(feed, make=changed)
 
 
 def remade(feed: Feed, make: Callable[[RecordBatch], Examples]) -> Feed:

@@ -147,6 +147,11 @@ class Objective(Value):
         """The training examples, or those `held_out`, in batches of `batch` samples."""
         raise NotImplementedError
 
+    def prepared(self, examples: Examples, partners: Partners) -> Examples:
+        """The examples as the loss reads them: with what partners that do not learn say of them. It is asked before the loss,
+        without gradients and outside its graph; by default nothing is."""
+        return examples
+
     def counted(self, examples: Examples) -> Tensor | None:
         """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all.
 
@@ -175,6 +180,10 @@ class Objective(Value):
         `steps`: the updates whose examples were seen; `windows`: the rows of the last evaluation; `outputs`: V, the number
         of logits.
         """
+        return None
+
+    def evaluated_baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
+        """As `baseline`, of an objective whose targets another model makes: its own metrics of the last evaluation say it."""
         return None
 
 

@@ -58,6 +58,8 @@ class Weight:
     """Factor of the branch that it stands in, and so of its gradient, as a multiple of the base's."""
     learnt: bool = True
     """Whether gradients move it; a running statistic, a correction of a router or a table of choices has none."""
+    transposes: str | None = None
+    """The matrix beside it, by its name in the same part, as whose transpose it starts: the decoder of a dictionary."""
 
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
@@ -144,6 +145,9 @@ class Initialisation(Value):
         import torch
 
         part = part or Extent.all_of(weight.shape)
+        if weight.transposes is not None:
+            beside = replace(weight, shape=weight.shape[::-1], transposes=None, base=weight.base and weight.base[::-1])
+            return self.fill(beside, _beside(name, weight.transposes), seed).mT[part.slices]
         key = f"{seed}/{name}/{weight.shape}"
         if self.version == 1 or len(weight.shape) < 2:
             return self._drawn(weight, torch.empty(weight.shape), key)[part.slices]
@@ -187,6 +191,11 @@ class Initialisation(Value):
             scale *= rule.spread(weight.shape) / own  # the deviation is that of the whole matrix
         rule.fill(value, scale, generator)
         return value
+
+
+def _beside(name: str, other: str) -> str:
+    """The name of another weight of the same part: both have as many dots within it."""
+    return ".".join([*name.split(".")[: -other.count(".") - 1], other])
 
 
 def _blocks(shape: tuple[int, ...]) -> Iterator[range]:

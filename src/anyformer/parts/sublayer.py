@@ -93,6 +93,18 @@ class Routed:
     """Numbers of a row, on its way there and back."""
 
 
+@dataclass(frozen=True)
+class Coding:
+    """What a sparse dictionary says of the code that it reports (`Report.coded`)."""
+
+    features: int
+    """F."""
+    penalty: str | None
+    """The penalty that makes few features active (`L1`, `L0`); None where the code itself sees to it."""
+    counts_dead: bool
+    """Whether it counts for how long features were not active."""
+
+
 class Sublayer(Drawn):
     """The description of a branch's computation: (B, T, D) -> (B, T, D)."""
 
@@ -128,6 +140,11 @@ class Sublayer(Drawn):
     def reports_index(self) -> bool:
         """Whether it chooses keys by index scores, whose loss it reports in training (`Report.index`)."""
         return False
+
+    @property
+    def coding(self) -> Coding | None:
+        """The sparse code that it reports; None of anything but a dictionary."""
+        return None
 
     @property
     def masks(self) -> tuple[Mask, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape
+from anyformer.parts.sublayer import Coding
 
 UNSAID = 8
 """Last tokens of a table for which a head may have no logits, since a model only reads them: Llama 3.2 Vision's, of images."""
@@ -263,3 +264,20 @@ def gives_classes(architecture: Architecture) -> bool:
     """Whether every position has logits of at least two classes, of a number of the head's own."""
     head = architecture.head
     return head is not None and isinstance(head.outputs, int) and head.outputs >= 2 and head.pool is None
+
+
+def needs_activations(objective: str, architecture: Architecture) -> Coding:
+    """The sparse code of the one dictionary of an architecture; refused where there is not one, or it reads something else."""
+    if architecture.embedding.rank != 3 or architecture.two_inputs or architecture.latents is not None:
+        raise ValueError(
+            f"the {objective} objective gives the model activations of another, and this {architecture.shape_of_model} model "
+            f"reads {architecture.embedding.kind}: set embedding = {{kind = 'activations', features = ...}}"
+        )
+    layers = (stack.variants[name] for stack in architecture.stacks.values() for name in stack.layers)
+    found = [each.coding for block in layers for each in block.sublayers if each.coding is not None]
+    if len(found) != 1:
+        raise ValueError(
+            f"the {objective} objective learns one sparse dictionary, and this architecture has {len(found)}: make its encoder "
+            "one layer with a sublayer of kind 'dictionary'"
+        )
+    return found[0]

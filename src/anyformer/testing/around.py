@@ -9,6 +9,7 @@ from anyformer.describe import Value
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Dictionary,
     Differential,
     Embedding,
     Experts,
@@ -25,6 +26,7 @@ from anyformer.parts import (
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.attention.slots import Adjustment, Combine, Term
 from anyformer.parts.attention.weigh import Map, Weigh
+from anyformer.parts.dictionary.codes import Code
 from anyformer.parts.experts.selection import Selection
 from anyformer.parts.initialisation import InitialisationRule
 from anyformer.parts.masks.mask import Mask
@@ -79,6 +81,7 @@ PLACES: Mapping[type[Value], Callable[[Any], Architecture]] = {
     Rotary: lambda rotary: _attention(place=rotary),
     RotaryScaling: lambda scaling: _attention(rotary=Rotary(scaling=scaling)),
     Position: lambda position: decoder_of(*[Attention(heads=4)] * 2, position=position),
+    Code: lambda code: decoder_of(Dictionary(features=40, code=code), Attention(heads=4, place=Rotary())),
     FeatureMap: lambda feature_map: decoder_of(*[LinearAttention(heads=4, feature_map=feature_map)] * 2),
     Selection: _experts,
     InitialisationRule: lambda rule: decoder_of(Attention(heads=4), initialisation=LOUD.but(matrix=rule)),

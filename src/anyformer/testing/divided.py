@@ -13,6 +13,7 @@ from anyformer.model.narrowed import Cut, cuts, divided_branches
 from anyformer.operations import Shape
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.counting import standing_still
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.stack_module import StackModule
@@ -48,7 +49,7 @@ def positions_of_sublayers_are_those_of_the_row(architecture: Architecture) -> N
     model = evaluated(architecture).train()
     given = inputs(architecture)
     noise = Noise.at(1, 0, torch.arange(len(given[0])))
-    with torch.no_grad():
+    with torch.no_grad(), standing_still(model):
         reported, again = Auxiliary(), Auxiliary()
         whole = model(*given, noise=noise, auxiliary=reported)
         for place in architecture.stacks:

@@ -45,7 +45,7 @@ def ended(
         final["loss"], final["targets"], final["seen"], final["whole"], final["unit"], final["bits_per_byte"],
         final.get("metrics", {}), of_tokens=final["perplexity"] is not None,
     )  # fmt: skip
-    baseline = trainer.baseline() if run.evaluation.baseline else None
+    baseline = trainer.baseline(validation.metrics) if run.evaluation.baseline else None
     parameters = sum(weight.count for weight in trainer.model.declared.values())
     title = f"{directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
     draw_losses(rows, directory / journal.PICTURE, title=title, baseline=None if baseline is None else baseline[1])

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyformer import checkpoint
@@ -18,7 +19,7 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Feed, Setting, penalised
+from anyformer.objectives import Examples, Feed, Setting, penalised
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.quantising.planes import planes_of
@@ -33,7 +34,7 @@ from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
-from anyformer.training.precision import Host
+from anyformer.training.precision import Host, autocast
 from anyformer.training.retention import Retention
 from anyformer.training.run import Run
 from anyformer.training.run_models import Given, RunModels
@@ -131,10 +132,16 @@ class Trainer:
         own = own if self.answers is None else self.answers.beside(own)
         rows = run.batch // ranks.replicas
         size = rows // run.accumulation
-        pieces = [own.slice(at, at + size).to(self.model.device) for at in range(0, rows, size)]
+        pieces = [self._prepared(own.slice(at, at + size).to(self.model.device)) for at in range(0, rows, size)]
         # A batch without a single target has a loss of 0.
         count = max(ranks.total(own.count), 1.0)
         return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)))
+
+    @torch.no_grad()
+    def _prepared(self, piece: Examples) -> Examples:
+        """A micro-batch as the loss reads it."""
+        with autocast(self.run.plan, self.model.device):
+            return self.within(partial(self.run.objective.prepared, piece, self.partners))
 
     def rate(self, step: int) -> float:
         """The rate of update number `step` (from 0)."""
@@ -263,10 +270,12 @@ class Trainer:
         """Every model that learns, the run's own under an empty name."""
         return {"": self.trainee, **self.learning}
 
-    def baseline(self) -> tuple[str, float] | None:
-        """What a model without any context is, and its loss on the examples of the last evaluation; None where there is
-        none."""
+    def baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
+        """What a model without any context is, and its loss on the examples of the last evaluation, which gave these metrics;
+        None where there is none."""
         run = self.run
+        if (told := run.objective.evaluated_baseline(metrics)) is not None:
+            return told
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
         return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)

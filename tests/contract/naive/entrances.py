@@ -119,6 +119,7 @@ def convolve(weights, name, rows):
 
 ENTRANCES = {
     "tokens": tokens_enter,
+    "activations": lambda part, name, weights, vectors: [numbers(v) for v in vectors],
     "features": features_enter,
     "patches": patches_enter,
     "audio_frames": frames_enter,

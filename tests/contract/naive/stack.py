@@ -8,6 +8,7 @@ from naive import alternating
 from naive.attention import attention, cross_attention, latent_attention
 from naive.basics import convolved_positions, linear, norm, position
 from naive.compressed import compressed_attention
+from naive.dictionaries import dictionary
 from naive.experts import attention_experts, experts
 from naive.modulation import condition, modulation
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
@@ -278,6 +279,7 @@ SUBLAYERS = RECURRENT | {
     "engram": engram,
     "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
     "bottleneck": bottleneck,
+    "dictionary": dictionary,
     "skip": skip,
     "low_rank_residual": low_rank_residual,
     "attention": attention,

@@ -15,6 +15,7 @@ FILES: dict[Format, str] = {
     "gguf": "gguf",
     "onnx": "onnx",
     "ctranslate2": "ctranslate2",
+    "saelens": "saelens",
 }
 
 

@@ -1,8 +1,8 @@
-"""Reports of layers on a call: penalties on the routing of experts and on index scores, and the load of each expert."""
+"""Reports of layers on a call: penalties on the routing of experts and on index scores, the load of each expert, sparse codes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -45,11 +45,28 @@ def plain(loads: Mapping[str, Load]) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 @dataclass(frozen=True)
+class Coded:
+    """What a sparse dictionary made of a call: `active` (B, T, F), the activations of its features.
+
+    `penalty` (B, T) fp32: what makes few of them active, if it is small; None where the code itself sees to it. `scale` (1,):
+    the factor of its input, and of its output's error; None: 1. `revived`: what dead features leave of the vectors
+    (B, T, D) that they are given, squared (B, T); None where nobody counts dead features. `guess`: gives (B, T, D), what a gate
+    alone makes of the input with the decoder as it stands; None without a gate.
+    """
+
+    active: Tensor
+    penalty: Tensor | None = None
+    scale: Tensor | None = None
+    revived: Callable[[Tensor], Tensor] | None = None
+    guess: Callable[[], Tensor] | None = None
+
+
+@dataclass(frozen=True)
 class Report:
     """One layer's report of one call; the losses are None where the router has no scores, or the layer no router.
 
     `load`: None in a report of the losses of several layers, and of a layer without experts. `index`: the loss of the scores
-    by which an attention chooses its keys.
+    by which an attention chooses its keys. `coded`: of a sparse dictionary.
     """
 
     load: Load | None
@@ -57,6 +74,7 @@ class Report:
     sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
     index: Tensor | None = None
+    coded: Coded | None = None
 
     @property
     def losses(self) -> tuple[Tensor | None, ...]:
@@ -133,6 +151,11 @@ class Auxiliary:
         """The loss of index scores, summed over layers; None where no attention chooses its keys."""
         given = [report.index for report in self.reports.values() if report.index is not None]
         return torch.stack(given).sum() if given else None
+
+    @property
+    def coded(self) -> tuple[Coded, ...]:
+        """What sparse dictionaries made of the call, in the order computed."""
+        return tuple(report.coded for report in self.reports.values() if report.coded is not None)
 
     @property
     def loads(self) -> dict[str, Load]:

@@ -38,7 +38,7 @@ class Features(Input):
         return Sketch("Linear projection", (f"{number(self.features)} → {number(width)}", *norm))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        return _vectors(name, given, self.features)
+        return vectors(name, given, self.features)
 
     def build(self, width: int) -> FeaturesModule:
         from anyformer.parts.embedding.features_module import FeaturesModule
@@ -71,7 +71,7 @@ class Frames(Input):
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None and readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
             raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
-        return -(-_vectors(name, given, self.features) // self.frames)
+        return -(-vectors(name, given, self.features) // self.frames)
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
         return None if padding is None else padding[:, :: self.frames]
@@ -168,7 +168,7 @@ class GatedFrames(Frames):
         return Tally(weights, work)
 
 
-def _vectors(name: str, given: Tensor, features: int) -> int:
+def vectors(name: str, given: Tensor, features: int) -> int:
     """T of vectors (B, T, features); `InputError` for any other shape."""
     if given.dim() != 3 or given.shape[2] != features:
         raise InputError(f"{name} should be vectors (B, T, {features}), got {tuple(given.shape)}")

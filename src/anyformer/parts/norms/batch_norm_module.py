@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
 from anyformer.describe import InputError
+from anyformer.parts.call.counting import CountingModule
 from anyformer.parts.norms.batch_norm import BatchNorm
 
 
-class BatchNormModule(nn.Module):
+class BatchNormModule(CountingModule):
     """(..., D) -> (..., D)."""
 
     def __init__(self, norm: BatchNorm, width: int) -> None:
         super().__init__()
-        self.norm, self.momentum = norm, norm.momentum
+        self.norm = norm
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
         self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
         self.running_mean = nn.Parameter(torch.empty(width), requires_grad=False)
@@ -25,6 +25,11 @@ class BatchNormModule(nn.Module):
 
     def extra_repr(self) -> str:
         return repr(self.norm)
+
+    @property
+    def momentum(self) -> float:
+        """The share of this batch's statistics in the running ones."""
+        return self.norm.momentum if self.counts else 0.0
 
     def forward(self, x_D: Tensor) -> Tensor:
         y_ZD = nn.functional.batch_norm(
@@ -67,16 +72,3 @@ def _over_places(x_D: Tensor) -> Tensor:
 
 
 MODULES: Mapping[str, type[BatchNormModule]] = {"batch": BatchNormModule, "position": PositionBatchNormModule}
-
-
-@contextlib.contextmanager
-def standing_still(module: nn.Module) -> Iterator[None]:
-    """Keep running statistics constant: a layer that is computed again has counted its batch already."""
-    norms = [inner for inner in module.modules() if isinstance(inner, BatchNormModule)]
-    for norm in norms:
-        norm.momentum = 0.0
-    try:
-        yield
-    finally:
-        for norm in norms:
-            norm.momentum = norm.norm.momentum
