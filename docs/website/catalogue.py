@@ -8,7 +8,20 @@ from anyformer.catalogue import listing
 from anyformer.catalogue.row import Listed
 from page_text import table
 
-HEADS = ("name", "year", "layers", "width", "parameters", "active", "attention", "window", "position", "norm", "activation", "experts")
+HEADS = (
+    "name",
+    "year",
+    "layers",
+    "width",
+    "parameters",
+    "active",
+    "attention",
+    "window",
+    "position",
+    "norm",
+    "activation",
+    "experts",
+)
 BEGINNING = """# All entries
 
 {count} published architectures of {lineages} lineages, as `anyformer list --exact` prints them, from the descriptions. `anyformer show NAME`
@@ -24,7 +37,9 @@ def page() -> str:
     for entry in entries:
         lineages.setdefault(entry.lineage, []).append(entry)
     parts = [BEGINNING.format(count=len(entries), lineages=len(lineages))]
-    parts += [f"## {lineage.replace('_', ' ')}\n\n{_table(found)}\n{_sources(found)}" for lineage, found in sorted(lineages.items())]
+    parts += [
+        f"## {lineage.replace('_', ' ')}\n\n{_table(found)}\n{_sources(found)}" for lineage, found in sorted(lineages.items())
+    ]
     return "\n".join(parts)
 
 

@@ -31,7 +31,9 @@ def gather(out: Path) -> None:
     own = dict.fromkeys(own_pages())
     linked: dict[str, str] = {}
     for path in own:
-        text = rewritten((ROOT / path).read_text(encoding="utf-8"), path, names, lambda file, of=path: linked.setdefault(file, of))
+        text = rewritten(
+            (ROOT / path).read_text(encoding="utf-8"), path, names, lambda file, of=path: linked.setdefault(file, of)
+        )
         _write(out / place(path), text)
     _beside(out, ((file, page) for file, page in linked.items() if file not in own))
     for page in reference.pages(ROOT / "src"):
@@ -39,7 +41,7 @@ def gather(out: Path) -> None:
     _write(out / "catalogue/index.md", catalogue.page())
     for file in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         notebooks.write(file, out / "notebooks")
-    shutil.copy(HERE / "style.css", out)
+    shutil.copytree(HERE / "style", out / "style")
 
 
 def _beside(out: Path, linked: Iterable[tuple[str, str]]) -> None:
@@ -50,7 +52,9 @@ def _beside(out: Path, linked: Iterable[tuple[str, str]]) -> None:
             raise SystemExit(f"{page}: the link to {file} leads to no file")
         if source.suffix in SHOWN:
             text = source.read_text(encoding="utf-8").rstrip("\n")
-            _write(out / place(file), f"{OUTSIDE_SEARCH}# {source.name}\n\n`{file}`\n\n````{SHOWN[source.suffix]}\n{text}\n````\n")
+            _write(
+                out / place(file), f"{OUTSIDE_SEARCH}# {source.name}\n\n`{file}`\n\n````{SHOWN[source.suffix]}\n{text}\n````\n"
+            )
         else:
             target = out / place(file)
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGES = {
     "anyformer": ("The verbs", "What `import anyformer as af` gives."),
     "anyformer.objectives": ("Objectives", "What a model is trained to do: the value `objective` of a run."),
-    "anyformer.tasks": ("Tasks", "Sequences made from a seed, with known answers: `data` of a run with `kind = \"task\"`."),
+    "anyformer.tasks": ("Tasks", 'Sequences made from a seed, with known answers: `data` of a run with `kind = "task"`.'),
     "anyformer.data": ("Data", "Texts, tokens and batches."),
     "anyformer.tuning": ("What learns, and how", "Adapters, frozen weights, optimisers: `tuning` and `optimiser` of a run."),
     "anyformer.training": ("Training", "One `Run` in, one directory out."),
