@@ -31,7 +31,7 @@ def topics() -> dict[str, Any]:
     pages = [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
     named = {each.name: each for each in MECHANISMS}
     of_sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
-    known = set(map(_letters, named))
+    known = {called for name in named for called in (_letters(name), "".join(re.findall(r"\b[a-z0-9]", name.lower())))}
     named |= {name: each for name, each in of_sections.items() if _letters(name) not in known}
     mechanisms = {
         name: [each.where if ":" in each.where else f"anyformer.parts:{each.where}", each.how]
