@@ -31,7 +31,7 @@ def topics() -> dict[str, Any]:
     pages = [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
     named = {each.name: each for each in MECHANISMS}
     of_sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
-    known = {called for name in named for called in (_letters(name), "".join(re.findall(r"\b[a-z0-9]", name.lower())))}
+    known = {_initials(name) for name in (*named, *of_sections)} | set(map(_letters, named))
     named |= {name: each for name, each in of_sections.items() if _letters(name) not in known}
     mechanisms = {
         name: [each.where if ":" in each.where else f"anyformer.parts:{each.where}", each.how]
@@ -39,6 +39,10 @@ def topics() -> dict[str, Any]:
         if not each.where.startswith("anyformer.catalogue") and _letters(name) != _letters(each.where)
     }
     return {"guides": {page.stem: guide(page.read_text(encoding="utf-8")) for page in pages}, "mechanisms": mechanisms}
+
+
+def _initials(name: str) -> str:
+    return "".join(re.findall(r"\b[a-z0-9]", name.lower()))
 
 
 def _letters(name: str) -> str:
