@@ -17,6 +17,10 @@ from anyformer.costs.traceable import NEEDS_TORCH
 from anyformer.parts.layers.step import TAKEN
 
 COMMANDS = (
+    "help",
+    "help costs",
+    "help RMSNorm",
+    "help GQA",
     "list llama",
     "show gpt2",
     "show vit-base-16 --set head.outputs=10",

@@ -44,6 +44,7 @@ length = 16
 data = {paths = ["text.txt"], tokenizer = {kind = "bytes"}}
 """
 ASKED = {
+    "help": ("help costs --json", "topics"),
     "list": ("list gemma --json", "name"),
     "show": ("show gpt2 --json", "decoder"),
     "diff": ("diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1 --json", "costs"),

@@ -24,6 +24,7 @@ from anyformer.describe import Notice, UserError, printable
 LOOK, PRICE, RUN = "Look", "Price", "Train and run"
 EXCHANGE, EXTEND = "Exchange with Hugging Face", "Extend"
 COMMANDS = {
+    "help": ("helping", LOOK),
     "list": ("listing", LOOK),
     "show": ("show", LOOK),
     "diff": ("differing", LOOK),

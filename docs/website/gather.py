@@ -1,0 +1,66 @@
+"""Gathers the pages of the site: those of the repository as they are, their links rewritten, and those made from the code."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from website import catalogue, notebooks, reference
+from website.addresses import SHOWN, place, rewritten
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+OUTSIDE_SEARCH = "---\nsearch:\n  exclude: true\n---\n\n"
+
+
+def own_pages() -> Iterator[str]:
+    """The repository's pages, by their paths in it."""
+    yield from ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+    for where, pattern in (("docs", "**/*.md"), ("src", "**/ADDING.md"), ("benchmarks", "**/README.md")):
+        yield from sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / where).glob(pattern))
+
+
+def gather(out: Path) -> None:
+    """Write every page, and every file that one links to, below an empty directory.
+
+    Raises:
+        SystemExit: a page links to what is not in the repository.
+    """
+    names = reference.identifiers(ROOT / "src")
+    own = dict.fromkeys(own_pages())
+    linked: dict[str, str] = {}
+    for path in own:
+        text = rewritten(
+            (ROOT / path).read_text(encoding="utf-8"), path, names, lambda file, of=path: linked.setdefault(file, of)
+        )
+        _write(out / place(path), text)
+    _beside(out, ((file, page) for file, page in linked.items() if file not in own))
+    for page in reference.pages(ROOT / "src"):
+        _write(out / page.path, page.text)
+    _write(out / "catalogue/index.md", catalogue.page())
+    for file in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        notebooks.write(file, out / "notebooks")
+    shutil.copytree(HERE / "style", out / "style")
+
+
+def _beside(out: Path, linked: Iterable[tuple[str, str]]) -> None:
+    """Files that are no pages: code on a page of its own, others as they are."""
+    for file, page in linked:
+        source = ROOT / file
+        if not source.is_file():
+            raise SystemExit(f"{page}: the link to {file} leads to no file")
+        if source.suffix in SHOWN:
+            text = source.read_text(encoding="utf-8").rstrip("\n")
+            _write(
+                out / place(file), f"{OUTSIDE_SEARCH}# {source.name}\n\n`{file}`\n\n````{SHOWN[source.suffix]}\n{text}\n````\n"
+            )
+        else:
+            target = out / place(file)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, target)
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")

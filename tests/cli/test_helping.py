@@ -1,0 +1,102 @@
+"""`anyformer help`: every topic that it lists, told from the guides and docstrings as they are, and the nearest names else."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from anyformer.cli import app
+from anyformer.cli.aligned import WIDEST
+from anyformer.cli.pages import lines
+from anyformer.cli.topics import FILE, VALUES, TopicError, _every, guides, topics
+
+ROOT = Path(__file__).parents[2]
+KEPT = json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def said(*words: str) -> str:
+    """What the command prints; it must succeed."""
+    done = CliRunner().invoke(app, ["help", *words])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def text_of(name: str) -> str:
+    """The pages of the topics of a name."""
+    return "\n".join(line.text for topic in topics(name) for line in lines(topic.items, WIDEST))
+
+
+def test_the_file_of_the_package_is_what_the_guides_say():
+    made = runpy.run_path(str(ROOT / "docs" / "make_help.py"))["made"]()
+    assert FILE.read_text(encoding="utf-8") == made, "run: python docs/make_help.py"
+
+
+def test_the_list_has_every_guide_and_says_how_to_ask():
+    page = said()
+    for name, title in guides().items():
+        assert name in page
+        assert title in page
+    assert "anyformer help RMSNorm" in page
+    assert set(json.loads(said("--json"))) == {"guides", "values"}
+
+
+def test_a_guide_is_told_by_its_beginning_a_command_and_its_sections():
+    for name, guide in KEPT["guides"].items():
+        page = text_of(name)
+        assert guide["title"] == page.splitlines()[0]
+        assert any(kind == "text" for kind, _ in guide["short"]), f"docs/{name}.md: begin with a sentence"
+        assert len(page.splitlines()) <= 60, f"docs/{name}.md: its beginning, until the first heading, is too long for a terminal"
+        assert f"docs/{name}.md" in page
+        assert "](" not in page.replace("`](", "")
+
+
+def test_every_value_is_told_with_its_fields():
+    for package, kind in _every():
+        page = text_of(kind.__name__)
+        assert kind.__name__ in page
+        assert f"from {package} import" in page
+        for field in kind.model_fields:
+            assert field == "kind" or f"  {field}" in page, f"{kind.__name__}.{field}"
+
+
+def test_every_mechanism_leads_to_its_part():
+    for name, (where, how) in KEPT["mechanisms"].items():
+        (found,) = topics(name)
+        page = " ".join(line.text.strip() for line in lines(found.items, 10**6))
+        assert where.partition(":")[2] in found.title, name
+        assert how in page
+
+
+def test_one_word_may_name_several():
+    assert [each.name for each in topics("causal")] == ["Causal", "CausalObjective"]
+    assert said("causal").count("More: from anyformer") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("rms_norm", "RMSNorm"), ("rms-norm", "RMSNorm"), ("GQA", "grouped-query attention"), ("Sliding  Window", "sliding window")],
+)
+def test_spellings_and_initials(words, name):
+    assert topics(words)[0].name == name
+
+
+def test_a_command_is_told_as_after_it():
+    assert said("cost") == CliRunner().invoke(app, ["cost", "--help"]).output
+
+
+def test_an_unknown_topic_is_refused_with_the_nearest(call):
+    with pytest.raises(TopicError, match="did you mean 'RMSNorm'"):
+        topics("rmsnrm")
+    with pytest.raises(TopicError, match="in the words of .*RMSNorm"):
+        topics("Sennrich")
+    refused = call("help", "no such thing")
+    assert refused.returncode == 2
+    assert "no topic is called 'no such thing'" in refused.stderr
+
+
+def test_packages_of_values_are_there():
+    assert {package for package, _ in _every()} == set(VALUES)
