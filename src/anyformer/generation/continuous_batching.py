@@ -57,15 +57,7 @@ def served(
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
-        over = list[int]()
-        for place in at:
-            row = rows[place]
-            if row is None:
-                continue
-            made[place] += 1
-            if made[place] == max_tokens or ended(row):
-                rows[place] = None
-                over.append(place)
+        over = _ended(at, rows, made, max_tokens, ended)
         if over:
             places.leave(over)
 
@@ -93,6 +85,22 @@ def entered(texts: Prefixes | None, at: Sequence[int], fresh: Prefixes) -> Prefi
         return fresh
     texts.put(at, fresh)
     return texts
+
+
+def _ended(
+    at: Sequence[int], rows: list[int | None], made: list[int], max_tokens: int, ended: Callable[[int], bool]
+) -> list[int]:
+    """Count a token at each of some places; those whose rows have ended hold none from now on."""
+    over = list[int]()
+    for place in at:
+        row = rows[place]
+        if row is None:
+            continue
+        made[place] += 1
+        if made[place] == max_tokens or ended(row):
+            rows[place] = None
+            over.append(place)
+    return over
 
 
 def _index(made: Sequence[int]) -> int | Sequence[int]:
