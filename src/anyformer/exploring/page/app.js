@@ -148,21 +148,25 @@ export class App {
     return undefined;
   }
 
-  async take(kind, load) {
-    if (!(this.view instanceof kind)) {
-      this.view = await load();
-      fill(the("#main"), this.view.element);
-    }
+  /** The view of a kind: the one that is there, or a new one, which comes into the page with its first answer. */
+  take(Kind) {
+    if (!(this.view instanceof Kind)) this.view = new Kind(this);
     return this.view;
+  }
+
+  draw(view, ...answer) {
+    this.shown = answer;
+    if (!view.element.isConnected) fill(the("#main"), view.element);
+    view.show(...answer);
   }
 
   async showSheet(question, signal) {
     const asked = words(question, this.start.defaults), model = question.models[0];
     if (!model) return this.empty();
-    const view = await this.take(SheetView, () => new SheetView(this));
+    const view = this.take(SheetView);
     const bare = model.set.length ? words({ ...question, models: [{ of: model.of, set: [] }] }, this.start.defaults) : null;
     let base = null;
-    if (this.sheet?.of === model.of) {
+    if (this.sheet?.of === model.of && view.element.isConnected) {
       const quick = await this.source.figures(asked, signal);
       base = bare && this.base?.[0] === bare ? this.base[1] : null;
       view.showFigures(quick, base);
@@ -174,8 +178,7 @@ export class App {
       base = (await this.source.figures(bare, signal)).figures;
       this.base = [bare, base];
     }
-    this.shown = [this.sheet, question, base];
-    view.show(...this.shown);
+    this.draw(view, this.sheet, question, base);
     this.slots ??= await this.source.kinds();
     view.showPart(question);
     document.title = `${this.title(this.sheet.of)} · anyformer`;
@@ -205,22 +208,20 @@ export class App {
 
   async showCompare(question, signal) {
     const { CompareView } = await import("./compare.js");
-    const view = await this.take(CompareView, () => new CompareView(this));
+    const view = this.take(CompareView);
     const answer = await this.source.compare(String(query(question, this.start.defaults)), signal);
     this.sheet = null;
-    this.shown = [answer, question];
-    view.show(...this.shown);
+    this.draw(view, answer, question);
     document.title = `${answer.of.join(" beside ")} · anyformer`;
     say(`${answer.details.length} values differ`);
   }
 
   async showRuns(question, signal) {
     const { RunsView } = await import("./runs.js");
-    const view = await this.take(RunsView, () => new RunsView(this));
+    const view = this.take(RunsView);
     const asked = new URLSearchParams(question.runs.map((run) => ["run", run]));
     this.sheet = null;
-    this.shown = [await this.source.runs(String(asked), signal), question];
-    view.show(...this.shown);
+    this.draw(view, await this.source.runs(String(asked), signal), question);
     document.title = "runs · anyformer";
   }
 
