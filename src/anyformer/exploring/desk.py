@@ -11,6 +11,7 @@ from typing import Any
 from anyformer import catalogue
 from anyformer.costs.sheet import CostSheet
 from anyformer.describe import DescriptionError, change_all, parse_assignment
+from anyformer.exploring.comparison import ComparedQuestion, compared
 from anyformer.exploring.diagram import diagram_data
 from anyformer.exploring.figures import figures, sheet_of, warnings
 from anyformer.exploring.forms import forms
@@ -38,6 +39,7 @@ class Desk:
         self.opened = tuple(dict.fromkeys(opened))
         self._base = cache(self._resolved)
         self._made = lru_cache(maxsize=REMEMBERED)(self._changed)
+        self._side_by_side = lru_cache(maxsize=REMEMBERED)(self._beside)
         self._section = lru_cache(maxsize=4 * REMEMBERED)(self._answered)
 
     def architecture(self, of: str, changes: Sequence[str] = ()) -> Architecture:
@@ -64,6 +66,10 @@ class Desk:
             envelope |= self._section(name, question)
         return envelope
 
+    def compared(self, question: ComparedQuestion) -> Mapping[str, Any]:
+        """Architectures side by side."""
+        return self._side_by_side(question)
+
     def title(self, of: str) -> str:
         """The name of an architecture for people."""
         return of if catalogue.listed(of) else Path(of).name
@@ -71,6 +77,14 @@ class Desk:
     def _answered(self, name: str, question: SheetQuestion) -> Mapping[str, Any]:
         made = self.architecture(question.of, question.changes)
         return SECTIONS[name](self, question, _sheet(made, question.call))
+
+    def _beside(self, question: ComparedQuestion) -> Mapping[str, Any]:
+        named: dict[str, Architecture] = {}
+        for of, changes in question.of:
+            title = ", ".join([self.title(of), *changes])
+            again = sum(other == title or other.startswith(f"{title} (") for other in named)
+            named[f"{title} ({again + 1})" if again else title] = self.architecture(of, changes)
+        return {"format": FORMAT, **compared(named, question.call)}
 
     def _resolved(self, of: str) -> Architecture:
         if of in self.opened:

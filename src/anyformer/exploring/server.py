@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anyformer.describe import UserError
 from anyformer.exploring.classes import kinds
+from anyformer.exploring.comparison import compared_of
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import MemoryDesk
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, plain_problem
@@ -68,6 +69,7 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/sheet", answered(*SECTIONS)),
         *(Route(f"/api/{name}", answered(name)) for name in SECTIONS),
         Route("/api/memory", _asked(traced)),
+        Route("/api/compare", lambda request: JSONResponse(desk.compared(compared_of(query_of(request))))),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]
