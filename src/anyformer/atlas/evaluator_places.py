@@ -14,8 +14,10 @@ from anyformer.model import Architecture
 
 
 def places(architecture: Architecture, program: Program, inputs: Sequence[Input]) -> list[dict[str, Any]]:
-    """Every place as plain data: its `paths`, what stands there `now`, the inputs that are its numbers (`at`), and their bounds.
-    `fixed`: the program holds for the number that stands there alone."""
+    """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds.
+
+    `fixed`: the program holds for the number that stands there alone.
+    """
     numbered = list(enumerate(inputs, len(CALL)))
     fixed = _fixed(program)
     found = []

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from pydantic import BaseModel
 from pydantic.functional_validators import AfterValidator
 
-from anyformer.atlas.evaluator_number import Traced, plain
+from anyformer.atlas.evaluator_number import Traced
 from anyformer.atlas.evaluator_pairs import Call, PairFormula, pair_formula
 from anyformer.describe import Named, PartSet, Value
 from anyformer.parts.layers import stack as stacks
