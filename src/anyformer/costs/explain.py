@@ -42,8 +42,6 @@ class FormulaLine:
     """`decoder.attention`, whatever the layer."""
     allowed: str = ""
     """The exact pairs, where the mask allows fewer than all."""
-    name: str = ""
-    """Of the weight or the product in the model: `decoder.layers.local.attention.sublayer.query.weight`."""
 
     @property
     def total(self) -> int:
@@ -151,9 +149,7 @@ def _of_weight(node: Node, name: str, weight: Weight) -> FormulaLine:
     entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
     where, copies, of = _joined(node, name), node.weight_times, node.address.component
-    return FormulaLine(
-        "parameters", where, copies, formula, _times(weight.shape), entries, entries, entries, of, name=node.name(name)
-    )
+    return FormulaLine("parameters", where, copies, formula, _times(weight.shape), entries, entries, entries, of)
 
 
 def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> FormulaLine:
@@ -171,9 +167,7 @@ def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> FormulaLin
                 flops.dense,
             )
     where, of = _joined(node, name), node.address.component
-    return FormulaLine(
-        "FLOPs", where, node.times, formula, numbers, flops.dense, flops.exact, notes, of, allowed, node.name(name)
-    )
+    return FormulaLine("FLOPs", where, node.times, formula, numbers, flops.dense, flops.exact, notes, of, allowed)
 
 
 def _allowed(work: Pairs) -> str:

@@ -16,8 +16,8 @@ from anyformer.exploring.figures import figures, sheet_of, warnings
 from anyformer.exploring.forms import forms
 from anyformer.exploring.masks import masks_data
 from anyformer.exploring.parts import parts_data
-from anyformer.exploring.problems import UnknownNameError, RefusedChangeError, refused
-from anyformer.exploring.question import PricedCall, Question
+from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, refused
+from anyformer.exploring.question import PricedCall, SheetQuestion
 from anyformer.model import Architecture
 
 FORMAT = 1
@@ -44,7 +44,7 @@ class Desk:
         """The architecture of a name, changed; raises `UnknownNameError` and `RefusedChangeError`."""
         return self._made(of, tuple(changes))
 
-    def sections(self, question: Question, *names: str) -> dict[str, Any]:
+    def sections(self, question: SheetQuestion, *names: str) -> dict[str, Any]:
         """Some sections of a sheet in its envelope."""
         made = self.architecture(question.of, question.changes)
         priced = _sheet(made, question.call)
@@ -68,7 +68,7 @@ class Desk:
         """The name of an architecture for people."""
         return of if catalogue.listed(of) else Path(of).name
 
-    def _answered(self, name: str, question: Question) -> Mapping[str, Any]:
+    def _answered(self, name: str, question: SheetQuestion) -> Mapping[str, Any]:
         made = self.architecture(question.of, question.changes)
         return SECTIONS[name](self, question, _sheet(made, question.call))
 
@@ -92,7 +92,7 @@ class Desk:
             raise RefusedChangeError(refused(base, changes, error)) from None
 
 
-SECTIONS: Mapping[str, Callable[[Desk, Question, CostSheet], Mapping[str, Any]]] = {
+SECTIONS: Mapping[str, Callable[[Desk, SheetQuestion, CostSheet], Mapping[str, Any]]] = {
     "figures": lambda desk, question, sheet: {"figures": figures(sheet, question.call)},
     "parts": lambda desk, question, sheet: parts_data(sheet),
     "diagram": lambda desk, question, sheet: {"diagram": diagram_data({desk.title(question.of): sheet.architecture})},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,8 @@ from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.quantising import FORMATS
 
-_STEP = re.compile(r"step_(\d+)_(\w+)\Z")
+BRIEF = 80
+"""Letters of a description in short, above which its parts say what it is."""
 LATER = "mtp"
 """The part that training alone has: it is counted beside the model."""
 
@@ -49,7 +51,7 @@ def parts_data(sheet: CostSheet) -> dict[str, Any]:
     parts = []
     for part in found:
         own, kind = costs[part.path], type(part.value)
-        sketch = _sketch(part, architecture, widths)
+        sketch = _sketch(part, widths)
         parts.append(
             {
                 "path": part.path, "parent": part.parent, "depth": part.depth, "class": kind.__name__, "kind": word_of(kind),
@@ -57,7 +59,7 @@ def parts_data(sheet: CostSheet) -> dict[str, Any]:
                 "parameters": own.parameters, "parameter_share": own.parameters / total, "active": own.active,
                 "flops": {"dense": own.flops.dense, "exact": own.flops.exact}, "flop_share": own.flops.exact / flops,
                 "weight_bytes": own.weight_bytes, "state_bytes": own.state_bytes,
-                "formulas": [_line(line, part.path) for line in lines.get(part.path, ())],
+                "formulas": [_line(line, part) for line in lines.get(part.path, ())],
                 "fields": list(map(_field, part.fields)),
             }
         )  # fmt: skip
@@ -72,35 +74,33 @@ def _slot(part: TreePart) -> str | None:
     return None if slot is None else slot.name
 
 
-def _sketch(part: TreePart, architecture: Architecture, widths: Mapping[str, int]) -> Sketch:
+def _sketch(part: TreePart, widths: Mapping[str, int]) -> Sketch:
     """Its title and facts, as its picture has them; of what is not drawn its class in words, and what it is in short."""
     if isinstance(part.value, Drawn):
         return part.value.sketch(widths[part.path])
-    name = type(part.value).__name__
-    if part.slot is None:
-        return Sketch(name, (architecture.shape_of_model,))
-    title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", name)
-    last = part.path.rpartition(".")[2]
-    return Sketch(f"{title} {last}" if part.slot[1] in ("variants", "encoder", "decoder") else title, _short(part.value))
-
-
-def _short(value: Value) -> tuple[str, ...]:
-    """A small description in one line; a large one says itself in its parts."""
-    text = brief(value)
-    return (text,) if len(text) <= 80 else ()
+    title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(part.value).__name__)
+    text = brief(part.value)
+    return Sketch(title, (text,) if len(text) <= BRIEF else ())
 
 
 def _widths(found: Sequence[TreePart], architecture: Architecture) -> dict[str, int]:
-    """D of the stream around every part, by its path: what holds a stack gives that its width."""
-    parts = {part.path: part for part in found}
-    holders = {part.parent for part in found if isinstance(part.value, Stack) and part.parent}
-    own = {path: next(each.value for each in parts[path].fields if each.name == "width") for path in holders}
+    """D of the stream around every part, by its path: what holds a stack of its own gives that its width."""
+    own = {
+        part.path: part.value.model_dump(include={"width"})["width"]
+        for part in found
+        if part.path and any(_holds_a_stack(each) for each in part.fields)
+    }
     tables = dict.fromkeys(("embedding", "decoder_embedding"), architecture.table_width)
     widths: dict[str, int] = {}
     for part in found:
         above = architecture.width if part.parent is None else own.get(part.parent, widths[part.parent])
         widths[part.path] = tables.get(part.path, above)
     return widths
+
+
+def _holds_a_stack(own: TreeField) -> bool:
+    slot = slot_of(type(own.owner), own.name)
+    return slot is not None and Stack in slot.classes.values()
 
 
 def _field(own: TreeField) -> dict[str, Any]:
@@ -115,35 +115,35 @@ def _field(own: TreeField) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _line(line: FormulaLine, path: str) -> dict[str, Any]:
+def _line(line: FormulaLine, part: TreePart) -> dict[str, Any]:
     return {
-        "of": line.of, "name": _place(line.name).removeprefix(path).lstrip(".") or path.rpartition(".")[2],
-        "formula": line.formula, "numbers": line.numbers, "value": line.each, "exact": line.exact, "layers": line.layers,
-        "allowed": line.allowed,
+        "of": line.of, "name": line.where.removeprefix(part.address).lstrip("."), "formula": line.formula,
+        "numbers": line.numbers, "value": line.each, "exact": line.exact, "layers": line.layers, "allowed": line.allowed,
     }  # fmt: skip
 
 
-def _costs(found: Iterable[TreePart], prompt: CostSheet) -> dict[str, PartCosts]:
+def _costs(found: Sequence[TreePart], prompt: CostSheet) -> dict[str, PartCosts]:
     """The costs of every part by its path."""
-    parents = {part.path: part.parent for part in found}
+    parents, places = {part.path: part.parent for part in found}, PartPlaces(found)
     costs = {path: PartCosts() for path in parents}
     form = FORMATS["fp32" if prompt.plan.number == "fp32" else "bf16"]
     for node in _nodes(prompt):
-        if (own := _place(node.path)) in costs:
+        address = str(node.address)
+        if (own := places.exactly(address)) is not None:
             costs[own].layers = node.times
         for name, weight in node.tally.own_weights.items() if node.weight_times else ():
             copies = weight * node.weight_times
             size = stored({node.name(name): copies}, form)
-            for holder in _up(_holder(_place(node.name(name)), costs), parents):
+            for holder in _up(places.holder(f"{address}.{name}"), parents):
                 costs[holder].parameters += copies.count
                 costs[holder].active += copies.active
                 costs[holder].weight_bytes += size
         for name, work in node.tally.own_work.items():
-            for holder in _up(_holder(_place(node.name(name)), costs), parents):
+            for holder in _up(places.holder(f"{address}.{name}"), parents):
                 costs[holder].flops += work.flops * node.times
     if prompt.architecture.decoder is not None:
         for memory in prompt.state.memories:
-            for holder in _up(_holder(memory.name, costs), parents):
+            for holder in _up(places.holder(memory.name), parents):
                 costs[holder].state_bytes += memory.bytes
     for path, parent in parents.items():
         if parent is not None and costs[path].layers == 1:
@@ -156,39 +156,46 @@ def _nodes(prompt: CostSheet) -> Iterator[Node]:
     yield from prompt.architecture.folded_cost(prompt.shape, prompt.plan).nodes()
     if prompt.architecture.mtp is not None:
         trained = prompt.architecture.folded_trained_cost(prompt.shape, prompt.plan).nodes()
-        yield from (node for node in trained if node.path.partition(".")[0] == LATER)
+        yield from (node for node in trained if node.address.module == LATER)
 
 
-def _lines(found: Iterable[TreePart], lines: Iterable[FormulaLine]) -> dict[str, list[FormulaLine]]:
+def _lines(found: Sequence[TreePart], lines: Iterable[FormulaLine]) -> dict[str, list[FormulaLine]]:
     """The formulas of every part's own work and weights."""
-    paths, sorted_lines = {part.path: None for part in found}, dict[str, list[FormulaLine]]()
+    places, of_part = PartPlaces(found), dict[str, list[FormulaLine]]()
     for line in lines:
-        sorted_lines.setdefault(_holder(_place(line.name), paths), []).append(line)
-    return sorted_lines
+        of_part.setdefault(places.holder(line.where, line.of), []).append(line)
+    return of_part
 
 
-def _place(name: str) -> str:
-    """The path in the description of what has a name in the model: `decoder.layers.local.attention.sublayer.query` is
-    `decoder.local.attention.query`."""
-    words = [word for word in name.split(".") if word not in ("layers", "sublayer")]
-    return ".".join(_STEP.sub(r"steps.\1.\2", word) for word in words)
-
-
-def _holder(place: str, paths: Mapping[str, Any]) -> str:
-    """The path of the part that holds a place: the longest that begins it."""
-    words = place.split(".")
-    for end in range(len(words), 0, -1):
-        path = ".".join(words[:end])
-        if path in paths:
-            return path
-        if (short := re.sub(r"\.steps\.\d+", "", path)) in paths:  # of a block with one step
-            return short
-    return ""
-
-
-def _up(path: str, parents: Mapping[str, str | None]) -> Iterable[str]:
+def _up(path: str, parents: Mapping[str, str | None]) -> Iterator[str]:
     """A part and all that hold it; what training alone has is beside the whole."""
     here: str | None = path
-    while here is not None and not (here == "" and path.partition(".")[0] == LATER):
+    while here is not None:
         yield here
-        here = parents[here]
+        here = None if here == LATER else parents[here]
+
+
+class PartPlaces:
+    """Where declarations belong: parts by address. Parts that share one, as norms of the steps of a block, take turns: what is
+    declared of each comes in their order."""
+
+    def __init__(self, found: Iterable[TreePart]) -> None:
+        self._paths: dict[str, list[str]] = {}
+        for part in found:
+            self._paths.setdefault(part.address, []).append(part.path)
+        self._asked: Counter[tuple[str, ...]] = Counter()
+
+    def exactly(self, address: str) -> str | None:
+        """The only part of an address; None where there is none, or several."""
+        (path, *others) = self._paths.get(address, [None])
+        return None if others else path
+
+    def holder(self, name: str, *of: str) -> str:
+        """The part to which a declaration belongs: the longest address that begins its name."""
+        words = name.split(".")
+        addresses = (".".join(words[:end]) for end in range(len(words), 0, -1))
+        paths = next((self._paths[address] for address in addresses if address in self._paths), [""])
+        if len(paths) == 1:
+            return paths[0]
+        self._asked[name, *of] += 1
+        return paths[(self._asked[name, *of] - 1) % len(paths)]

@@ -40,7 +40,7 @@ class PricedCall:
 
 
 @dataclass(frozen=True)
-class Question:
+class SheetQuestion:
     """An architecture by its name, with `changes` as `--set` has them, and the call that is priced."""
 
     of: str
@@ -51,12 +51,12 @@ class Question:
 KEYS = ("of", "set", "length", "batch", "source", "precision", "checkpointing", "on", "rate")
 
 
-def question_of(query: Query) -> Question:
+def question_of(query: Query) -> SheetQuestion:
     """The question of a query; refuses an unknown key, one that is given twice, and a value that is none."""
     check_keys(query, KEYS, several=("set", "on"))
     if not query.get("of"):
         raise UserError("of: name an architecture, as in ?of=gpt2")
-    return Question(query["of"][0], changes_of(query.get("set", ())), call_of(query))
+    return SheetQuestion(query["of"][0], changes_of(query.get("set", ())), call_of(query))
 
 
 def changes_of(given: Sequence[str]) -> tuple[str, ...]:

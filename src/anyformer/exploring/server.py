@@ -27,8 +27,8 @@ from anyformer.describe import UserError
 from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import MemoryDesk
-from anyformer.exploring.problems import UnknownNameError, RefusedChangeError, plain_problem
-from anyformer.exploring.question import Question, check_keys, question_of
+from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, plain_problem
+from anyformer.exploring.question import SheetQuestion, check_keys, question_of
 from anyformer.exploring.start import start_data
 
 PAGE = Path(__file__).with_name("page")
@@ -56,7 +56,7 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
     def answered(*names: str) -> Callable[[Request], Response]:
         return _asked(lambda question: JSONResponse(desk.sections(question, *names)))
 
-    def traced(question: Question) -> JSONResponse:
+    def traced(question: SheetQuestion) -> JSONResponse:
         made = desk.architecture(question.of, question.changes)
         found = memory.answer(made, question.call)
         told = {"of": question.of, "digest": made.digest, "set": list(question.changes)}
@@ -92,7 +92,7 @@ async def _lifespan(memory: MemoryDesk, _: Starlette) -> AsyncIterator[None]:
     memory.close()
 
 
-def _asked(answer: Callable[[Question], Response]) -> Callable[[Request], Response]:
+def _asked(answer: Callable[[SheetQuestion], Response]) -> Callable[[Request], Response]:
     """An address that takes a question."""
 
     def endpoint(request: Request) -> Response:

@@ -28,7 +28,7 @@ from anyformer.describe import UserError
 from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
-from anyformer.exploring.question import PricedCall, Question
+from anyformer.exploring.question import PricedCall, SheetQuestion
 from anyformer.exploring.start import start_data
 from anyformer.files import writing_directory
 from anyformer.model import Architecture
@@ -61,7 +61,7 @@ def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] =
         shutil.copytree(PAGE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ADDING.md", "__pycache__"))
         _mark_static(folder / "index.html")
         for done, name in enumerate(names, 1):
-            sheet = desk.sections(Question(name, (), call), *SECTIONS)
+            sheet = desk.sections(SheetQuestion(name, (), call), *SECTIONS)
             classes |= sheet.pop("classes")
             made = desk.architecture(name)
             sheet |= {"memory": _memory(made, call), **programs.of(made, sheet["call"], folder)}

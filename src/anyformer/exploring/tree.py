@@ -5,7 +5,7 @@ What holds other parts and is none itself belongs to what it holds: a branch to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +35,11 @@ class TreeField:
 
 @dataclass(frozen=True)
 class TreePart:
-    """A part at a path, which is '' of the whole. `value`: what it is; `slot`: where it stands; `fields`: all but its kind."""
+    """A part at a path, which is '' of the whole. `address`: the path without all that may be skipped, which several parts may
+    share; `value`: what it is; `slot`: where it stands; `fields`: all but its kind."""
 
     path: str
+    address: str
     parent: str | None
     depth: int
     value: Value
@@ -47,26 +49,26 @@ class TreePart:
 
 def tree(root: Value) -> list[TreePart]:
     """Every part of a description, those that hold others first."""
-    return list(_parts(root, "", None, 0, None))
+    return list(_parts(root, "", "", None, 0, None))
 
 
-def _parts(value: Value, path: str, parent: str | None, depth: int, slot: Slot | None) -> Iterator[TreePart]:
+def _parts(value: Value, path: str, address: str, parent: str | None, depth: int, slot: Slot | None) -> Iterator[TreePart]:
     owners = list(_owners(value, ()))
     what, slot = next(_kinds(owners), (value, slot))
-    fields, inner = list[TreeField](), list[tuple[str, Value, Slot]]()
+    fields, inner = list[TreeField](), list[tuple[Keys, Value, Slot]]()
     for at, owner in owners:
         for name in type(owner).model_fields:
             item, belongs = getattr(owner, name), _belongs(owner, name)
             if name == "kind" or (belongs and not isinstance(item, Mapping)):
                 continue
-            own = f"{path}.{_shortest(value, (*at, name))}".lstrip(".")
-            held = [(f"{path}.{_shortest(value, keys)}".lstrip("."), each) for keys, each in _held(item, (*at, name))]
-            inner += [(place, each, (type(owner), name)) for place, each in held]
+            inner += [(keys, each, (type(owner), name)) for keys, each in _held(item, (*at, name))]
             if not belongs:
+                own = _joined(path, _shortest(value, (*at, name)))
                 fields.append(TreeField(owner, name, own, own if isinstance(item, Value) else None))
-    yield TreePart(path, parent, depth, what, slot, tuple(fields))
-    for place, each, where in inner:
-        yield from _parts(each, place, path, depth + 1, where)
+    yield TreePart(path, address, parent, depth, what, slot, tuple(fields))
+    for keys, each, where in inner:
+        named = _joined(address, _bare(value, keys))
+        yield from _parts(each, _joined(path, _shortest(value, keys)), named, path, depth + 1, where)
 
 
 def _owners(value: Value, keys: Keys) -> Iterator[Owner]:
@@ -108,17 +110,22 @@ def _shortest(holder: Value, keys: Keys) -> str:
     """The shortest path that leads from a description to some keys: without what a path may skip, where this is clear."""
     if len(keys) == 1:
         return str(keys[0])
-    skipped = list(_skippable(holder, keys))
     # Of parts in a row, as the steps of a block, the number says which.
     row = {at + more for at, key in enumerate(keys) if isinstance(key, int) for more in (-1, 0)}
     for kept in (set[int](), row):
-        path = ".".join(str(key) for at, key in enumerate(keys) if not skipped[at] or at in kept)
+        path = _bare(holder, keys, kept)
         try:
             if tuple(resolve(holder, path)) == keys:
                 return path
         except DescriptionError:  # several are called so
             continue
     return ".".join(map(str, keys))
+
+
+def _bare(holder: Value, keys: Keys, kept: Collection[int] = ()) -> str:
+    """The path to some keys without those that may be skipped, but for some places that are kept."""
+    skipped = list(_skippable(holder, keys))
+    return ".".join(str(key) for at, key in enumerate(keys) if not skipped[at] or at in kept)
 
 
 def _skippable(holder: Value, keys: Keys) -> Iterator[bool]:
@@ -128,3 +135,7 @@ def _skippable(holder: Value, keys: Keys) -> Iterator[bool]:
         yield isinstance(key, int) or (isinstance(here, Value) and key in type(here).through)
         here = getattr(here, str(key)) if isinstance(here, Value) else here[key]
     yield False
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -25,9 +25,10 @@ export class Call {
       this.number("length", "tokens", call, errors, LENGTHS),
       this.number("batch", "batch", call, errors, ["1", "4", "16", "64", "256"]),
       call.source ? this.number("source", "source tokens", call, errors, LENGTHS) : null,
-      this.choice("precision", "precision", this.start.precisions, call),
+      this.choice("precision", "precision", this.start.precision, call),
       this.choice("checkpointing", "checkpointing", this.start.checkpointing, call),
       this.accelerators(call),
+      this.rate(call, errors),
       errors.call ? refusal(errors.call, () => undefined) : null,
     );
   }
@@ -45,6 +46,13 @@ export class Call {
       this.edit({ [name]: String(next) });
     });
     return h("div", { class: "field" }, h("label", { for: id }, title), element, h("datalist", { id: `${id}-usual` }, usual.map((value) => h("option", { value }))), errors[name] ? refusal(errors[name], (value) => this.edit({ [name]: value })) : null);
+  }
+
+  /** Dollars for an hour of one accelerator. */
+  rate(call, errors) {
+    const element = h("input", { id: "call-rate", "data-key": "call-rate", type: "text", inputmode: "decimal", autocomplete: "off", value: call.rate ?? this.start.rate ?? "" });
+    element.addEventListener("change", () => this.edit({ rate: element.value.trim() }));
+    return h("div", { class: "field rate" }, h("label", { for: "call-rate" }, "$ per hour"), element, errors.rate ? refusal(errors.rate, (value) => this.edit({ rate: value })) : null);
   }
 
   choice(name, title, among, call) {

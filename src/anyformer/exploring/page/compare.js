@@ -25,7 +25,7 @@ export class CompareView {
   show(answer, question) {
     this.answer = answer;
     this.question = question;
-    const names = titles(question);
+    const names = titles(question, (of) => this.app.title(of));
     this.showHead(question, names);
     this.callControls.show({ ...question.call, ...answer.call }, this.app.errors);
     this.diagram.show(answer.diagram.svg, names.join(" beside "), question.part);
@@ -117,10 +117,10 @@ export class CompareView {
 }
 
 /** The titles of a question's architectures; equal names are told apart by their changes. */
-export function titles(question) {
+function titles(question, title) {
   return question.models.map((model, number) => {
     const twin = question.models.findIndex((each) => each.of === model.of) !== number || question.models.some((each, i) => i > number && each.of === model.of);
-    return twin && model.set.length ? `${model.of}, changed` : model.of;
+    return twin && model.set.length ? `${title(model.of)}, changed` : title(model.of);
   });
 }
 

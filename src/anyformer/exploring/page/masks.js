@@ -3,7 +3,7 @@
 import { h, fill, later, s, say } from "./dom.js";
 import { percent, tokens, whole } from "./numbers.js";
 
-const LONGEST = 22; // 2^22 positions
+const LONGEST = 17; // 2^17 positions, beyond which a picture takes seconds
 
 /** A picture of one pattern: queries downwards, keys to the right. */
 function picture(pattern, number) {

@@ -64,11 +64,8 @@ export function training(answer, accelerators, checkpointing) {
   const memory = answer.memory;
   const row = { name: checkpointing === "none" ? "step" : checkpointing, total: memory.total, note: bytes(memory.total), pieces: PURPOSES.map(([name, words, colour]) => [colour, memory[name] ?? 0, words]) };
   const { svg, far } = bars([row], limitsOf(accelerators), `memory of training: ${bytes(memory.total)}`);
-  const devices = (answer.devices ?? []).map((each) => {
-    const title = accelerators.find((one) => one.name === each.name)?.title ?? each.name;
-    return `${each.devices} × ${title}`;
-  });
+  const devices = Object.entries(answer.devices ?? {}).map(([name, number]) => `${number} × ${accelerators.find((one) => one.name === name)?.title ?? name}`);
   const shown = PURPOSES.filter(([name]) => memory[name]);
   return [svg, key(shown.map(([name, words, colour]) => [colour, `${words} ${bytes(memory[name])}`])), beyond(far),
-    h("p", { class: "faint note", title: `${whole(memory.total)} bytes` }, devices.length ? `Spread evenly: ${devices.join(", ")}. ` : "", memory.moment ? `The peak is in the ${memory.moment}.` : "")];
+    h("p", { class: "faint note", title: `${whole(memory.total)} bytes` }, devices.length ? `Spread evenly: ${devices.join(", ")}. ` : "", memory.moment ? `The peak: ${memory.moment}.` : "")];
 }

@@ -14,9 +14,10 @@ export function read(hash, defaults) {
   const named = words.getAll("of").slice(0, MOST);
   const models = (named.length ? named : defaults.of ? [defaults.of] : []).map((of) => ({ of, set: [] }));
   for (const said of words.getAll("set")) {
+    // Without a number it is a change of all of them.
     const found = /^(\d):(.*)$/s.exec(said);
-    const model = models[found ? Number(found[1]) : 0];
-    if (model) model.set.push(found ? found[2] : said);
+    if (!found) for (const model of models) model.set.push(said);
+    else models[Number(found[1])]?.set.push(found[2]);
   }
   const call = Object.fromEntries(CALL.map((name) => [name, words.get(name) ?? defaults[name] ?? ""]));
   const on = words.getAll("on").filter(Boolean);
@@ -96,8 +97,9 @@ export class History {
     this.show = show;
     this.last = history.state?.last ?? 0;
     this.at = history.state?.at ?? 0;
-    this.present = read(location.hash, defaults);
-    history.replaceState({ at: this.at, last: this.last }, "", location.href);
+    // The program opens the page with a query; from then on the question stands behind #.
+    this.present = read(location.hash || location.search.replace(/^\?/, "#"), defaults);
+    history.replaceState({ at: this.at, last: this.last }, "", location.pathname + (location.hash || written(this.present, defaults)));
     // A link of the page to another hash is a step too; what the browser goes back to has its number.
     addEventListener("popstate", (event) => {
       if (event.state === null) {

@@ -81,7 +81,7 @@ export class SheetView {
     this.sheet = sheet;
     this.showFigures(sheet, base);
     this.showHead(sheet, question);
-    this.diagram.show(sheet.diagram.svg, sheet.title, question.part);
+    this.diagram.show(sheet.diagram.svg, this.app.title(sheet.of), question.part);
     this.wide.hidden = !this.element.classList.contains("widened") && this.diagram.fits;
     this.panel.show(sheet, question.part, this.app.errors, this.app.slots ?? {});
     this.masks.show(sheet.masks);
@@ -102,7 +102,7 @@ export class SheetView {
     const chips = model.set.map((set) => h("button", { type: "button", class: "chip", "aria-label": `take back ${set}`, onclick: () => this.app.go(without(question, set)) }, h("code", {}, pathOf(set)), " = ", valueOf(set), h("span", { "aria-hidden": "true" }, " ×")));
     const refused = Object.entries(this.app.errors).filter(([path]) => path === "" || !sheet.parts.some((part) => part.path === path || part.fields.some((each) => each.path === path)));
     fill(this.head,
-      h("h1", {}, sheet.title),
+      h("h1", {}, this.app.title(sheet.of)),
       h("p", { class: "facts" }, facts, entry?.source ? h("small", { class: "source" }, sourced(entry.source)) : null),
       chips.length ? h("div", { class: "chips changes", role: "group", "aria-label": "changes" }, chips) : null,
       refused.map(([path, error]) => h("div", {}, path ? h("code", {}, path) : null, refusal(error, (meant) => this.app.meant(error, meant)))),

@@ -19,18 +19,18 @@ def with_parts(drawing: Drawing, about: str, block: str, branches: BranchNames) 
         if not isinstance(shape, Box) or not shape.about.startswith(f"{about}/"):
             return shape
         words = shape.about.removeprefix(f"{about}/").split("/")
-        return replace(shape, part=_path(words, shape.tone, block, branches))
+        return replace(shape, part=_path(words, block, branches, norm=shape.tone == "norm"))
 
     return replace(drawing, shapes=tuple(map(told, drawing.shapes)))
 
 
-def _path(words: Sequence[str], tone: str, block: str, branches: BranchNames) -> str:
+def _path(words: Sequence[str], block: str, branches: BranchNames, *, norm: bool) -> str:
     """The path of a box from its place in the block: `0/1/sublayer` is the second branch of the first step."""
     step, *inside = words
     if inside[0].isdecimal():
         branch = f"{block}.{branches[int(step)][int(inside[0])]}"
         norms = {"before": "norm_before", "after 0": "norm_after"}
-        return f"{branch}.{norms[inside[1]]}" if inside[1] in norms and tone == "norm" else branch
+        return f"{branch}.{norms[inside[1]]}" if norm and inside[1] in norms else branch
     norms = {"before": "norm_before", "sum": "norm_branches", "after 0": "norm_after"}
-    name = norms[inside[0]] if inside[0] in norms and tone == "norm" else "gain" if inside[0].startswith("after") else None
+    name = norms[inside[0]] if norm and inside[0] in norms else "gain" if inside[0].startswith("after") else None
     return f"{block}.steps.{step}.{name}" if name else block
