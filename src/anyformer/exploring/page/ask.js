@@ -80,15 +80,12 @@ class Server {
   }
 }
 
-/** What gives the answers: the server, else the static site. */
+/** What gives the answers: the server, or in the static site, which says so in its page, the files beside it. */
 export async function source() {
-  try {
-    const { data } = await json("api/start");
-    return new Server(data);
-  } catch (error) {
+  if ("static" in document.documentElement.dataset) {
     const { open } = await import("./static.js");
-    const site = await open();
-    if (site === null) throw error;
-    return site;
+    return open();
   }
+  const { data } = await json("api/start");
+  return new Server(data);
 }

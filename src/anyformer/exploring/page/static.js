@@ -24,6 +24,7 @@ class Site {
     const { of, changes, call } = asked(words, this.start.defaults);
     const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
     if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.start.catalogue.map((each) => each.name)));
+    sheet.classes ??= await file("classes.json");
     const usual = ["length", "batch", "source"].every((name) => call[name] === null || call[name] === sheet.call[name]) && String(call.on) === String(sheet.call.on);
     if (!changes.length && usual) return sheet;
     const { evaluate } = await import("./evaluator.js");
@@ -83,5 +84,6 @@ function near(word, names) {
 /** The site whose files lie beside this page. */
 export async function open() {
   const start = await file("start.json");
-  return start === null ? null : new Site(start);
+  if (start === null) throw refused("start.json is not beside this page: the site is incomplete, write it anew with `anyformer atlas --out DIRECTORY`.");
+  return new Site(start);
 }
