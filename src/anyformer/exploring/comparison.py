@@ -105,7 +105,8 @@ def _staircase(start: str, end: str, named: Mapping[str, Architecture], call: Pr
 def step_costs(sheet: CostSheet, call: PricedCall) -> dict[str, float | None]:
     """The figures of a step of the stairs: those of the model, and prices on the first accelerator."""
     told = figures(sheet, call)
-    state, machine = told["state"], next(iter(told["accelerators"]), {"modes": {}})
+    state = told["state"]
+    times: Mapping[str, Any] = told["accelerators"][0]["modes"] if told["accelerators"] else {}
     return {
         "parameters": told["parameters"]["total"],
         "active": told["parameters"]["active"],
@@ -115,7 +116,7 @@ def step_costs(sheet: CostSheet, call: PricedCall) -> dict[str, float | None]:
         "state": None if state is None else state["total"],
         "weights": told["weights"]["bf16"],
         **{
-            f"{mode}_price": machine["modes"][mode]["price_per_million_tokens"] if mode in machine["modes"] else None
+            f"{mode}_price": times[mode]["price_per_million_tokens"] if mode in times else None
             for mode in ("train", "prefill", "decode")
         },
     }

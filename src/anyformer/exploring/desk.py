@@ -19,6 +19,7 @@ from anyformer.exploring.masks import masks_data
 from anyformer.exploring.parts import parts_data
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, refused
 from anyformer.exploring.question import PricedCall, SheetQuestion
+from anyformer.exploring.runs import OpenedRuns, RunDesk
 from anyformer.model import Architecture
 
 FORMAT = 1
@@ -37,6 +38,7 @@ class Desk:
 
     def __init__(self, opened: Sequence[str] = ()) -> None:
         self.opened = tuple(dict.fromkeys(opened))
+        self.runs = RunDesk(OpenedRuns.among(self.opened))
         self._base = cache(self._resolved)
         self._made = lru_cache(maxsize=REMEMBERED)(self._changed)
         self._side_by_side = lru_cache(maxsize=REMEMBERED)(self._beside)
@@ -70,6 +72,11 @@ class Desk:
         """Architectures side by side."""
         return self._side_by_side(question)
 
+    @property
+    def architectures(self) -> list[str]:
+        """What was opened and has an architecture: all but studies."""
+        return [of for of in self.opened if of not in self.runs.opened.studies]
+
     def title(self, of: str) -> str:
         """The name of an architecture for people."""
         return of if catalogue.listed(of) else Path(of).name
@@ -87,7 +94,7 @@ class Desk:
         return {"format": FORMAT, **compared(named, question.call)}
 
     def _resolved(self, of: str) -> Architecture:
-        if of in self.opened:
+        if of in self.architectures or of in self.runs.opened.every:
             from anyformer.resolving import architecture
 
             return architecture(of)
