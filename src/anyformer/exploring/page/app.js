@@ -8,6 +8,7 @@ import { History, called, changed, pathOf, query, valueOf, without } from "./que
 import { SheetView, words } from "./sheet.js";
 import { toast, undoable } from "./tools.js";
 
+const AGAIN = 3000; // milliseconds until a run that goes on is asked for again
 const SLOW = 120; // milliseconds after which an answer is said to be awaited
 
 /** Set a mark behind the frame that shows what was just drawn: `benchmarks.explorer` reads it. */
@@ -24,7 +25,7 @@ export class App {
     this.edit = this.edit.bind(this);
     this.call = this.call.bind(this);
     this.openPart = this.openPart.bind(this);
-    this.history = new History(this.start.defaults, (question, before) => this.show(question, before));
+    this.history = new History(this.start, (question, before) => this.show(question, before));
   }
 
   go(question, options) {
@@ -136,7 +137,7 @@ export class App {
     const signal = this.fresh();
     const slow = setTimeout(() => document.body.classList.add("asking"), SLOW);
     try {
-      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
+      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.view === "study" ? this.showStudy(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
     } catch (error) {
       if (error.name === "AbortError") return undefined;
       if (!(error instanceof Refused)) throw error;
@@ -216,13 +217,29 @@ export class App {
     say(`${answer.details.length} values differ`);
   }
 
+  /** Runs, asked for again while one of them goes on. */
   async showRuns(question, signal) {
     const { RunsView } = await import("./runs.js");
     const view = this.take(RunsView);
-    const asked = new URLSearchParams(question.runs.map((run) => ["run", run]));
+    const asked = String(new URLSearchParams(question.runs.map((run) => ["run", run])));
     this.sheet = null;
-    this.draw(view, await this.source.runs(String(asked), signal), question);
     document.title = "runs · anyformer";
+    for (;;) {
+      const answer = await this.source.runs(asked, signal);
+      this.draw(view, answer, question);
+      document.body.classList.remove("asking");
+      if (!answer.runs.some((run) => run.state.startsWith("running"))) return;
+      await new Promise((done) => setTimeout(done, AGAIN));
+      signal.throwIfAborted();
+    }
+  }
+
+  async showStudy(question, signal) {
+    const { StudyView } = await import("./study.js");
+    const view = this.take(StudyView);
+    this.sheet = null;
+    this.draw(view, await this.source.study(String(new URLSearchParams({ study: question.study })), signal), question);
+    document.title = "study · anyformer";
   }
 
   /** The catalogue as a whole, by words of the address behind #atlas. */
