@@ -58,7 +58,7 @@ export class CompareView {
   }
 
   costs(answer, names) {
-    return h("section", {}, h("h2", { class: "title" }, "costs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" },
+    return h("section", {}, h("h2", { class: "title" }, "costs"), scrolled("costs", h("table", { class: "costs" },
       h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col", class: "number" }, name)))),
       h("tbody", {}, answer.costs.map((row) => h("tr", {}, h("th", { scope: "row" }, row.what), row.values.map((value, number) => h("td", { class: "number" }, value, moved(row.ratios[number])))))))));
   }
@@ -93,9 +93,9 @@ export class CompareView {
         h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
     });
     const errors = Object.entries(this.app.errors).filter(([place]) => place.startsWith(`${from}:`)).map(([, error]) => refusal(error, () => undefined));
-    return [h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
+    return [scrolled("staircase", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col", class: "number" }, "adds"), h("td", {}), h("th", { scope: "col", class: "number" }, "then"), h("td", {}))),
-      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, names[from]), h("td", {}), h("td", {}), h("td", { class: "number" }, say(first)), h("td", {})), rows)), errors];
+      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, names[from]), h("td", {}), h("td", {}), h("td", { class: "number" }, say(first)), h("td", {})), rows))), errors];
   }
 }
 
@@ -119,8 +119,11 @@ function moved(ratio) {
   return h("small", { class: `moved ${ratio > 1 ? "more" : "less"}` }, change(1, ratio));
 }
 
+/** A table that is moved sideways where the page is narrow. */
+const scrolled = (name, inside) => h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": name }, inside);
+
 function table(title, rows, names, form) {
   if (!rows.length) return null;
-  return h("section", { class: form }, h("h2", { class: "title" }, title), h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map(({ what, values }) => h("tr", {}, h("th", { scope: "row" }, what), values.map((value) => h("td", {}, String(value))))))));
+  return h("section", { class: form }, h("h2", { class: "title" }, title), scrolled(title, h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map(({ what, values }) => h("tr", {}, h("th", { scope: "row" }, what), values.map((value) => h("td", {}, String(value)))))))));
 }

@@ -16,9 +16,11 @@ export function curves(title, lines, { logarithmic = false, across = "step", say
   if (!points.length) return null;
   const edges = lines.flatMap((line) => [...(line.low ?? []), ...(line.high ?? [])]).filter(fits), values = [...points.map(([, y]) => y), ...edges];
   const [low, high] = logarithmic ? around(values, true) : tight(values);
+  // Where values are close together, ticks have the digits that tell them apart.
+  const digits = Math.max(0, Math.min(6, 1 - Math.floor(Math.log10(high - low || 1)))), close = say === three && !logarithmic ? (value) => value.toFixed(digits) : say;
   const last = Math.max(...points.map(([x]) => x), 1);
   const x = { from: 0, to: last, ticks: ticks(last, 5), says: whole, title: across };
-  const y = { from: low, to: high, log: logarithmic, ticks: logarithmic ? powers(low, high, 10, 6) : steps(low, high), says: say };
+  const y = { from: low, to: high, log: logarithmic, ticks: logarithmic ? powers(low, high, 10, 6) : steps(low, high), says: close };
   const ends = lines.filter((line) => line.points.length).map((line) => `${line.name}: ${say(line.points.at(-1)[1])} at ${across} ${whole(line.points.at(-1)[0])}`);
   const { svg, x: atX, y: atY } = frame({ width: WIDE, height: HIGH, x, y, label: `${title}. ${ends.join("; ")}`, left: 62, right: 18 });
   for (const line of lines) {

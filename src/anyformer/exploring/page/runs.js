@@ -6,7 +6,7 @@ import { spaced } from "./fields.js";
 import { bytes, change, count, percent, seconds, three, whole } from "./numbers.js";
 import { alone } from "./question.js";
 
-const SAYS = { memory: bytes, tokens_per_second: count, mfu: percent, seconds, flops: count, learning_rate: (value) => value.toPrecision(2) };
+const SAYS = { memory: bytes, tokens_per_second: count, mfu: percent, seconds, flops: count, learning_rate: (value) => String(Number(value.toPrecision(2))) };
 const ALWAYS_LINEAR = ["mfu", "memory", "tokens_per_second"];
 
 export class RunsView {
