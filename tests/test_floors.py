@@ -24,7 +24,7 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"exporting", "resolving"},
+    {"atlas", "exporting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},

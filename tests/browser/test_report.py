@@ -7,7 +7,6 @@ With PICTURES set to a directory, screenshots are left there to be looked at.
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from anyformer.training import Run
 from made_up import gone_through
 
 pytestmark = pytest.mark.browser
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 
 
 @pytest.fixture(scope="module")
@@ -48,17 +46,6 @@ def page_file(tmp_path_factory) -> Path:
     ran, _ = gone_through(study)
     write_page(findings(ran), place / "report.html")
     return place / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright")
-    if not Path(CHROMIUM).is_file():
-        pytest.skip("apt-get install chromium")
-    with playwright.sync_playwright() as running:
-        opened = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

@@ -47,6 +47,7 @@ ASKED = {
     "list": ("list gemma --json", "name"),
     "show": ("show gpt2 --json", "decoder"),
     "diff": ("diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1 --json", "costs"),
+    "atlas": ("atlas norms --json", "sections"),
     "explore": ("explore gpt2 --json", "figures"),
     "cost": ("cost gpt2 --mode decode --json", "name"),
     "plan": ("plan gpt2 --gpus 2 --batch-tokens 8k --length 512 --json", "fastest"),

@@ -27,6 +27,7 @@ COMMANDS = {
     "list": ("listing", LOOK),
     "show": ("show", LOOK),
     "diff": ("differing", LOOK),
+    "atlas": ("atlas", LOOK),
     "explore": ("exploring", LOOK),
     "cost": ("costing", PRICE),
     "plan": ("planning", PRICE),

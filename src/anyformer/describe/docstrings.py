@@ -11,7 +11,10 @@ import textwrap
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 
+_PARSING = Lock()
+"""Python 3.11's parser fails in two threads at once ("AST constructor recursion depth mismatch")."""
 
 @cache
 def field_docstrings(kind: type) -> Mapping[str, str]:
@@ -25,7 +28,8 @@ def field_docstrings(kind: type) -> Mapping[str, str]:
 @cache
 def _own(kind: type) -> Mapping[str, str]:
     try:
-        made = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+        with _PARSING:
+            made = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     except (OSError, TypeError):
         return {}
     assert isinstance(made, ast.ClassDef)

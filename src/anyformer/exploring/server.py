@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anyformer.describe import UserError
 from anyformer.describe.plain_data import plain
+from anyformer.exploring.atlas_routes import atlas_routes
 from anyformer.exploring.classes import kinds
 from anyformer.exploring.comparison import compared_of
 from anyformer.exploring.desk import SECTIONS, Desk
@@ -73,6 +74,7 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/runs", lambda request: JSONResponse(plain(desk.runs.runs(query_of(request))))),
         Route("/api/study", lambda request: JSONResponse(plain(desk.runs.study(query_of(request))))),
         Route("/api/compare", lambda request: JSONResponse(desk.compared(compared_of(query_of(request))))),
+        *atlas_routes(),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
@@ -96,6 +97,11 @@ def parse_order(text: str) -> tuple[str, ...]:
     if (count := len(set(names))) > MOST_VARIANTS:
         raise ValueError(f"order names {count:,} variants, and a stack may have at most {MOST_VARIANTS:,}")
     return names
+
+
+def count_layers(text: str) -> Counter[str]:
+    """The number of layers of every variant in an order."""
+    return Counter(parse_order(text))
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import compress
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
@@ -18,7 +17,7 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
-from anyformer.parts.layers.order import parse_order
+from anyformer.parts.layers.order import count_layers, parse_order
 from anyformer.parts.layers.sharing import check_fits, check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm
@@ -142,7 +141,7 @@ class Stack(Value):
     @property
     def depth(self) -> int:
         """L."""
-        return len(self.layers)
+        return sum(count_layers(self.order).values())
 
     @property
     def reads_tokens(self) -> bool:
@@ -191,11 +190,11 @@ class Stack(Value):
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
         if self.streams is not None and self.streams.placed:
             return self.cost(width, embedding_width, shape, plan)
-        layers, learning = {}, Counter(compress(self.layers, self._reached))
-        for name, count in Counter(self.layers).items():
+        layers, unreached = {}, Counter(name for name, learns in zip(self.layers, self._reached, strict=True) if not learns)
+        for name, count in count_layers(self.order).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)
             weights = 1 if name in self.shared_weights else count
-            layers[f"layers.{name}"] = Inner(block, "layer", name, count, weights, count - learning[name])
+            layers[f"layers.{name}"] = Inner(block, "layer", name, count, weights, unreached[name])
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:

@@ -1,0 +1,76 @@
+"""A mechanism of architectures: its name, and what of a description says whether an entry has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anyformer.catalogue.row import Listed
+from anyformer.describe import nested
+from anyformer.model import Architecture
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """Something that entries of the catalogue have or have not.
+
+    With `column`, an entry has it whose column of the table holds `word`; else one whose description holds a part of the class
+    `part`, and with `field` one where that field is set. The documentation of `part`, or of its `field`, says what it is.
+    """
+
+    name: str
+    topic: str
+    column: str = ""
+    word: str = ""
+    part: str = ""
+    field: str = ""
+    trend: bool = False
+    """Whether its share is among those that are drawn over the years."""
+
+    @property
+    def query(self) -> str:
+        """What an entry is asked: `position=RoPE`, `YaRN`, `Head.tied`."""
+        if self.column:
+            return f"{self.column}={self.word}"
+        return f"{self.part}.{self.field}" if self.field else self.part
+
+
+@dataclass(frozen=True)
+class EntryFacts:
+    """What of an entry says which mechanisms it has: the words of its columns, the classes of its parts, the fields set."""
+
+    columns: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, frozenset[str]]
+    """Class -> the names of the fields that are set to something in one of its values."""
+
+    def has(self, mechanism: Mechanism) -> bool:
+        """Whether the entry has a mechanism."""
+        if mechanism.column:
+            return mechanism.word in self.columns[mechanism.column]
+        held = self.parts.get(mechanism.part)
+        return held is not None and (not mechanism.field or mechanism.field in held)
+
+
+def facts_of(entry: Listed, architecture: Architecture) -> EntryFacts:
+    """The facts of an entry with this description."""
+    held: dict[str, set[str]] = {}
+    for value in nested(architecture):
+        own = held.setdefault(type(value).__name__, set())
+        own |= {name for name, item in vars(value).items() if item}
+    return EntryFacts(words_of(entry), {name: frozenset(fields) for name, fields in held.items()})
+
+
+def words_of(entry: Listed) -> dict[str, tuple[str, ...]]:
+    """The words of every column of an entry that holds words; a window without its size, `local`."""
+    row = entry.columns
+    joined = {
+        "shape": row.shape, "norm": row.norm, "placement": row.placement, "wiring": row.wiring, "position": row.position,
+        "activation": row.activation, "attention": row.attention,
+    }  # fmt: skip
+    windows = [word.split()[0] for word in row.window.split("+") if word]
+    return {
+        **{column: tuple(word for word in text.split("+") if word) for column, text in joined.items()},
+        "window": tuple(dict.fromkeys(windows)),
+        "stability": row.stability,
+        "training": entry.training,
+    }

@@ -1,0 +1,83 @@
+"""Topics: matters that architectures differ in, each with its mechanisms, studies and claims; a file of `topics/` each."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from anyformer.atlas.mechanism import Mechanism
+from anyformer.describe import UserError, did_you_mean
+
+TOPICS = Path(__file__).with_name("topics")
+ORDER = (
+    "positions", "norms", "attention", "experts", "recurrence", "activations", "wiring", "embeddings", "initialisation",
+    "objectives",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PricedChange:
+    """One change of a topic's base entry in words, and as `--set` takes it."""
+
+    said: str
+    set: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic: what its page is made of. Nothing here is a figure: all are computed or read from results."""
+
+    name: str
+    title: str
+    question: str
+    rooms: tuple[str, ...]
+    """Modules of `anyformer.parts` whose classes belong to it."""
+    mechanisms: tuple[Mechanism, ...]
+    studies: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Names of claims of the notes."""
+    lengths: tuple[str, ...] = ()
+    """Studies whose losses by length are drawn."""
+    base: str = ""
+    """The entry whose changes are priced."""
+    changes: tuple[PricedChange, ...] = ()
+    registries: tuple[str, ...] = ()
+    """Base classes, as `package:Class`, all of whose kinds the page lists."""
+    masks: tuple[str, ...] = ()
+    """Entries whose masks are its picture."""
+    diagrams: tuple[str, ...] = ()
+    """Entries whose diagrams are its picture."""
+    curves: bool = False
+    """Whether the curves of activations are its picture."""
+
+
+@cache
+def topics() -> Mapping[str, Topic]:
+    """Every topic by its name, in the order of the atlas."""
+    return {name: read(name, TOPICS / f"{name}.toml") for name in ORDER}
+
+
+def read(name: str, path: Path) -> Topic:
+    """The topic of a file."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    mechanisms = tuple(Mechanism(topic=name, **each) for each in data.pop("mechanisms"))
+    changes = tuple(PricedChange(each["said"], tuple(each["set"])) for each in data.pop("changes", ()))
+    lists: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in data.items()}
+    return Topic(name=name, mechanisms=mechanisms, changes=changes, **lists)
+
+
+def topic(name: str) -> Topic:
+    """The topic of a name. Raises `UserError` where there is none."""
+    if name not in topics():
+        raise UserError(f"no topic is called {name!r}{did_you_mean(name, list(topics()))}")
+    return topics()[name]
+
+
+@cache
+def mechanisms() -> tuple[Mechanism, ...]:
+    """Every mechanism of every topic."""
+    return tuple(each for made in topics().values() for each in made.mechanisms)

@@ -1,0 +1,132 @@
+"""The page of a topic: sections of sentences, each sentence with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from anyformer.atlas.holders import holders
+from anyformer.atlas.measured import findings, studies
+from anyformer.atlas.mechanism import Mechanism
+from anyformer.atlas.pricing import Priced
+from anyformer.atlas.registered import RegisteredKind, kinds
+from anyformer.atlas.source import (
+    CatalogueQuery,
+    ClaimSource,
+    Documentation,
+    Sentence,
+    StudyBudget,
+    StudyFinding,
+    documented,
+)
+from anyformer.atlas.topic import Topic, mechanisms
+
+PARTS = "anyformer.parts"
+
+
+@dataclass(frozen=True)
+class TopicItem:
+    """One matter of a section: a mechanism, a question, a change, with what is said of it."""
+
+    title: str
+    sentences: tuple[Sentence, ...]
+    note: str = ""
+    """The papers whose findings a question asks again."""
+    mechanism: Mechanism | None = None
+    since: int | None = None
+
+
+@dataclass(frozen=True)
+class TopicSection:
+    """A heading, and the matters below it."""
+
+    title: str
+    items: tuple[TopicItem, ...]
+
+
+@dataclass(frozen=True)
+class TopicPage:
+    """The page of a topic."""
+
+    topic: Topic
+    sections: tuple[TopicSection, ...]
+
+    @property
+    def sentences(self) -> Iterator[Sentence]:
+        """Every sentence of the page."""
+        for section in self.sections:
+            for item in section.items:
+                yield from item.sentences
+
+
+@cache
+def topic_page(topic: Topic) -> TopicPage:
+    """The page of a topic: an answer from studies where one is asked for, what there is, costs, studies, and claims."""
+    made = (
+        TopicSection("In short", tuple(_answers(topic))),
+        TopicSection("What it is, and who has it since when", tuple(_mechanisms(topic))),
+        TopicSection("Every kind", tuple(_registered(topic))),
+        TopicSection("Parts that no model here has", tuple(_unused(topic))),
+        TopicSection("What it costs", tuple(_costs(topic))),
+        TopicSection("What papers found, and what our studies measured", tuple(_studies(topic))),
+        TopicSection("What lecture notes claim, tested", tuple(_claims(topic))),
+    )
+    return TopicPage(topic, tuple(section for section in made if section.items))
+
+
+def _answers(topic: Topic) -> Iterator[TopicItem]:
+    for name in topic.lengths:
+        yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
+
+
+def _mechanisms(topic: Topic) -> Iterator[TopicItem]:
+    """Mechanisms by the year in which the catalogue has them first."""
+    for each in sorted(topic.mechanisms, key=lambda each: holders(each).since or 0):
+        said = [Documentation(each.part, each.field)] if each.part else []
+        yield TopicItem(
+            each.name, tuple(map(Sentence.of, (*said, CatalogueQuery(each)))), mechanism=each, since=holders(each).since
+        )
+
+
+def _registered(topic: Topic) -> Iterator[TopicItem]:
+    for base in topic.registries:
+        for name in kinds(base):
+            yield TopicItem(name.replace("_", " "), (Sentence.of(RegisteredKind(base, name)),))
+
+
+def _unused(topic: Topic) -> Iterator[TopicItem]:
+    """Parts of the topic's rooms with a kind of their own that no mechanism names and no entry has."""
+    named = {each.part for each in mechanisms()}
+    for name, part in sorted(documented().items()):
+        module = part.__module__
+        inside = any(module == f"{PARTS}.{room}" or module.startswith(f"{PARTS}.{room}.") for room in topic.rooms)
+        if inside and name not in named and _is_kind(part) and not holders(Mechanism(name, topic.name, part=name)).entries:
+            yield TopicItem(name, (Sentence.of(Documentation(name)),))
+
+
+def _is_kind(part: object) -> bool:
+    """Whether it is a class that nothing is made from but values: not a base of others, nor a function."""
+    return isinstance(part, type) and not part.__subclasses__() and not part.__name__.startswith("_")
+
+
+def _costs(topic: Topic) -> Iterator[TopicItem]:
+    for change in topic.changes:
+        yield TopicItem(change.said, (Sentence.of(Priced(topic.base, change)),))
+
+
+def _studies(topic: Topic) -> Iterator[TopicItem]:
+    """The questions whose findings are of a study of the topic."""
+    asked: dict[str, list[StudyFinding]] = {}
+    for number, each in enumerate(findings()):
+        if each.study in topic.studies:
+            asked.setdefault(each.question, []).append(StudyFinding(number))
+    for question, found in asked.items():
+        budgets = dict.fromkeys(findings()[each.number].study for each in found)
+        sentences = (*map(Sentence.of, found), *(Sentence.of(StudyBudget(name)) for name in budgets))
+        yield TopicItem(question, sentences, note=f"Asked again after {findings()[found[0].number].papers}.")
+
+
+def _claims(topic: Topic) -> Iterator[TopicItem]:
+    if topic.claims:
+        yield TopicItem("", tuple(Sentence.of(ClaimSource(name)) for name in topic.claims))

@@ -1,0 +1,106 @@
+// Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns.
+
+import { h, fill } from "./dom.js";
+import { count } from "./numbers.js";
+
+const MOST = 40;
+
+/** Rows that have all words, those whose name begins with them first. */
+export function found(rows, said) {
+  const wanted = said.toLowerCase().split(/\s+/).filter(Boolean);
+  const ranked = [];
+  for (const row of rows) {
+    let rank = 0;
+    for (const one of wanted) {
+      const at = row.name.indexOf(one);
+      const score = row.name === one ? 8 : at === 0 ? 4 : at > 0 ? 2 : row.words.includes(one) ? 1 : -100;
+      rank += score;
+    }
+    if (rank >= 0) ranked.push([rank, row]);
+  }
+  ranked.sort(([a, one], [b, other]) => b - a || other.year - one.year);
+  return ranked.map(([, row]) => row);
+}
+
+function searchable(entry) {
+  const columns = Object.entries(entry.columns ?? {}).flatMap(([name, value]) => (name === "experts" ? (value ? ["experts moe"] : ["dense"]) : [value].flat()));
+  return { ...entry, words: [entry.name, entry.organisation, entry.year, entry.lineage, entry.summary, ...columns].join(" ").toLowerCase() };
+}
+
+export class Search {
+  /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
+  constructor(element, start, choose) {
+    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: 9999, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
+    this.choose = choose;
+    this.at = -1;
+    this.input = h("input", {
+      type: "search", id: "searched", role: "combobox", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
+      placeholder: `search ${start.catalogue.length} architectures`, "aria-label": "search the catalogue", "aria-keyshortcuts": "/",
+    });
+    this.list = h("ul", { id: "found", role: "listbox", "aria-label": "architectures", hidden: true });
+    this.input.addEventListener("input", () => this.show());
+    this.input.addEventListener("focus", () => this.show());
+    this.input.addEventListener("blur", () => setTimeout(() => this.hide(), 150));
+    this.input.addEventListener("keydown", (event) => this.pressed(event));
+    fill(element, this.input, this.list);
+  }
+
+  show() {
+    this.shown = found(this.rows, this.input.value);
+    this.at = this.input.value && this.shown.length ? 0 : -1;
+    fill(this.list, this.shown.slice(0, MOST).map((row, number) => this.row(row, number)),
+      this.shown.length > MOST ? h("li", { class: "faint", role: "presentation" }, `and ${this.shown.length - MOST} more: say another word`) : null,
+      this.shown.length ? null : h("li", { class: "faint", role: "presentation" }, "none has all these words"));
+    this.list.hidden = false;
+    this.input.setAttribute("aria-expanded", "true");
+    this.mark();
+  }
+
+  row(row, number) {
+    return h("li", { role: "option", id: `found-${number}`, "aria-selected": "false", onmousedown: (event) => {
+      event.preventDefault();
+      this.take(number, event.shiftKey);
+    } }, h("strong", {}, row.name), h("span", { class: "faint" }, [row.organisation, row.year === 9999 ? "" : row.year].filter(Boolean).join(" ")),
+    h("span", { class: "number" }, row.columns.parameters ? count(row.columns.parameters) : ""), h("small", {}, row.summary));
+  }
+
+  mark() {
+    [...this.list.querySelectorAll("[role=option]")].forEach((each, number) => {
+      each.setAttribute("aria-selected", String(number === this.at));
+      if (number === this.at) each.scrollIntoView({ block: "nearest" });
+    });
+    if (this.at >= 0) this.input.setAttribute("aria-activedescendant", `found-${this.at}`);
+    else this.input.removeAttribute("aria-activedescendant");
+  }
+
+  hide() {
+    this.list.hidden = true;
+    this.input.setAttribute("aria-expanded", "false");
+  }
+
+  take(number, beside) {
+    const row = this.shown?.[number];
+    if (!row) return;
+    this.input.value = "";
+    this.hide();
+    this.input.blur();
+    this.choose(row.name, beside);
+  }
+
+  pressed(event) {
+    const most = Math.min(MOST, this.shown?.length ?? 0);
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      if (this.list.hidden) return this.show();
+      this.at = most ? (this.at + (event.key === "ArrowDown" ? 1 : -1) + most) % most : -1;
+      return this.mark();
+    }
+    if (event.key === "Enter") this.take(Math.max(this.at, 0), event.shiftKey);
+    if (event.key === "Escape") {
+      this.input.value = "";
+      this.hide();
+      this.input.blur();
+    }
+    return undefined;
+  }
+}
