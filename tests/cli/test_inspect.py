@@ -9,12 +9,12 @@ import torch
 
 from anyformer import checkpoint
 from anyformer.catalogue.llama import llama
+from anyformer.data import Symbols
 from anyformer.evaluation import open_subject
 from anyformer.inspecting import attribution
 from anyformer.model.transformer import build
 from anyformer.tasks import IndirectObject
 from anyformer.tasks.symbols import tokenizer_of
-from anyformer.data import Symbols
 
 TEXT, AGAINST = "n1 x0 n3 n1 =", "n1 x0 n3 n3 ="
 
