@@ -25,6 +25,8 @@ from anyformer.parts.layers.stack import Stack
 
 FORMAT = 1
 """The version of a program as data."""
+GREATEST = 2**53 - 1
+"""The greatest whole number up to which doubles hold all."""
 CALL = ("batch", "length", "source")
 """The numbers of a call, the first inputs of every program."""
 
@@ -56,9 +58,10 @@ class Program:
     """Without the first there is no answer."""
 
     def data(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Plain data, for JSON; whole numbers that no double holds as text."""
         pieces = [{"guards": [[at, int(holds)] for at, holds in each.guards], "figures": each.figures} for each in self.pieces]
-        return {"format": FORMAT, "nodes": self.nodes, "pieces": pieces}
+        nodes = [("int", str(node[1])) if node[0] == "int" and abs(node[1]) > GREATEST else node for node in self.nodes]
+        return {"format": FORMAT, "nodes": nodes, "pieces": pieces}
 
     @cached_property
     def json(self) -> str:
