@@ -8,13 +8,13 @@ from typing import Any
 
 from anyformer.atlas.curves import activation_curves
 from anyformer.atlas.holders import Family, families, family_of, holders, mechanisms_of
-from anyformer.atlas.mask_pictures import mask_pictures
 from anyformer.atlas.measured import studies
 from anyformer.atlas.mechanism import Mechanism, words_of
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.source import Sentence
 from anyformer.atlas.topic import Topic, mechanisms, topic, topics
 from anyformer.atlas.topic_page import TopicItem, topic_page
+from anyformer.atlas.topic_pictures import diagram_pictures, mask_pictures
 from anyformer.atlas.tree import tree
 from anyformer.atlas.trends import trends
 from anyformer.catalogue import listing
@@ -82,6 +82,7 @@ def topic_data(name: str) -> dict[str, Any]:
         "sections": [{"title": section.title, "items": [_item(item) for item in section.items]} for section in page.sections],
         "lengths": [asdict(studies()[each]) for each in asked.lengths],
         "masks": [asdict(picture) for picture in mask_pictures(asked.masks)],
+        "diagrams": [asdict(picture) for picture in diagram_pictures(asked.diagrams)],
         "curves": [asdict(curve) for curve in activation_curves()] if asked.curves else [],
         "costs": _costs(asked),
     }
@@ -120,6 +121,7 @@ def _mechanism(mechanism: Mechanism) -> dict[str, Any]:
 def _item(item: TopicItem) -> dict[str, Any]:
     return {
         "title": item.title,
+        "note": item.note,
         "since": item.since,
         "mechanism": None if item.mechanism is None else mechanisms().index(item.mechanism),
         "sentences": [sentence_data(each) for each in item.sentences],
@@ -131,6 +133,7 @@ def sentence_data(sentence: Sentence) -> dict[str, Any]:
     source = sentence.source
     return {
         "text": sentence.text,
+        "verdict": source.verdict,
         "source": {
             "kind": source.kind,
             "cited": source.cited,

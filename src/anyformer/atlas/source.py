@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from anyformer.atlas.holders import family_of, holders
 from anyformer.atlas.measured import findings, notes_claims, studies
@@ -18,6 +18,14 @@ from anyformer.describe.docstrings import field_docstrings
 
 FIRST = 3
 """Names of the first entries that a sentence gives at most."""
+
+
+Verdict = Literal["holds", "fails", "open"]
+
+
+def verdict_of(words: str) -> Verdict:
+    """The verdict that begins some words: `holds when ...`, `does not hold here: ...`, `cannot tell`."""
+    return "holds" if words.startswith("holds") else "fails" if words.startswith("does not hold") else "open"
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,11 @@ class SentenceSource:
     def papers(self) -> tuple[CitedPaper, ...]:
         """The papers that it names."""
         return ()
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """What became of what it says, where that was tested."""
+        return None
 
     def problem(self) -> str | None:
         """Why it does not resolve; None if it does."""
@@ -201,8 +214,7 @@ class StudyFinding(SentenceSource):
 
     @property
     def cited(self) -> str:
-        found = findings()[self.number]
-        return f"our study {found.study}; asked after {found.papers}"
+        return f"our study {findings()[self.number].study}"
 
     @property
     def command(self) -> str:
@@ -216,6 +228,10 @@ class StudyFinding(SentenceSource):
     @property
     def papers(self) -> tuple[CitedPaper, ...]:
         return papers(findings()[self.number].papers)
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(findings()[self.number].here)
 
     def problem(self) -> str | None:
         count = len(findings())
@@ -274,6 +290,10 @@ class ClaimSource(SentenceSource):
     @property
     def page(self) -> str:
         return "docs/reference/claims.md"
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict_of(notes_claims()[self.name].verdict)
 
     def problem(self) -> str | None:
         return None if self.name in notes_claims() else f"no claim is called {self.name!r}"

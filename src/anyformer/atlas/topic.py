@@ -49,6 +49,8 @@ class Topic:
     """Base classes, as `package:Class`, all of whose kinds the page lists."""
     masks: tuple[str, ...] = ()
     """Entries whose masks are its picture."""
+    diagrams: tuple[str, ...] = ()
+    """Entries whose diagrams are its picture."""
     curves: bool = False
     """Whether the curves of activations are its picture."""
 

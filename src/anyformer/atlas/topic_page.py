@@ -31,6 +31,8 @@ class TopicItem:
 
     title: str
     sentences: tuple[Sentence, ...]
+    note: str = ""
+    """The papers whose findings a question asks again."""
     mechanism: Mechanism | None = None
     since: int | None = None
 
@@ -121,7 +123,8 @@ def _studies(topic: Topic) -> Iterator[TopicItem]:
             asked.setdefault(each.question, []).append(StudyFinding(number))
     for question, found in asked.items():
         budgets = dict.fromkeys(findings()[each.number].study for each in found)
-        yield TopicItem(question, (*map(Sentence.of, found), *(Sentence.of(StudyBudget(name)) for name in budgets)))
+        sentences = (*map(Sentence.of, found), *(Sentence.of(StudyBudget(name)) for name in budgets))
+        yield TopicItem(question, sentences, note=f"Asked again after {findings()[found[0].number].papers}.")
 
 
 def _claims(topic: Topic) -> Iterator[TopicItem]:

@@ -122,7 +122,7 @@ def page(made: TopicPage) -> Iterator[Item]:
         yield from (PageLine(""), PageLine(section.title, strong=True))
         for item in section.items:
             if item.title:
-                yield Paragraph(item.title, "  ")
+                yield Paragraph(f"{item.title} {item.note}".strip(), "  ")
             for sentence in item.sentences:
                 yield Paragraph(f"{sentence.text} [{cited(sentence.source)}]", "    ", "    ")
 

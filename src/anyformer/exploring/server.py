@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anyformer.describe import UserError
+from anyformer.exploring.atlas_routes import atlas_routes
 from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import MemoryDesk
@@ -68,6 +69,7 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/sheet", answered(*SECTIONS)),
         *(Route(f"/api/{name}", answered(name)) for name in SECTIONS),
         Route("/api/memory", _asked(traced)),
+        *atlas_routes(),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]

@@ -1,4 +1,4 @@
-"""Small pictures of masks, as shares of allowed pairs."""
+"""Pictures of topics: masks as shares of allowed pairs, and compact diagrams as SVG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from anyformer.catalogue import architecture
+from anyformer.pictures.diagram import diagram
+from anyformer.pictures.diagram.svg import svg
 from anyformer.pictures.masks import coverage
 from anyformer.pictures.patterns import patterns_of, telling_length
 
@@ -39,3 +41,17 @@ def _of(name: str) -> Iterator[MaskPicture]:
         shares = coverage(pattern.mask, pattern.queries, pattern.keys, pattern.prefix, CELLS)
         rows = tuple("".join(str(min(9, round(share * 9))) for share in row) for row in shares)
         yield MaskPicture(name, pattern.title, patterns.holders(number), length, pattern.share, rows)
+
+
+@dataclass(frozen=True)
+class DiagramPicture:
+    """The compact diagram of an entry, as the text of an SVG file."""
+
+    entry: str
+    svg: str
+
+
+@cache
+def diagram_pictures(names: tuple[str, ...]) -> tuple[DiagramPicture, ...]:
+    """The diagrams of some entries."""
+    return tuple(DiagramPicture(name, svg(diagram({name: architecture(name)}, compact=True))) for name in names)

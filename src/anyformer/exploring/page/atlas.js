@@ -1,0 +1,88 @@
+// The atlas: the catalogue as a whole. Addresses: #atlas, #atlas/tree, #atlas/trends, #atlas/models, #atlas/topics/NAME; filters
+// follow behind tree, trends and models: #atlas/trends/shape=decoder-only/year=2022-2026.
+
+import { Refused } from "./ask.js";
+import { fill, h } from "./dom.js";
+import { Filters, FilterPanel } from "./atlas-filters.js";
+
+const VIEWS = [["tree", "family tree"], ["trends", "trends"], ["models", "models"]];
+let reading = null;
+
+/** The answer of the server, or in the static site the file that has it. */
+async function file(asked, kept) {
+  const address = "static" in document.documentElement.dataset ? kept : asked, answer = await fetch(address);
+  if (answer.ok && (answer.headers.get("content-type") ?? "").includes("json")) return answer.json();
+  const message = `${address}: this server or this site has no answer to it`;
+  throw new Refused([{ path: "", message, set: null, suggestions: [], text: message }]);
+}
+
+/** The catalogue as a whole, read once: what `anyformer atlas --json` prints. */
+export function atlas() {
+  reading ??= file("api/atlas", "atlas.json").catch((error) => {
+    reading = null;
+    throw error;
+  });
+  return reading;
+}
+
+function styled() {
+  if (document.querySelector("link[href='./atlas.css']")) return Promise.resolve();
+  return new Promise((done) => {
+    const link = h("link", { rel: "stylesheet", href: "./atlas.css", onload: done, onerror: done });
+    document.head.append(link);
+  });
+}
+
+/** Draw the atlas into an element; `parts`: the words of the address behind #atlas. */
+export async function show(place, parts) {
+  const [view = "", ...words] = parts.map(decodeURIComponent);
+  fill(place, h("p", { class: "waiting", role: "status" }, "Reading the catalogue …"));
+  const [data] = await Promise.all([atlas(), styled()]);
+  const main = h("div", { class: `atlas-${view || "start"}` });
+  fill(place, navigation(data, view, words), main);
+  if (view === "topics" && words[0]) return topic(main, data, words[0]);
+  if (VIEWS.some(([name]) => name === view)) return filtered(main, data, view, words);
+  return start(main, data);
+}
+
+function navigation(data, view, words) {
+  const link = (href, said, now) => h("li", {}, h("a", { href, "aria-current": now ? "page" : null }, said));
+  return h("nav", { class: "atlas-nav", "aria-label": "atlas" },
+    h("ul", {}, link("#atlas", "atlas", view === ""), VIEWS.map(([name, said]) => link(`#atlas/${name}`, said, view === name))),
+    h("ul", { "aria-label": "topics" }, data.topics.map((each) => link(`#atlas/topics/${each.name}`, each.title.toLowerCase(), view === "topics" && words[0] === each.name))));
+}
+
+async function start(place, data) {
+  const { multiples } = await import("./atlas-trends.js");
+  const years = data.entries.map((each) => each.numbers.year);
+  document.title = "atlas · anyformer";
+  fill(place, h("div", { class: "about" }, h("h1", {}, "Atlas of the catalogue"),
+    h("p", { class: "facts" }, `${data.entries.length} models of ${data.families.length} families, ${Math.min(...years)} to ${Math.max(...years)}, read from their descriptions: `,
+      h("a", { href: "#atlas/tree" }, "the family tree"), ", ", h("a", { href: "#atlas/trends" }, "trends"), ", ", h("a", { href: "#atlas/models" }, "all models by their columns"), ", and pages by topic, each sentence with its source.")),
+  h("ul", { class: "topics" }, data.topics.map((each) => h("li", {}, h("a", { href: `#atlas/topics/${each.name}` }, h("strong", {}, each.title), h("span", {}, each.question))))),
+  h("h2", {}, "What changed"), multiples(data, new Filters(data), START));
+}
+
+/** Those that the first page draws, by name. */
+const START = ["RMSNorm", "rotary positions (RoPE)", "grouped-query attention (GQA)", "mixtures of experts", "SwiGLU", "layers without positions (NoPE)", "tied embeddings", "biases of networks"];
+
+async function filtered(place, data, view, words) {
+  const modules = { tree: "./atlas-tree.js", trends: "./atlas-trends.js", models: "./atlas-models.js" };
+  const { draw } = await import(modules[view]);
+  const filters = Filters.read(data, words), canvas = h("div", { class: "atlas-canvas" });
+  document.title = `${VIEWS.find(([name]) => name === view)[1]} · atlas · anyformer`;
+  const again = () => {
+    history.replaceState(history.state, "", ["#atlas", view, ...filters.words().map(encodeURIComponent)].join("/"));
+    draw(canvas, data, filters);
+  };
+  const panel = new FilterPanel(data, filters, again);
+  fill(place, h("div", { class: "filtered" }, h("details", { class: "filterbox", open: matchMedia("(min-width: 721px)").matches }, h("summary", {}, "filters"), panel.element), canvas));
+  draw(canvas, data, filters);
+}
+
+async function topic(place, data, name) {
+  const { draw } = await import("./atlas-topic.js");
+  const page = await file(`api/topics/${encodeURIComponent(name)}`, `topics/${encodeURIComponent(name)}.json`);
+  document.title = `${page.title} · atlas · anyformer`;
+  draw(place, data, page);
+}
