@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyformer as af
-from anyformer.atlas.evaluator import CALL, Program, Programs, inputs_of, program_of
-from anyformer.atlas.evaluator_number import Trace
+from anyformer.atlas.evaluator import CALL, FigureProgram, Programs, inputs_of, program_of
+from anyformer.atlas.evaluator_number import NumberTrace
 from anyformer.atlas.evaluator_pairs import pair_formula
 from anyformer.atlas.evaluator_places import places
 from anyformer.atlas.evaluator_trace import substituted, tracing
@@ -98,12 +98,12 @@ def test_a_program_says_the_same_in_the_same_bytes():
 
 
 def test_whole_numbers_that_no_double_holds_are_written_as_text():
-    program = Program((("int", 2**53 - 1), ("int", 2**53), ("float", 0.5)), ())
+    program = FigureProgram((("int", 2**53 - 1), ("int", 2**53), ("float", 0.5)), ())
     assert program.data()["nodes"] == [("int", 2**53 - 1), ("int", "9007199254740992"), ("float", 0.5)]
 
 
 def test_a_number_that_leaves_the_arithmetic_holds_for_its_value_alone():
-    trace = Trace()
+    trace = NumberTrace()
     heads, width = trace.input(0, 12), trace.input(1, 768)
     assert list(range(heads)) == list(range(12))
     assert [(trace.nodes[at][0], holds) for at, holds in trace.guards.items()] == [("==", True)]
@@ -121,11 +121,11 @@ def test_traced_arithmetic_is_pythons(x, y, z):
         return [x + y * z - 3, q, r, -z // 7, max(x, y, 5) - min([y, z]), prod((x, y, 2)), sum((x, y)), ceil(x / y),
                 floor(z / y), round(x / y), (x - 1).bit_length(), 2**y, 1 << x, abs(z), x / y]  # fmt: skip
 
-    trace = Trace()
+    trace = NumberTrace()
     with tracing():
         traced = computed(*(trace.input(i, value) for i, value in enumerate((x, y, z))))
         nodes = [trace.of(each) for each in traced]
-    program = Program(tuple(trace.nodes), ())
+    program = FigureProgram(tuple(trace.nodes), ())
     assert [program.values([x, y, z])[at] for at in nodes] == computed(x, y, z)
     other = (y + 1, x, z + 3)
     assert [program.values(other)[at] for at in nodes] == computed(*other)
@@ -134,25 +134,25 @@ def test_traced_arithmetic_is_pythons(x, y, z):
 @pytest.mark.parametrize("mask", [Causal(), Window(size=7), Window(size=5, after=3), Causal() & Chunk(size=6)])
 @pytest.mark.parametrize("call", ["first", "next"])
 def test_the_pairs_of_a_mask_are_an_expression_of_its_sizes(mask, call):
-    trace = Trace()
+    trace = NumberTrace()
     length = trace.input(0, 64)
     past = 0 if call == "first" else length - 1
     with tracing():
         found = masks.count_pairs(mask, past, past + (length if call == "first" else 1), 0)
-    values = lambda keys: Program(tuple(trace.nodes), ()).values([keys])[trace.of(found)]  # noqa: E731
+    values = lambda keys: FigureProgram(tuple(trace.nodes), ()).values([keys])[trace.of(found)]  # noqa: E731
     for keys in (1, 2, 5, 6, 7, 8, 63, 64, 1000, 100_003):
         assert values(keys) == count_pairs(mask, 0 if call == "first" else keys - 1, keys, 0)
     assert not trace.guards
 
 
 def test_sizes_of_a_mask_without_an_expression_may_not_move():
-    trace = Trace()
+    trace = NumberTrace()
     with tracing():
         plain = Causal() & (BlockWindow(block=4, count=3) | VerticalStride(block=4, stride=2))
         traced = substituted(plain, lambda at, value: trace.input(at[1], value) if at[-1] == "stride" else value)
         assert masks.count_pairs(traced, 0, 40, 0) == count_pairs(plain, 0, 40, 0)
     tied = [trace.nodes[at] for at, holds in trace.guards.items() if holds and trace.nodes[at][0] == "=="]
-    assert {trace.nodes[left][0] for _, left, _ in tied} == {"input"}
+    assert {trace.nodes[left][0] for _, left, _ in tied} == {"take"}
 
 
 def test_a_count_that_no_polynomial_gives_has_none():

@@ -1,4 +1,4 @@
-"""The static site in Chromium, from a folder of a host of files: it opens, prices changes as we do, and asks for nothing else."""
+"""The static site in Chromium, from a folder of a host of files: it opens, prices changes as we do, asks for nothing else."""
 
 from __future__ import annotations
 

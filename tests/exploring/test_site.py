@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer.atlas import topics
 from anyformer.cli import app
-from anyformer.exploring.site import PAGE, Written, write_site
+from anyformer.exploring.site import PAGE, SiteContents, write_site
 
 NAMES = ("gpt2", "bert-base-uncased")
 
@@ -54,7 +54,7 @@ def test_a_sheet_is_that_of_the_server_with_its_memory_and_its_program(site):
     assert sheet["memory"]["memory"]["total"] == af.cost(made, length=sheet["call"]["length"]).memory.total
     assert {part["class"] for part in sheet["parts"]} <= classes.keys()
     program = _read(out / sheet["program"])
-    used = {node[1] for node in program["nodes"] if node[0] == "input"}
+    used = {node[1] for node in program["nodes"] if node[0] == "take"}
     assert used <= {0, 1, 2} | {at for place in sheet["inputs"] for at in place["at"]}
 
 
@@ -69,7 +69,7 @@ def test_a_site_is_the_same_in_the_same_bytes(site, tmp_path):
 def test_the_command_says_what_it_wrote(tmp_path):
     asked = CliRunner().invoke(app, ["atlas", "--out", str(tmp_path / "site"), "--entry", "mamba-130m", "--json"])
     assert asked.exit_code == 0, asked.output
-    assert Written(**json.loads(asked.output)).entries == 1
+    assert SiteContents(**json.loads(asked.output)).entries == 1
 
 
 @pytest.mark.parametrize(
