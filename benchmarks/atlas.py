@@ -22,19 +22,19 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 from benchmarks.compare import RESULTS, machine
 
 import anyformer as af
-from anyformer.atlas.evaluator import Programs, merged
-from anyformer.atlas.evaluator_figures import PIECES, sheet_of
+from anyformer.atlas.evaluator import Programs
 from anyformer.atlas.evaluator_places import places
 from anyformer.catalogue import listing
 from anyformer.costs.page import longest
 from anyformer.describe import UserError, change_all, parse_assignment
+from anyformer.exploring.figures import figures, sheet_of
+from anyformer.exploring.question import PricedCall
 from anyformer.model import Architecture
 
 EVALUATOR = Path(af.__file__).with_name("exploring") / "page" / "evaluator.js"
@@ -42,16 +42,21 @@ LENGTHS = (2, 100, 512, 1000, 4096, 8192, 131_072, 1_000_000)
 BATCHES = (1, 3, 8, 64)
 NODE = """
 import { readFileSync, writeFileSync } from "node:fs";
-import { evaluate } from "./evaluator.mjs";
+import { exactly } from "./evaluator.mjs";
 const read = async (address) => JSON.parse(readFileSync(address, "utf8"));
 const plain = (key, value) => (typeof value === "bigint" ? `bigint:${value}` : value);
 const answers = [];
 for (const { name, changes, call } of await read("changes.json")) {
   const sheet = await read(`${name}.json`);
-  await evaluate(sheet, [], {}, read).catch(() => null);
+  await exactly(sheet, [], {}, read).catch(() => null);
   const start = performance.now();
   let answer;
-  try { answer = { figures: await evaluate(sheet, changes, call, read) }; } catch (error) { if (!error.errors) throw error; answer = error; }
+  try {
+    answer = { figures: await exactly(sheet, changes, call, read) };
+  } catch (error) {
+    if (!error.errors) throw error;
+    answer = error;
+  }
   answers.push({ ...answer, milliseconds: performance.now() - start });
 }
 writeFileSync("answers.json", JSON.stringify(answers, plain));
@@ -71,19 +76,26 @@ class Changed:
         base = af.architecture(self.name)
         try:
             architecture = change_all(base, dict(parse_assignment(f"{path}={text}") for path, text in self.changes))
-            return figures(architecture, self.call["batch"], self.call["length"])
+            return figures_of(architecture, self.call["batch"], self.call["length"])
         except (UserError, ValueError):
             return None
 
 
-def figures(architecture: Architecture, batch: int, length: int) -> Any:
-    """Every figure that a page prices, from the description itself."""
-    return reduce(merged, (priced(sheet_of(architecture, batch, length, length)) for priced in PIECES.values()))
+def figures_of(architecture: Architecture, batch: int, length: int) -> Any:
+    """Every figure that the explorer shows, from the description itself."""
+    call = PricedCall(batch=batch, length=length)
+    return figures(sheet_of(architecture, call), call)
 
 
 def moved(drawn: random.Random, value: int) -> int:
     """Another number of the same order."""
-    ways = (value * drawn.choice((2, 3, 4)), value // drawn.choice((2, 3, 4)), value + 1, value - 1, drawn.randint(1, 2 * value + 2))
+    ways = (
+        value * drawn.choice((2, 3, 4)),
+        value // drawn.choice((2, 3, 4)),
+        value + 1,
+        value - 1,
+        drawn.randint(1, 2 * value + 2),
+    )
     return max(1, drawn.choices(ways, (3, 3, 1.5, 1, 1.5))[0])
 
 
@@ -92,7 +104,7 @@ def text_of(drawn: random.Random, now: Any) -> str:
     if isinstance(now, int):
         return str(moved(drawn, now))
     text = now if isinstance(now, str) else str(now)
-    numbers = [each for each in re.finditer(r"(?<=\*)\d+" if isinstance(now, str) else r"\d+", text)]
+    numbers = list(re.finditer(r"(?<=\*)\d+" if isinstance(now, str) else r"\d+", text))
     chosen = drawn.choice(numbers)
     return f"{text[: chosen.start()]}{moved(drawn, int(chosen[0]))}{text[chosen.end() :]}"
 
@@ -117,7 +129,11 @@ def sheets(names: list[str]) -> Iterator[tuple[str, dict[str, Any], dict[str, An
         length = min(4096, longest(made) or 4096)
         program, inputs = programs.of(made, (1, length, length))
         call = {"batch": 1, "length": length}
-        yield name, {"program": f"{program.digest}.program", "inputs": places(made, program, inputs), "call": call}, program.data()
+        yield (
+            name,
+            {"program": f"{program.digest}.program", "inputs": places(made, program, inputs), "call": call},
+            program.data(),
+        )
 
 
 def evaluated(folder: Path, changes: list[Changed]) -> list[dict[str, Any]]:
@@ -139,7 +155,9 @@ def exact(found: Any) -> Any:
 
 
 def differs(page: Any, ours: Any) -> bool:
-    """Whether a figure of the page is not ours; it may lack pieces."""
+    """Whether a figure of the page is not ours; it may lack pieces, where null stands."""
+    if page is None:
+        return False
     if isinstance(page, dict):
         return not isinstance(ours, dict) or any(name not in ours or differs(item, ours[name]) for name, item in page.items())
     if isinstance(page, list):

@@ -8,15 +8,15 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.describe import InputError
 from anyformer.inspecting import find_circuit
-from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
 from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
 from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm, residual
 
-EYE, NOTHING = torch.eye(4), torch.zeros(4, 4)
+EYE = torch.eye(4)
 CLEAN, CORRUPTED = torch.tensor([[0, 1, 2], [3, 0, 1]]), torch.tensor([[0, 1, 3], [3, 0, 2]])
-A, B, C, O = (slice(4 * at, 4 * at + 4) for at in range(4))
+FROM, VIA, ASIDE, TO = (slice(4 * at, 4 * at + 4) for at in range(4))
 """Quarters of the stream: where tokens stand, what is in between, what nobody reads, and what the head reads."""
 
 
@@ -27,17 +27,17 @@ def planted(sublayer):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.zero_()
-        model.embedding.weight[:, A] = 5 * EYE
-        model.head.weight[:, O] = EYE
+        model.embedding.weight[:, FROM] = 5 * EYE
+        model.head.weight[:, TO] = EYE
     return model
 
 
 @pytest.fixture(scope="module")
 def networks():
-    """Layer 0 moves A to B, layer 1 A to C, which nobody reads, layer 2 B to O."""
+    """Layer 0 moves FROM to VIA, layer 1 FROM to ASIDE, which nobody reads, layer 2 VIA to TO."""
     model = planted(FeedForward(width=4, activation="relu", gated=False))
     with torch.no_grad():
-        for layer, (read, write) in enumerate(((A, B), (A, C), (B, O))):
+        for layer, (read, write) in enumerate(((FROM, VIA), (FROM, ASIDE), (VIA, TO))):
             network = model.get_submodule(f"decoder.layers.{layer}.feedforward.sublayer")
             network.up.weight[:, read] = EYE
             network.down.weight[write] = EYE
@@ -46,10 +46,16 @@ def networks():
 
 @pytest.fixture(scope="module")
 def heads():
-    """Two heads a layer that look at all before alike: of layer 0 head 1 moves A to B, of layer 1 head 0 B to O; the others to C."""
+    """Heads that look at all before alike: head 1 of layer 0 moves FROM to VIA, head 0 of layer 1 VIA to TO."""
     model = planted(Attention(heads=2, kv_heads=2, head_width=4))
     with torch.no_grad():
-        for layer, moves in enumerate((((A, C), (A, B)), ((B, O), (A, C)), ((A, C), (B, C)))):
+        for layer, moves in enumerate(
+            (
+                ((FROM, ASIDE), (FROM, VIA)),
+                ((VIA, TO), (FROM, ASIDE)),
+                ((FROM, ASIDE), (VIA, ASIDE)),
+            )
+        ):
             attention = model.get_submodule(f"decoder.layers.{layer}.attention.sublayer")
             for head, (read, write) in enumerate(moves):
                 own = slice(4 * head, 4 * head + 4)

@@ -9,9 +9,9 @@ from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import InputError
 from anyformer.inspecting import (
+    CallInputs,
     LogitDifference,
     LogProbability,
-    CallInputs,
     TokenLogit,
     ablation,
     activation_patching,

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MultipleOf
 from pydantic.fields import FieldInfo
 
 from anyformer.describe import Named, Value
 from anyformer.dims import LARGEST
+from anyformer.parts.layers.order import MOST_LAYERS, LayerOrder
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ def bounds_of(owner: Any, name: str) -> Bounds | None:
     field = type(owner).model_fields[name] if isinstance(owner, Value) else None
     if field is None:
         return None
+    if any(isinstance(each, LayerOrder) for each in field.metadata):
+        return Bounds(1, MOST_LAYERS)
     found = list(_whole(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation))
     return found[0] if len(found) == 1 else None
 

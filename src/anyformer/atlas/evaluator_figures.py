@@ -1,7 +1,7 @@
 """The figures that a page prices by itself, in the places where a sheet of the explorer has them.
 
 `exact` figures are whole numbers and their quotients. Words and times stand apart, piece by piece, since they hold under more
-conditions: where one of those fails the piece is left out, and the rest stays.
+conditions: where one of those fails the piece is left out, None stands in its place, and the rest stays.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 Figures = dict[str, Any]
-Priced = Callable[[CostSheet], Figures]
+PricedPiece = Callable[[CostSheet], Figures]
 
 
 def sheet_of(architecture: Architecture, batch: int, length: int, source: int) -> CostSheet:
@@ -46,6 +46,7 @@ def exact(sheet: CostSheet) -> Figures:
         "state": state,
         "weights": dict(sheet.weights),
         "inference": {name: size + held for name, size in sheet.weights.items()},
+        "reading": None,
         "elementwise": {kind: flops.exact for kind, flops in prompt.elementwise.items()},
         "modes": list(sheet.modes),
     }  # fmt: skip
@@ -60,6 +61,7 @@ def _flops(sheet: CostSheet) -> Figures:
         "forward": _both(forward),
         "backward": _both(sheet.flops.backward),
         "training": _both(training),
+        "executed": None,
         "decode": None if step is None else _both(step),
         "per_token": {
             "forward": forward.exact / prompt.tokens,
@@ -81,7 +83,13 @@ def _state(sheet: CostSheet) -> Figures:
     batch, length = sheet.batch, sheet.length
     now, before = (held_state(sheet.architecture, batch, at, sheet.source, sheet.plan) for at in (length, length - 1))
     memories = [
-        {"name": str(at), "component": at.component, "bytes": size, "per_token": (size - before.get(at, 0)) // batch}
+        {
+            "name": str(at),
+            "component": at.component,
+            "bytes": size,
+            "per_token": (size - before.get(at, 0)) // batch,
+            "grows": None,
+        }
         for at, size in now.items()
     ]
     positions = slot_bytes(batch, length) if memories else 0
@@ -116,5 +124,5 @@ def reading(sheet: CostSheet) -> Figures:
     return {"reading": {"weights": found.weights, "state": found.state, "total": found.total}}
 
 
-PIECES: Mapping[str, Priced] = {"exact": exact, "growth": growth, "executed": executed, "reading": reading}
+PIECES: Mapping[str, PricedPiece] = {"exact": exact, "growth": growth, "executed": executed, "reading": reading}
 """By name; `exact` first, without which there is no answer."""

@@ -86,7 +86,7 @@ def patching(asked: InspectedText) -> Iterator[InsideView]:
         words = [f"{number} {word}" for number, word in enumerate(asked.words)]
         data = {path: found.restored(path).tolist() for path in found.changed}
         draw = partial(_titled, inspecting.draw_patching, asked, "patching", found, asked.words)
-        yield InsideView(name, (found.table(lambda place, words=words: words[place], most=MOST_PATHS),), data, draw)
+        yield InsideView(name, (found.table(words.__getitem__, most=MOST_PATHS),), data, draw)
 
 
 def circuit(asked: InspectedText, threshold: float) -> InsideView:

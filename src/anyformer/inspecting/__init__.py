@@ -1,12 +1,13 @@
-"""A model opened: lenses, attributions, patching, ablations, steering, attention patterns and circuits, by the paths of its parts.
+"""A model opened: lenses, attributions, patching, ablations, steering, attention patterns and circuits, by path.
 
-`anyformer.inspect` is this room. Every analysis takes a model and tokens, or a `CallInputs` of what else its call needs, and gives a
-frozen value with a `table()`; values that a model has inside are had by `model.watch` and replaced by `model.patch`.
+`anyformer.inspect` is this room. Every analysis takes a model and tokens, or a `CallInputs` of what else its call needs, and
+gives a frozen value with a `table()`; values inside a model are seen by `model.watch` and replaced by `model.patch`.
 """
 
 from anyformer.inspecting.ablation import ablation
 from anyformer.inspecting.activation_patching import PatchingGrid, activation_patching, attribution_patching
 from anyformer.inspecting.attribution import Attribution, attribution
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.circuit import Circuit, find_circuit
 from anyformer.inspecting.edges import Edge
 from anyformer.inspecting.logit_lens import LensReading, logit_lens, read_out
@@ -28,12 +29,12 @@ from anyformer.inspecting.pictures import (
     draw_reading,
 )
 from anyformer.inspecting.places import StreamWriter, streams, writers
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.steering import SteeringVector, steering_vector
 from anyformer.inspecting.tuned_lens import TunedLens, tuned_lens
 
 __all__ = [
     "Attribution",
+    "CallInputs",
     "Circuit",
     "Edge",
     "HeadPattern",
@@ -42,7 +43,6 @@ __all__ = [
     "LogitDifference",
     "Metric",
     "PatchingGrid",
-    "CallInputs",
     "SteeringVector",
     "StreamWriter",
     "TokenLogit",

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from anyformer.describe import InputError, did_you_mean
 from anyformer.inspecting.activation_patching import PatchingGrid
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import Metric
 from anyformer.inspecting.places import writers
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import checked_paths, kept_values, swept
 from anyformer.model.transformer import Transformer
 

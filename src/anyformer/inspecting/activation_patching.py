@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import Metric
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import axes_of, checked_paths, kept_values, largest_first, summed_but, swept
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -76,7 +76,7 @@ def activation_patching(
     *,
     by: str = "T",
 ) -> PatchingGrid:
-    """The metric of the corrupted prompt with values of the clean one, one place at a time (Meng et al. 2022, arXiv 2202.05262).
+    """The metric of the corrupted prompt with values of the clean one, place by place (Meng et al. 2022, arXiv 2202.05262).
 
     `paths`: by default the residual stream before the first layer and behind every one. `by`: letters of the paths' values:
     `T` position by position, `H` head by head, `HT` both, "" whole values. One forward pass per place, several in a batch.
@@ -109,7 +109,7 @@ def attribution_patching(
     values, goal_B = kept_values(model, good, chosen, metric)
     with torch.enable_grad(), model.watch(*chosen, gradients=True) as seen:
         start_B = metric(bad.logits(model))
-        start_B.sum().backward()
+        start_B.sum().backward()  # type: ignore[no-untyped-call]
     changed = {}
     for path in chosen:
         steps = (values[path] - seen[path].detach()) * seen.gradients[path]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyformer.inspecting.places import entrance, scales, writers
 from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.places import entrance, scales, writers
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -73,8 +73,8 @@ def attribution(
     likeliest, less those of `against`.
 
     Every norm between a sublayer and the head keeps the scale that it has in this call, so that logits are linear in what is
-    added to the stream; a share is the gradient times the value, which is then exact (Elhage et al. 2021, A mathematical framework
-    for transformer circuits; Wang et al. 2022, arXiv 2211.00593). A soft cap of logits keeps its ratio likewise.
+    added to the stream; a share is the gradient times the value, which is then exact (Elhage et al. 2021, A mathematical
+    framework for transformer circuits; Wang et al. 2022, arXiv 2211.00593). A soft cap of logits keeps its ratio likewise.
     """
     prompt = CallInputs.of(given)
     places = [entrance(model), *(each.by_head if by_head and each.heads else each.output for each in writers(model))]

@@ -39,7 +39,7 @@ class CallInputs:
 
     def logits(self, model: Transformer) -> Tensor:
         """The logits of the call, (B, T, V)."""
-        found: Tensor = model(self.tokens, self.decoder_tokens, **self.options)  # type: ignore[arg-type]
+        found: Tensor = model(self.tokens, self.decoder_tokens, **self.options)
         return found
 
     def repeated(self, times: int) -> CallInputs:
@@ -53,8 +53,8 @@ class CallInputs:
         mine, theirs = (tuple(each.read.shape) for each in (self, other))
         if mine != theirs:
             raise InputError(
-                f"one prompt is {mine} and the other {theirs}: values are exchanged row for row and position for position, so give "
-                "as many rows and as many tokens of both"
+                f"one prompt is {mine} and the other {theirs}: values are exchanged row for row and position for position, so "
+                "give as many rows and as many tokens of both"
             )
         same = torch.equal(self.tokens, other.tokens) and torch.equal(self.read, other.read)
         if same and self.options.keys() == other.options.keys() == set():

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
 from anyformer.inspecting.metrics import divergence
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 

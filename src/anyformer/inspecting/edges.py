@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import InputError
-from anyformer.inspecting.places import StreamWriter, entrance, layer_path, writers
 from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.places import StreamWriter, entrance, layer_path, writers
 from anyformer.inspecting.sweep import kept_values
 from anyformer.model.transformer import Transformer
 
@@ -107,7 +107,7 @@ class CutCall:
         heads = [node.head for node in run.nodes if node.head is not None and node.name in heard_from]
         self.copies = 2 + max(heads, default=-1)
 
-    def patches(self) -> Iterator[tuple[str, object]]:
+    def patches(self) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
         """Functions by the paths at which they see and replace values."""
         model, of_writer = self.run.model, dict[StreamWriter, list[GraphNode]]()
         for node in self.run.nodes:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 from anyformer.parts.layers.stack_module import StackModule

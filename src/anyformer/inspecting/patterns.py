@@ -76,7 +76,7 @@ def attention_paths(model: Transformer) -> tuple[str, ...]:
     found = tuple(path for path, each in model.watchable().items() if each.letters == "BHTS" and path.endswith(WEIGHTS))
     if not found:
         raise InputError(
-            "this model has no attention with weights (B, H, T, S), so there is no pattern of it: look at other paths by model.watch"
+            "this model has no attention with weights (B, H, T, S), so it has no pattern: look at other paths by model.watch"
         )
     return found
 

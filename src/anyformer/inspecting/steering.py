@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class SteeringVector:
-    """A direction (D,) of the value at `path`; `cosine`: how alike differences of single pairs of prompts are to it, on average.
+    """A direction (D,) of the value at `path`; `cosine`: how like it the differences of single prompts are, on average.
 
     `typical`: the mean length of the values at the path, beside which the length of the direction is read.
     """
@@ -32,7 +32,7 @@ class SteeringVector:
     cosine: float
     typical: float
 
-    def steering(self, model: Transformer, strength: float = 1.0) -> AbstractContextManager[None]:
+    def steering(self, model: Transformer, strength: float = 1.0) -> AbstractContextManager[object]:
         """While it is open, `strength` times the direction is added at every position, when generating too."""
         return model.patch(self.path, partial(moved, direction_D=self.direction_D, strength=strength))
 

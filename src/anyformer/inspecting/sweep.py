@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice, product
 
 import torch
 from torch import Tensor
 
 from anyformer.describe import InputError
-from anyformer.inspecting.metrics import Metric
 from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.metrics import Metric
 from anyformer.model.transformer import Transformer
 
 ROWS = 64
@@ -60,10 +61,10 @@ def swept(
     B, places, found = len(prompt), iter(list(cells(other.shape, axes))), []
     with torch.no_grad():
         while chosen := list(islice(places, max(1, rows // B))):
-            with model.patch(path, lambda value, chosen=chosen: replaced(value, other, chosen)):
+            with model.patch(path, partial(replaced, other=other, chosen=chosen)):
                 logits = prompt.repeated(len(chosen)).logits(model)
-            found += [metric(each) for each in logits.unflatten(0, (len(chosen), B))]
-    return torch.stack(found).unflatten(0, tuple(other.shape[axis] for axis in axes)) if axes else found[0]
+            found += [metric(each) for each in logits.view(len(chosen), B, *logits.shape[1:])]
+    return torch.stack(found).view(*(other.shape[axis] for axis in axes), B)
 
 
 def kept_values(

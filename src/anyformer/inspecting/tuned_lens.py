@@ -14,10 +14,10 @@ from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.files import writing
+from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.logit_lens import KEPT, LensReading, read_out, reading
 from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
-from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -33,8 +33,8 @@ class TunedLens:
     """x + x A^T + b of the stream at each of L paths, in front of the final norm and the head (Belrose et al. 2023, arXiv
     2303.08112).
 
-    `matrix_LDD` A and `bias_LD` b; `before_L` and `after_L`: mean KL(model || lens) in nats of the last batch, of the logit lens
-    and of this one.
+    `matrix_LDD` A and `bias_LD` b; `before_L` and `after_L`: mean KL(model || lens) of the last batch in nats, of the logit
+    lens and of this one.
     """
 
     paths: tuple[str, ...]

@@ -16,9 +16,9 @@ from anyformer.tasks.transduction import Transduction
 class IndirectObject(Transduction):
     """Two names among other letters, then one of the two again; behind the sign stands the other, which is asked.
 
-    x ... n_a x ... n_b x ... n_a x ... = n_b, the two first in either order, as in "when Mary and John went to the shop, John gave
-    a drink to": Mary. Both names stand at random places, so that only what was said twice tells them apart (Wang et al. 2022,
-    arXiv 2211.00593).
+    x ... n_a x ... n_b x ... n_a x ... = n_b, the two first in either order, as in "when Mary and John went to the shop, John
+    gave a drink to": Mary. All stand at random places, so that only what was said twice tells the two apart (Wang et al.
+    2022, arXiv 2211.00593).
     """
 
     paper: ClassVar[str] = "Wang et al. 2022, arXiv 2211.00593"

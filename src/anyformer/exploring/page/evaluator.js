@@ -79,11 +79,11 @@ const OPERATORS = {
 };
 
 // The value of every node; null of what has none, and of all that is made of it.
-export function valuesOf(nodes, inputs) {
+function valuesOf(nodes, inputs) {
   const values = new Array(nodes.length);
   for (let i = 0; i < nodes.length; i++) {
     const [operator, first, second] = nodes[i];
-    if (operator === "input") values[i] = inputs[first];
+    if (operator === "take") values[i] = inputs[first];
     else if (operator === "int") values[i] = BigInt(first);
     else if (operator === "float") values[i] = first;
     else {
@@ -117,7 +117,7 @@ function merged(left, right) {
 }
 
 // Figures of a program at its inputs (BigInt): {figures, failed}; `failed` is the first guard that does not hold, or null.
-export function priced(program, inputs) {
+function priced(program, inputs) {
   const values = valuesOf(program.nodes, inputs);
   const [first, ...more] = program.pieces;
   const failed = first.guards.find(fails(values)) ?? null;
@@ -128,9 +128,9 @@ export function priced(program, inputs) {
   return { figures, failed: null };
 }
 
-// Whole numbers that a double holds become Numbers; others stay BigInt.
-export function shown(figures) {
-  if (whole(figures)) return Number.isSafeInteger(Number(figures)) ? Number(figures) : figures;
+// Figures with Numbers alone.
+function shown(figures) {
+  if (whole(figures)) return Number(figures);
   if (Array.isArray(figures)) return figures.map(shown);
   if (figures === null || typeof figures !== "object") return figures;
   return Object.fromEntries(Object.entries(figures).map(([name, item]) => [name, shown(item)]));
@@ -156,7 +156,7 @@ function numbersIn(text, now) {
 // The text of a node, of inputs by the last word of their paths; "" where it is long.
 function textOf(nodes, names, at, depth = 0) {
   const [operator, ...operands] = nodes[at];
-  if (operator === "input") return names[operands[0]];
+  if (operator === "take") return names[operands[0]];
   if (operator === "int" || operator === "float") return String(operands[0]);
   const parts = operands.map((each) => (depth < 2 ? textOf(nodes, names, each, depth + 1) : ""));
   if (parts.some((part) => part === "" || part.length > 60)) return "";
@@ -174,8 +174,13 @@ async function file(address) {
 }
 
 // Figures of a sheet's architecture after changes, [[path, text], ...] as `--set` has them, at a call {length, batch, source};
-// throws {errors: [...]} in words. `read`: address -> parsed JSON. Figures that are not priced here are absent.
-export async function evaluate(sheet, changes, call = {}, read = file) {
+// throws {errors: [...]} in words. Whole numbers are given as Numbers, exact up to 2^53; null is what cannot be priced here.
+export async function evaluate(sheet, changes, call) {
+  return shown(await exactly(sheet, changes, call));
+}
+
+// The same with whole numbers as BigInt. `read`: address -> parsed JSON.
+export async function exactly(sheet, changes, call = {}, read = file) {
   if (!sheet.program) throw { errors: [problem("", `changes of this architecture are not priced in this page: ${ASK}`)] };
   if (!programs.has(sheet.program)) programs.set(sheet.program, read(sheet.program));
   const program = await programs.get(sheet.program).catch((error) => {
@@ -194,7 +199,7 @@ export async function evaluate(sheet, changes, call = {}, read = file) {
   if (errors.length) throw { errors };
   const { figures, failed } = priced(program, inputs);
   if (failed !== null) throw { errors: [beyond(sheet, program, failed, changes)] };
-  return shown(figures);
+  return figures;
 }
 
 // The numbers of a call, the first inputs; what is wrong with them is added to `errors`.
@@ -231,7 +236,7 @@ function changed(place, text, inputs) {
 // Why there is no answer: the condition that no longer holds, where it is short.
 function beyond(sheet, program, [node, holds], changes) {
   const names = [...CALL];
-  for (const place of sheet.inputs) for (const at of place.at) names[at] = place.paths[0].split(".").at(-1);
+  for (const place of sheet.inputs) for (const at of place.at) names[at] = place.paths[0].split(".").slice(-2).join(".");
   const text = textOf(program.nodes, names, node);
   const condition = text ? ` (its formulas hold while ${holds ? text : `not ${text}`})` : "";
   const alone = changes.length === 1;
