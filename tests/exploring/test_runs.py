@@ -76,9 +76,9 @@ def test_every_run_that_was_opened_is_told(ask, opened):
     assert [run["title"] for run in found["runs"]] == ["one", "two", "experts", "base-1", "wider-1"]
     one = found["runs"][0]
     assert (one["run"], one["state"], one["step"], one["steps"]) == (opened[0], "finished", 4, 4)
-    assert one["series"]["loss"] == {
-        "step": [1, 2, 3, 4], "tokens": [10, 20, 30, 40], **dict.fromkeys(("mean", "low", "high"), [5.0, 3.0, 4 / 3 + 1, 2.0]),
-    }  # fmt: skip
+    losses = [5.0, 3.0, 4 / 3 + 1, 2.0]
+    steps = {"step": [1, 2, 3, 4], "tokens": [10, 20, 30, 40]}
+    assert one["series"]["loss"] == {**steps, "mean": losses, "low": losses, "high": losses}
     assert one["predicted"] == {
         "figures": {"memory": {"predicted": 10, "measured": 11, "difference": -0.09}},
         "notes": ["a note"],

@@ -115,7 +115,7 @@ def _predictions(summary: Any) -> dict[str, Any] | None:
     """Predictions beside measurements, and the notes on them; None before the end of a run."""
     if not isinstance(summary, Mapping):
         return None
-    both = {key: value for key, value in summary.items() if isinstance(value, Mapping) and "predicted" in value}
+    both = {key: value for key, value in summary.items() if isinstance(value, Mapping) and value.keys() >= {"predicted", "measured"}}
     return {"figures": both, "notes": summary.get("notes", [])}
 
 
