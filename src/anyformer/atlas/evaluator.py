@@ -16,21 +16,21 @@ from typing import Any
 
 from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
 from anyformer.atlas.evaluator_figures import PIECES, sheet_of
-from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, Trace, Traced
+from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, NumberTrace, Traced
 from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
 from anyformer.describe import Named, PartSet, UserError, Value
 from anyformer.model import Architecture
-from anyformer.parts.layers.order import MOST_LAYERS
-from anyformer.parts.layers.stack import Stack
 
 FORMAT = 1
 """The version of a program as data."""
+GREATEST = 2**53 - 1
+"""The greatest whole number up to which doubles hold all."""
 CALL = ("batch", "length", "source")
 """The numbers of a call, the first inputs of every program."""
 
 
 @dataclass(frozen=True)
-class Input:
+class NumberInput:
     """A number that may change: the place in the description, the number within a list or an order that stands there."""
 
     keys: Keys
@@ -40,7 +40,7 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Piece:
+class ProgramPiece:
     """Figures that hold together: {"=": n} stands for the value of node n; `guards`: what has to be so, by node."""
 
     guards: tuple[tuple[int, bool], ...]
@@ -48,17 +48,18 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Program:
+class FigureProgram:
     """Nodes, each an operation on earlier ones, and the pieces that are made of them."""
 
     nodes: tuple[tuple[Any, ...], ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ProgramPiece, ...]
     """Without the first there is no answer."""
 
     def data(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
+        """Plain data, for JSON; whole numbers that no double holds as text."""
         pieces = [{"guards": [[at, int(holds)] for at, holds in each.guards], "figures": each.figures} for each in self.pieces]
-        return {"format": FORMAT, "nodes": self.nodes, "pieces": pieces}
+        nodes = [("int", str(node[1])) if node[0] == "int" and abs(node[1]) > GREATEST else node for node in self.nodes]
+        return {"format": FORMAT, "nodes": nodes, "pieces": pieces}
 
     @cached_property
     def json(self) -> str:
@@ -72,7 +73,7 @@ class Program:
         """The value of every node; None of what has none (a division by zero), and of all that is made of it."""
         values: list[Any] = []
         for operator, *operands in self.nodes:
-            if operator == "input":
+            if operator == "take":
                 values.append(inputs[operands[0]])
             elif operator in ("int", "float"):
                 values.append(operands[0])
@@ -123,13 +124,13 @@ def filled(figures: Any, values: Sequence[Any]) -> Any:
 class Traceable:
     """An architecture with traced numbers in their places, the numbers of a call, and the inputs behind those."""
 
-    trace: Trace
+    trace: NumberTrace
     architecture: Architecture
     call: tuple[Any, ...]
-    inputs: tuple[Input, ...]
+    inputs: tuple[NumberInput, ...]
 
 
-def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[Program, tuple[Input, ...]]:
+def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
     """The program of an architecture, traced at a call of (batch, length, source), and its inputs behind those of the call."""
     kept, pieces = _Kept(), []
     with tracing():
@@ -145,15 +146,15 @@ def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[Program
             kept.begin(given.trace)
             found = kept.figures(figures)
             guards = [(kept.node(at), holds) for at, holds in given.trace.guards.items()]
-            pieces.append(Piece(tuple(sorted(guards)), found))
+            pieces.append(ProgramPiece(tuple(sorted(guards)), found))
     first = set(pieces[0].guards)
     rest = [replace(each, guards=tuple(guard for guard in each.guards if guard not in first)) for each in pieces[1:]]
-    return Program(tuple(kept.nodes), (pieces[0], *rest)), given.inputs
+    return FigureProgram(tuple(kept.nodes), (pieces[0], *rest)), given.inputs
 
 
-def inputs_of(architecture: Architecture) -> tuple[Input, ...]:
+def inputs_of(architecture: Architecture) -> tuple[NumberInput, ...]:
     """The inputs of its program behind those of the call."""
-    found: list[Input] = []
+    found: list[NumberInput] = []
 
     def take(keys: Keys, value: int) -> int:
         at = _input(architecture, keys, value)
@@ -165,19 +166,19 @@ def inputs_of(architecture: Architecture) -> tuple[Input, ...]:
     return tuple(found)
 
 
-def _input(architecture: Architecture, keys: Keys, value: int) -> Input | None:
+def _input(architecture: Architecture, keys: Keys, value: int) -> NumberInput | None:
     """The input at a place; None of a number that is one of a few."""
     last = keys[-1]
     place, at = (keys[:-1], last) if isinstance(last, int) else (keys, None)
     bounds = _bounds(architecture, place)
-    return None if bounds is None else Input(place, at, value, bounds)
+    return None if bounds is None else NumberInput(place, at, value, bounds)
 
 
 def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
     """The architecture, every whole number of it an input."""
-    trace = Trace()
+    trace = NumberTrace()
     numbers = [trace.input(i, value) for i, value in enumerate(call)]
-    inputs: list[Input] = []
+    inputs: list[NumberInput] = []
 
     def take(keys: Keys, value: int) -> Any:
         given = _input(architecture, keys, value)
@@ -199,8 +200,6 @@ def _bounds(architecture: Architecture, place: Keys) -> Bounds | None:
     owner: Any = architecture
     for key in above:
         owner = owner[key] if isinstance(owner, Mapping | tuple) else getattr(owner, str(key))
-    if isinstance(owner, Stack) and name == "order":
-        return Bounds(1, MOST_LAYERS)
     return bounds_of(owner, str(name))
 
 
@@ -211,7 +210,7 @@ class _Kept:
         self.nodes: list[Node] = []
         self._known: dict[Node, int] = {}
 
-    def begin(self, trace: Trace) -> None:
+    def begin(self, trace: NumberTrace) -> None:
         """Take nodes of another trace from here on."""
         self.trace, self.numbers = trace, dict[int, int]()
 
@@ -253,7 +252,7 @@ def _structure(whole: Any, inputs: set[tuple[Any, ...]], at: Keys = ()) -> Any:
     if isinstance(whole, tuple):
         return tuple(_structure(item, inputs, (*at, i)) for i, item in enumerate(whole))
     if type(whole) is int:
-        return "input" if (*at, None) in inputs or at in inputs else whole
+        return "take" if (*at, None) in inputs or at in inputs else whole
     return re.sub(r"\d+", "0", whole) if isinstance(whole, str) and (*at, 0) in inputs else whole
 
 
@@ -261,9 +260,9 @@ class Programs:
     """Programs made so far: an architecture of a known structure takes one that holds for its numbers."""
 
     def __init__(self) -> None:
-        self._known: dict[Any, list[Program]] = {}
+        self._known: dict[Any, list[FigureProgram]] = {}
 
-    def of(self, architecture: Architecture, call: Sequence[int]) -> tuple[Program, tuple[Input, ...]]:
+    def of(self, architecture: Architecture, call: Sequence[int]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
         """A program whose every piece holds for an architecture at a call, and its inputs behind those of the call."""
         inputs = inputs_of(architecture)
         known = self._known.setdefault(_structure(architecture, {(*each.keys, each.at) for each in inputs}), [])

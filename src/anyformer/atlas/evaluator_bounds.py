@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 
 from anyformer.describe import Named, Value
 from anyformer.dims import LARGEST
+from anyformer.parts.layers.order import MOST_LAYERS, LayerOrder
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ def bounds_of(owner: Any, name: str) -> Bounds | None:
     field = type(owner).model_fields[name] if isinstance(owner, Value) else None
     if field is None:
         return None
+    if any(isinstance(each, LayerOrder) for each in field.metadata):
+        return Bounds(1, MOST_LAYERS)
     found = list(_whole(Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation))
     return found[0] if len(found) == 1 else None
 

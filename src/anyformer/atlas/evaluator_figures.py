@@ -18,7 +18,7 @@ from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 Figures = dict[str, Any]
-Priced = Callable[[CostSheet], Figures]
+PricedPiece = Callable[[CostSheet], Figures]
 
 
 def sheet_of(architecture: Architecture, batch: int, length: int, source: int) -> CostSheet:
@@ -124,5 +124,5 @@ def reading(sheet: CostSheet) -> Figures:
     return {"reading": {"weights": found.weights, "state": found.state, "total": found.total}}
 
 
-PIECES: Mapping[str, Priced] = {"exact": exact, "growth": growth, "executed": executed, "reading": reading}
+PIECES: Mapping[str, PricedPiece] = {"exact": exact, "growth": growth, "executed": executed, "reading": reading}
 """By name; `exact` first, without which there is no answer."""

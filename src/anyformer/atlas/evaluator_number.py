@@ -1,7 +1,7 @@
 """Numbers that remember how they were made: declared arithmetic that runs on them becomes expressions.
 
-A `Traced` number holds its value and a node of a `Trace`: a constant, an input, or an operation on other nodes. Whatever of it
-decides something (a comparison, a truth, a use as a plain integer) is kept as a guard: the condition under which the
+A `Traced` number holds its value and a node of a `NumberTrace`: a constant, an input, or an operation on other nodes. Whatever
+of it decides something (a comparison, a truth, a use as a plain integer) is kept as a guard: the condition under which the
 expressions hold. So nothing can be lost in silence: code that leaves the arithmetic ties the result to the value it saw.
 """
 
@@ -12,10 +12,10 @@ from math import floor
 from typing import Any
 
 Node = tuple[Any, ...]
-"""("input", number), ("int", text), ("float", value), or an operation and the numbers of its operands."""
+"""("take", number), ("int", text), ("float", value), or an operation and the numbers of its operands."""
 
 
-LEAVES = ("input", "int", "float")
+LEAVES = ("take", "int", "float")
 """What a node is that has no operands."""
 OPERATORS: dict[str, Callable[..., Any]] = {
     "+": lambda x, y: x + y,
@@ -37,7 +37,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
 """What a node may do, in Python's meaning."""
 
 
-class Trace:
+class NumberTrace:
     """The expressions of one run, each node once, and the guards under which they hold."""
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class Trace:
 
     def input(self, number: int, value: int) -> Traced:
         """The input of that number."""
-        return Traced(self, self.node(("input", number), value), value)
+        return Traced(self, self.node(("take", number), value), value)
 
     def of(self, value: Any) -> int:
         """The node of a number: its own, or that of a constant."""
@@ -111,7 +111,7 @@ class Traced:
 
     __slots__ = ("at", "trace", "value")
 
-    def __init__(self, trace: Trace, at: int, value: Any) -> None:
+    def __init__(self, trace: NumberTrace, at: int, value: Any) -> None:
         self.trace, self.at, self.value = trace, at, value
 
     @property

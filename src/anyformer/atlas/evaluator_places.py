@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from anyformer.atlas.evaluator import CALL, Input, Program
+from anyformer.atlas.evaluator import CALL, FigureProgram, NumberInput
 from anyformer.atlas.evaluator_trace import Keys
 from anyformer.describe import DescriptionError, Value
 from anyformer.describe.path import resolve
 from anyformer.model import Architecture
 
 
-def places(architecture: Architecture, program: Program, inputs: Sequence[Input]) -> list[dict[str, Any]]:
+def places(architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput]) -> list[dict[str, Any]]:
     """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds.
 
     `fixed`: the program holds for the number that stands there alone.
@@ -38,12 +38,12 @@ def places(architecture: Architecture, program: Program, inputs: Sequence[Input]
     return found
 
 
-def _fixed(program: Program) -> set[int]:
+def _fixed(program: FigureProgram) -> set[int]:
     """The inputs of which there is a guard that they equal a constant."""
     nodes = program.nodes
     equal = [nodes[at] for at, holds in program.pieces[0].guards if nodes[at][0] == "==" and holds]
     pairs = [(nodes[left], nodes[right]) for _, left, right in equal]
-    return {left[1] for left, right in pairs if left[0] == "input" and right[0] == "int"}
+    return {left[1] for left, right in pairs if left[0] == "take" and right[0] == "int"}
 
 
 def short_path(architecture: Architecture, keys: Keys) -> str:

@@ -21,8 +21,7 @@ from anyformer.atlas.evaluator_number import Traced
 from anyformer.atlas.evaluator_pairs import Call, PairFormula, pair_formula
 from anyformer.describe import Named, PartSet, Value
 from anyformer.parts.layers import stack as stacks
-from anyformer.parts.layers.order import MOST_LAYERS
-from anyformer.parts.layers.stack import Stack
+from anyformer.parts.layers.order import MOST_LAYERS, LayerOrder
 from anyformer.parts.masks import mask as masks
 
 Keys = tuple[str | int, ...]
@@ -68,8 +67,8 @@ def substituted(whole: Any, take: Take, at: Keys = ()) -> Any:
         return take(at, whole)
     if isinstance(whole, Value):
         fields = {name: substituted(item, take, (*at, name)) for name, item in vars(whole).items()}
-        if isinstance(whole, Stack) and _may_deepen(whole):
-            fields["order"] = TracedOrder.of(whole.order, lambda k, times: take((*at, "order", k), times))
+        for name in orders(whole):
+            fields[name] = TracedOrder.of(fields[name], lambda k, times, name=name: take((*at, name, k), times))
         return unvalidated(type(whole), fields)
     if isinstance(whole, PartSet):
         return PartSet(*(substituted(part, take, (*at, name)) for name, part in whole.items()), base=whole.base)
@@ -80,11 +79,11 @@ def substituted(whole: Any, take: Take, at: Keys = ()) -> Any:
     return whole
 
 
-def _may_deepen(stack: Stack) -> bool:
-    """Whether its costs depend on the number of its layers alone, not on the place of one."""
-    blocks = stack.variants.values()
-    alone = stack.streams is None and not any(block.detaches for block in blocks)
-    return alone and all(sublayer.sharers is None for block in blocks for sublayer in block.sublayers)
+def orders(whole: Value) -> Iterator[str]:
+    """The fields of a description that hold an order of layers whose numbers may change."""
+    for name, field in type(whole).model_fields.items():
+        if any(isinstance(each, LayerOrder) and each.alike(whole) for each in field.metadata):
+            yield name
 
 
 def unvalidated(of: type[Value], fields: Mapping[str, Any]) -> Any:

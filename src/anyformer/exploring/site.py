@@ -44,7 +44,7 @@ in this folder, and then http://127.0.0.1:8642 in a browser.
 
 
 @dataclass(frozen=True)
-class Written:
+class SiteContents:
     """What is in a site: its entries, the programs they share, its files, and its bytes, plain and as hosts compress them."""
 
     entries: int
@@ -54,7 +54,7 @@ class Written:
     compressed: int
 
 
-def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] = lambda done: None) -> Written:
+def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] = lambda done: None) -> SiteContents:
     """Write the site of some entries to a new directory, whole or not at all. `advance` is told how many sheets are there."""
     call, desk, classes, programs = PricedCall(), Desk(), dict[str, Any](), _ProgramFiles()
     with writing_directory(out) as folder:
@@ -77,7 +77,7 @@ def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] =
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sizes = [(path.stat().st_size, len(gzip.compress(path.read_bytes(), mtime=0))) for path in files]
     own, small = (sum(each) for each in zip(*sizes, strict=True))
-    return Written(len(names), len(programs.written), len(files), own, small)
+    return SiteContents(len(names), len(programs.written), len(files), own, small)
 
 
 class _ProgramFiles:

@@ -8,12 +8,11 @@ import { Filters, FilterPanel } from "./atlas-filters.js";
 const VIEWS = [["tree", "family tree"], ["trends", "trends"], ["models", "models"]];
 let reading = null;
 
-async function file(...addresses) {
-  for (const address of addresses) {
-    const answer = await fetch(address);
-    if (answer.ok && (answer.headers.get("content-type") ?? "").includes("json")) return answer.json();
-  }
-  const message = `${addresses[0]}: this server and this site have no answer to it`;
+/** The answer of the server, or in the static site the file that has it. */
+async function file(asked, kept) {
+  const address = "static" in document.documentElement.dataset ? kept : asked, answer = await fetch(address);
+  if (answer.ok && (answer.headers.get("content-type") ?? "").includes("json")) return answer.json();
+  const message = `${address}: this server or this site has no answer to it`;
   throw new Refused([{ path: "", message, set: null, suggestions: [], text: message }]);
 }
 

@@ -83,7 +83,7 @@ function valuesOf(nodes, inputs) {
   const values = new Array(nodes.length);
   for (let i = 0; i < nodes.length; i++) {
     const [operator, first, second] = nodes[i];
-    if (operator === "input") values[i] = inputs[first];
+    if (operator === "take") values[i] = inputs[first];
     else if (operator === "int") values[i] = BigInt(first);
     else if (operator === "float") values[i] = first;
     else {
@@ -156,7 +156,7 @@ function numbersIn(text, now) {
 // The text of a node, of inputs by the last word of their paths; "" where it is long.
 function textOf(nodes, names, at, depth = 0) {
   const [operator, ...operands] = nodes[at];
-  if (operator === "input") return names[operands[0]];
+  if (operator === "take") return names[operands[0]];
   if (operator === "int" || operator === "float") return String(operands[0]);
   const parts = operands.map((each) => (depth < 2 ? textOf(nodes, names, each, depth + 1) : ""));
   if (parts.some((part) => part === "" || part.length > 60)) return "";

@@ -17,7 +17,7 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
-from anyformer.parts.layers.order import count_layers, parse_order
+from anyformer.parts.layers.order import LayerOrder, count_layers, parse_order
 from anyformer.parts.layers.sharing import check_fits, check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm
@@ -50,7 +50,7 @@ class Stack(Value):
     input_projection: InputProjection | None = None
     """For an architecture whose `embedding_width` is not its width."""
     variants: Named[Block]
-    order: str
+    order: Annotated[str, LayerOrder(lambda stack: stack.alike)]
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
     final_norm: Norm | None = None
     final_modulation: Modulation | None = None
@@ -133,6 +133,13 @@ class Stack(Value):
         """For each layer the number of the layer that owns its weights: itself, or the first layer of a shared variant."""
         layers = self.layers
         return tuple(layers.index(name) if name in self.shared_weights else i for i, name in enumerate(layers))
+
+    @property
+    def alike(self) -> bool:
+        """Whether the costs of a layer depend on its variant alone, not on its place or on how many there are."""
+        blocks = self.variants.values()
+        alone = self.streams is None and not any(block.detaches for block in blocks)
+        return alone and all(sublayer.sharers is None for block in blocks for sublayer in block.sublayers)
 
     @property
     def _reached(self) -> tuple[bool, ...]:
