@@ -106,13 +106,16 @@ export class Panel {
       const item = h("li", {}, h("a", { href: "#", "data-key": `list-${each.path}`, title: each.path, onclick: (event) => {
         event.preventDefault();
         this.open(each.path);
-      } }, h("span", { class: "title" }, each.title, each.layers > 1 ? h("small", {}, ` × ${each.layers}`) : ""),
+      } }, h("span", { class: "title" }, each.title, twins(all, each) ? ` ${spaced(each.path.slice(each.path.lastIndexOf(".") + 1))}` : "", each.layers > 1 ? h("small", {}, ` × ${each.layers}`) : ""),
       h("small", { class: "amount" }, each.parameters ? count(each.parameters) : "–"), bar));
       item.style.setProperty("--depth", each.depth - least);
       return item;
     })));
   }
 }
+
+/** Whether another part beside a part has the same title. */
+const twins = (all, part) => all.some((each) => each !== part && each.title === part.title && each.parent === part.parent);
 
 /** The path of a part of a set, by its name. */
 function memberOf(parts, holder, name) {
@@ -132,8 +135,8 @@ function shares(part, all) {
   const rows = [
     ["parameters", part.parameters, part.parameter_share, count],
     ["FLOPs, forward", part.flops?.exact, part.flop_share, flops],
-    ["bytes of weights", part.weight_bytes, all.weight_bytes ? part.weight_bytes / all.weight_bytes : null, bytes],
-    ["bytes of decode state", part.state_bytes, all.state_bytes ? part.state_bytes / all.state_bytes : null, bytes],
+    ["weights", part.weight_bytes, all.weight_bytes ? part.weight_bytes / all.weight_bytes : null, bytes],
+    ["decode state", part.state_bytes, all.state_bytes ? part.state_bytes / all.state_bytes : null, bytes],
   ].filter(([, value]) => value);
   if (!rows.length) return null;
   return h("table", { class: "shares" }, h("caption", { class: "unseen" }, "its share of the whole"), h("tbody", {}, rows.map(([what, value, share, say]) => {
