@@ -112,7 +112,8 @@ def attribution_patching(
         start_B.sum().backward()  # type: ignore[no-untyped-call]
     changed = {}
     for path in chosen:
-        steps = (values[path] - seen[path].detach()) * seen.gradients[path]
+        slope = seen.gradients.get(path, torch.zeros_like(values[path]))  # absent where no gradient passes
+        steps = (values[path] - seen[path].detach()) * slope
         moved = summed_but(steps, axes_of(model, path, by))
         changed[path] = start_B.detach() + moved
     return PatchingGrid(by, start_B.detach(), goal_B, changed, estimated=True)
