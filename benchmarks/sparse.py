@@ -1,10 +1,10 @@
 """Trains sparse autoencoders here and by SAELens on the same activations, and evaluates both in the same way.
 
     .venv-saelens/bin/python -m benchmarks.sparse runs/source
-    .venv-saelens/bin/python -m benchmarks.sparse runs/source top_k --steps 200    # one code alone; the others' results stay
+    .venv-saelens/bin/python -m benchmarks.sparse runs/source top_k --steps 200    # one code alone; other results stay
 
-`runs/source` is a model of `recipes/stdlib.toml`. In each update both learn from the same vectors, in the same order, with the same
-rate, width, sparsity and Adam; theirs starts from its own first weights. Theirs is then read from the directory that SAELens
+`runs/source` is a model of `recipes/stdlib.toml`. In each update both learn from the same vectors, in the same order, with
+the same rate, width, sparsity and Adam; theirs starts from its own first weights, and is then read from the directory that SAELens
 writes, so that the figures of both are of one evaluation, on held-out text. Writes benchmarks/results/sparse.json. The
 environment: benchmarks/peers/requirements-saelens.txt.
 """
@@ -26,7 +26,7 @@ import torch
 from benchmarks.compare import RESULTS, machine
 from torch import Tensor
 
-from anyformer.exporting import load_saelens
+from anyformer.huggingface.saelens import load_saelens
 from anyformer.loading import architecture_of
 from anyformer.model import dictionary_alone
 from anyformer.model.transformer import Transformer
@@ -79,9 +79,7 @@ SETTINGS = {
 def run_of(setting: Setting, source: Path, steps: int) -> Run:
     """The run of ours."""
     width = architecture_of(str(source)).width
-    part = Dictionary(
-        features=FEATURES, code=setting.code, length=MeanLength(), revival=setting.revival, unit=setting.unit
-    )
+    part = Dictionary(features=FEATURES, code=setting.code, length=MeanLength(), revival=setting.revival, unit=setting.unit)
     return Run.parse({
         "steps": steps, "batch": BATCH, "length": LENGTH, "seed": 1,
         "data": {
@@ -119,9 +117,7 @@ def peer(setting: Setting, width: int, steps: int, batches: Iterator[Tensor]) ->
         ),
         made(config), batches,
     )  # fmt: skip
-    trainer.activation_scaler.estimate_scaling_factor(
-        d_in=width, data_provider=batches, n_batches_for_norm_estimate=ESTIMATED
-    )
+    trainer.activation_scaler.estimate_scaling_factor(d_in=width, data_provider=batches, n_batches_for_norm_estimate=ESTIMATED)
     return trainer
 
 

@@ -8,8 +8,8 @@ import torch
 from anyformer import build
 from anyformer.model import dictionary_alone
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
-from anyformer.parts.call.counting import standing_still
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.counting import standing_still
 from anyformer.parts.dictionary.codes_module import JumpReLUCodeModule
 
 WIDTH, FEATURES = 12, 30

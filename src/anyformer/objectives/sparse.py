@@ -172,9 +172,9 @@ class SparseObjective(Objective):
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """As SAELens names them; `dead`: the share of features that no position of the evaluation made active.
 
-        explained_variance = 1 - sum |y - y'|^2 / sum |y - mean(y)|^2; loss_recovered = (zeros - rebuilt) / (zeros - loss) of
-        the source's loss as it is, with y' in the place of y, and with zeros there. `mean_activation`: the loss of the mean of y
-        at every position.
+        explained_variance = 1 - sum |y - y'|^2 / sum |y - mean(y)|^2; loss_recovered = (zeros - rebuilt) / (zeros - loss)
+        of the source's loss as it is, with y' in the place of y, and with zeros there. `mean_activation`: the loss of the mean
+        of y at every position.
         """
         count, targets = totals["positions"].clamp(min=1), totals["targets"].clamp(min=1)
         variance, of_dictionary = (

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 import anyformer as af
 from anyformer import build
-from anyformer.exporting import SAELensError, export_saelens, load_saelens
+from anyformer.huggingface.saelens import SAELensError, export_saelens, load_saelens
 from anyformer.model import dictionary_alone
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, Revival, TopKCode
 
