@@ -34,14 +34,14 @@ FLOORS = [
     {"cli"},
 ]
 PARTS = [
-    {"sketch", "lookup", "derived", "parametrisation", "constant"},
+    {"sketch", "lookup", "derived", "parametrisation", "constant", "counting"},
     {"slot"},
     {"pointwise"},
     {"initialisation", "masks", "norms"},
     {"positions"},
     {"call", "layout"},
     {"sublayer"},
-    {"embedding", "attention", "feedforward"},
+    {"embedding", "attention", "feedforward", "dictionary"},
     {"experts", "recurrence"},
     {"layers"},
     {"images"},

@@ -15,9 +15,9 @@ from anyformer import catalogue, checkpoint, hub, huggingface
 from anyformer.checkpoint import at_hand
 from anyformer.data import ImageTexts, SoundTexts
 from anyformer.describe import Notice, UserError, read_data
-from anyformer.exporting.saelens import is_saelens, load_saelens
 from anyformer.generation.sounds import SoundFrames
 from anyformer.huggingface import gguf
+from anyformer.huggingface.saelens import is_saelens, load_saelens
 from anyformer.model import Architecture
 from anyformer.model.adapted import adapted
 from anyformer.model.adapters import made_of

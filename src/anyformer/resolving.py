@@ -108,7 +108,7 @@ def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
     if (path / CHECKPOINT).is_file():
         return _from_data(read_data(path / CHECKPOINT), str(path / CHECKPOINT), path, chain)
     if (path / SAELENS).is_file():
-        from anyformer.exporting.saelens import saelens_architecture
+        from anyformer.huggingface.saelens import saelens_architecture
 
         return saelens_architecture(path)
     if not (path / CONFIG).is_file():

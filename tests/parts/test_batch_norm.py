@@ -10,8 +10,8 @@ from anyformer.model.shapes import decoder_only
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts import Attention, BatchNorm, Embedding, FanIn, FeedForward, Head, Initialisation, Normal
+from anyformer.parts.counting import standing_still
 from anyformer.parts.layers.wiring import pre_norm
-from anyformer.parts.call.counting import standing_still
 
 B, T, D = 3, 4, 5
 LOUD = Initialisation(matrix=FanIn(), embedding=Normal(std=1.0), head=FanIn())

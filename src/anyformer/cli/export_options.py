@@ -22,8 +22,8 @@ class FormOptions:
         typer.Option(
             help="Who reads it. `vllm` is a directory of transformers that vLLM opens too, else it is refused with the reason; "
             "`gguf` is a file for llama.cpp; `onnx` is for ONNX Runtime, by itself or in transformers.js, in fp32 or with "
-            "--dtype fp16; `ctranslate2` is for CTranslate2; `saelens` "
-            "is a sparse autoencoder for SAELens. By default transformers, and gguf where OUT ends in .gguf.",
+            "--dtype fp16; `ctranslate2` is for CTranslate2; `saelens` is a sparse "
+            "autoencoder for SAELens. By default transformers, and gguf where OUT ends in .gguf.",
             metavar="transformers|vllm|gguf|onnx|ctranslate2|saelens",
         ),
     ] = None

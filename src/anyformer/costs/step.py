@@ -35,9 +35,11 @@ class Second:
             shape = replace(shape, length=self.length)
         forward = _forward(self.architecture, shape, plan)
         if self.predicted is not None:
-            fewer, headless = replace(shape, length=self.predicted(shape.length)), self.architecture.but(head=None)
-            head = _forward(self.architecture, fewer, plan) - _forward(headless, fewer, plan)
-            forward = _forward(headless, shape, plan) + head
+            count, headless = self.predicted(shape.length), self.architecture.but(head=None)
+            forward = _forward(headless, shape, plan)
+            if count:
+                fewer = replace(shape, length=count)
+                forward += _forward(self.architecture, fewer, plan) - _forward(headless, fewer, plan)
         return forward if self.signal is None else 3 * forward
 
 

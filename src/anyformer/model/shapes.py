@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 from anyformer.describe import Named
 from anyformer.model.architecture import Architecture
 from anyformer.parts.dictionary.dictionary import Dictionary
-from anyformer.parts.embedding.activations import Activations
+from anyformer.parts.embedding.activations import ActivationInput
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation, Normal
@@ -98,4 +98,4 @@ def dictionary_alone(dictionary: Dictionary, width: int, start: float = 0.1) -> 
     place of what it reads. `start`: the mean length of its vectors at first."""
     block = Block(steps=(Step(branches=Named({dictionary.kind: Branch(sublayer=dictionary)}), residual="none"),))
     rules = Initialisation(matrix=Normal(std=start / width**0.5))
-    return encoder_only(Activations(features=width), width, [block], initialisation=rules)
+    return encoder_only(ActivationInput(features=width), width, [block], initialisation=rules)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyformer.data import Data
@@ -71,4 +72,6 @@ class ObjectiveSignal:
         for name, partner in beside(self.objective).items():
             models[name].train(partner.learns and own.training)
         examples = self.objective.made_up(self.models[OWN], self.data, shape).to(model.device)
+        with torch.no_grad():
+            examples = self.objective.prepared(examples, models)
         return loss_of(self.objective, own, examples, Noise.at(0, 0, examples.rows), None, models)

@@ -78,7 +78,7 @@ class SparseObjective(Objective):
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {SOURCE: Partner(path=self.source, check=self._check_source)}
+        return {SOURCE: Partner(path=self.source, predicted=_none, check=self._check_source)}
 
     @property
     def traits(self) -> LossTraits:
@@ -126,9 +126,9 @@ class SparseObjective(Objective):
         return remade_rows(self.of.feed(data, corpus, setting, batch, held_out=held_out), _every_position)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
-        made = super().made_up(architecture, data, shape)
-        targets = torch.zeros(shape.batch, shape.length, architecture.outputs)
-        return replace(made, targets=targets, counts=torch.full((shape.batch,), float(shape.length), dtype=torch.float64))
+        tokens = torch.zeros(shape.batch, shape.length, dtype=torch.int64)
+        counts = torch.full((shape.batch,), float(shape.length), dtype=torch.float64)
+        return Examples(tokens, tokens, None, torch.arange(shape.batch), counts=counts)
 
     def prepared(self, examples: Examples, partners: Partners) -> Examples:
         """`tokens` (B, T, I), `targets` (B, T, O): the source's activations."""
@@ -172,9 +172,9 @@ class SparseObjective(Objective):
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """As SAELens names them; `dead`: the share of features that no position of the evaluation made active.
 
-        explained_variance = 1 - sum |y - y'|^2 / sum |y - mean(y)|^2; loss_recovered = (zeros - rebuilt) / (zeros - loss) of
-        the source's loss as it is, with y' in the place of y, and with zeros there. `mean_activation`: the loss of the mean of y
-        at every position.
+        explained_variance = 1 - sum |y - y'|^2 / sum |y - mean(y)|^2; loss_recovered = (zeros - rebuilt) / (zeros - loss)
+        of the source's loss as it is, with y' in the place of y, and with zeros there. `mean_activation`: the loss of the mean
+        of y at every position.
         """
         count, targets = totals["positions"].clamp(min=1), totals["targets"].clamp(min=1)
         variance, of_dictionary = (
@@ -236,6 +236,11 @@ class SparseObjective(Objective):
         if not self.rise:
             return torch.ones_like(rows_B, dtype=torch.float32)
         return ((rows_B + 1) / self.rise).clamp(max=1.0).float()
+
+
+def _none(length: int) -> int:
+    """The positions that the source's head reads while activations are learnt."""
+    return 0
 
 
 def _every_position(examples: Examples) -> Examples:

@@ -40,7 +40,7 @@ from anyformer.parts.attention.value_residual import ValueResidual
 from anyformer.parts.attention.weigh import Map, SigmoidWeights, Softmax, Softpick, Weigh
 from anyformer.parts.dictionary.codes import BatchTopKCode, GatedCode, JumpReLUCode, ReLUCode, TopKCode
 from anyformer.parts.dictionary.dictionary import Dictionary, MeanLength, Revival
-from anyformer.parts.embedding.activations import Activations
+from anyformer.parts.embedding.activations import ActivationInput
 from anyformer.parts.embedding.condition import Condition
 from anyformer.parts.embedding.coordinates import Centred, Numbered
 from anyformer.parts.embedding.embedding import Embedding, MaskedTokens

@@ -13,8 +13,8 @@ from anyformer.model.narrowed import Cut, cuts, divided_branches
 from anyformer.operations import Shape
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Noise
-from anyformer.parts.call.counting import standing_still
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.counting import standing_still
 from anyformer.parts.layers.branch_module import BranchModule
 from anyformer.parts.layers.stack_module import StackModule
 from anyformer.parts.sublayer import Sublayer

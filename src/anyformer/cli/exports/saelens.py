@@ -8,7 +8,7 @@ from anyformer.cli.exports.request import Exported, ExportRequest
 def write(asked: ExportRequest) -> Exported:
     """Write the directory; of a run, with how often its evaluation found each feature active."""
     from anyformer.evaluation.features import features_of
-    from anyformer.exporting import export_saelens
+    from anyformer.huggingface.saelens import export_saelens
     from anyformer.loading import load
 
     model, _ = load(asked.model)

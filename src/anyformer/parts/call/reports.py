@@ -1,4 +1,4 @@
-"""Reports of layers on a call: penalties on the routing of experts and on index scores, the load of each expert, sparse codes."""
+"""Reports of layers on a call: penalties on the routing of experts and on index scores, loads of experts, sparse codes."""
 
 from __future__ import annotations
 

@@ -130,8 +130,8 @@ class JumpReLUCode(Code):
 class GatedCode(Code):
     """f_i = max(exp(r_i) u_i + b_i, 0) where u_i + g_i > 0, else 0: a gate says which, a magnitude how much.
 
-    u = z - g, the encoder without its bias g; r, b (F,) are learnt. The gate learns from the penalty sum_i max(z_i, 0) |d_i| and
-    from what the decoder as it stands makes of max(z, 0) (Rajamanoharan et al. 2024, arXiv 2404.16014, section 3.2).
+    u = z - g, the encoder without its bias g; r, b (F,) are learnt. The gate learns from the penalty sum_i max(z_i, 0) |d_i|
+    and from what the decoder as it stands makes of max(z, 0) (Rajamanoharan et al. 2024, arXiv 2404.16014, section 3.2).
     """
 
     kind: Literal["gated"] = "gated"

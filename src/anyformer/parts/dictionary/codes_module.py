@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from anyformer.parts.call.counting import CountingModule
+from anyformer.parts.counting import CountingModule
 from anyformer.parts.dictionary.codes import BatchTopKCode, Code, GatedCode, JumpReLUCode, ReLUCode, TopKCode
 
 

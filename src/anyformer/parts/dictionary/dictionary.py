@@ -59,13 +59,13 @@ class Dictionary(Sublayer):
     """y = sum_i f_i d_i + b, f = code((x - b) W + c): D features as a sum of few of F learnt vectors d_i.
 
     W (D, F) is the encoder, c (F,) its bias, d_i the columns of the decoder (D, F), b (D,) its bias. Without a residual around
-    it, it is a sparse autoencoder, or a transcoder where it learns another vector than the one that it reads. The papers' d_sae,
-    M or n is F; the encoder starts as the transposed decoder.
+    it, it is a sparse autoencoder, or a transcoder where it learns another vector than the one that it reads. The papers'
+    d_sae, M or n is F; the encoder starts as the transposed decoder.
     """
 
     kind: Literal["dictionary"] = "dictionary"
     features: Count
-    """F."""
+    """The number of vectors d_i, F."""
     code: Annotated[Code, BeforeValidator(with_kind("relu"))] = ReLUCode()
     """Which features are active."""
     centred: bool = True

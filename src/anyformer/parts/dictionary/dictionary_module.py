@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.counting import CountingModule
 from anyformer.parts.call.reports import Coded, Report
 from anyformer.parts.call.state import EMPTY
+from anyformer.parts.counting import CountingModule
 from anyformer.parts.dictionary.codes_module import Active
 from anyformer.parts.dictionary.dictionary import Dictionary, MeanLength
 

@@ -1,4 +1,4 @@
-"""Activations of another model as the input: the stream itself."""
+"""ActivationInput of another model as the input: the stream itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from anyformer.parts.embedding.activations_module import ActivationsModule
 
 
-class Activations(Input):
+class ActivationInput(Input):
     """x_t = a_t, a (B, T, D): vectors of another model's stream, heads or network, as they are."""
 
     kind: Literal["activations"] = "activations"
@@ -26,7 +26,7 @@ class Activations(Input):
     """Numbers at every position, D of the stream."""
 
     def sketch(self, width: int) -> Sketch:
-        return Sketch("Activations", (f"{number(self.features)} of another model",))
+        return Sketch("ActivationInput", (f"{number(self.features)} of another model",))
 
     def given(self, width: int) -> int:
         return self.features

@@ -18,9 +18,9 @@ from anyformer.parts.attention.attend_chosen_blocks import ATTEND_BLOCKS
 from anyformer.parts.attention.chosen_blocks import CHOOSE_BLOCKS
 from anyformer.parts.attention.chosen_keys import CHOOSE
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.counting import standing_still
 from anyformer.parts.call.reports import Report
 from anyformer.parts.call.shared import Read, Shared
+from anyformer.parts.counting import standing_still
 from anyformer.parts.experts.grouped import PRODUCT
 from anyformer.parts.recurrence.selective_scan import SELECTIVE_SCAN
 from anyformer.plan import Checkpointing

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import InputError
-from anyformer.parts.call.counting import CountingModule
+from anyformer.parts.counting import CountingModule
 from anyformer.parts.norms.batch_norm import BatchNorm
 
 

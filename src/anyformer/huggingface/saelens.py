@@ -10,7 +10,8 @@ vectors where these are one, go into the weights, so that both give the same to 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +39,42 @@ KNOWN: Final = frozenset((
     "d_in", "d_sae", "d_out", "k", "architecture", "apply_b_dec_to_input", "normalize_activations", "reshape_activations",
     "rescale_acts_by_decoder_norm", "dtype", "device", "metadata",
 ))  # fmt: skip
-GATED: Final = {"b_gate": "encoder.bias", "r_mag": "code.log_scale", "b_mag": "code.bias"}
+
+
+@dataclass(frozen=True)
+class CodeLayout:
+    """What SAELens calls an autoencoder and a transcoder with a code; None of what it has no name for.
+
+    `weights`: their names of weights -> those of the dictionary's module, beside the matrices and b_dec. `keys`: what the
+    configuration says of the code besides; `made`: the code of a configuration, None where it is saved under another name.
+    """
+
+    name: str
+    transcoder: str | None
+    weights: Mapping[str, str]
+    keys: Callable[[Any], dict[str, Any]] = lambda code: {}
+    made: Callable[[Mapping[str, Any]], Code] | None = None
+
+
+BIAS: Final = {"b_enc": "encoder.bias"}
+JUMP: Final = {**BIAS, "threshold": "code.threshold"}
+LAYOUTS: Final[Mapping[type[Code], CodeLayout]] = {
+    ReLUCode: CodeLayout("standard", "transcoder", BIAS, made=lambda config: ReLUCode()),
+    TopKCode: CodeLayout(
+        "topk", None, BIAS, lambda code: {"k": code.k, "rescale_acts_by_decoder_norm": False},
+        lambda config: TopKCode(k=config["k"]),
+    ),
+    JumpReLUCode: CodeLayout("jumprelu", "jumprelu_transcoder", JUMP, made=lambda config: JumpReLUCode()),
+    BatchTopKCode: CodeLayout("jumprelu", "jumprelu_transcoder", JUMP),
+    GatedCode: CodeLayout(
+        "gated", None, {"b_gate": "encoder.bias", "r_mag": "code.log_scale", "b_mag": "code.bias"},
+        made=lambda config: GatedCode(),
+    ),
+}  # fmt: skip
+"""How codes are called. A batch's largest features are those above a threshold where nothing is learnt."""
+READ: Final = {
+    name: layout for layout in LAYOUTS.values() if layout.made for name in (layout.name, layout.transcoder) if name is not None
+}
 
 
 class SAELensError(UserError):
@@ -89,22 +125,20 @@ def saelens_architecture(directory: str | Path) -> Architecture:
         raise SAELensError(f"{place}: {', '.join(unknown)} says something that is not known here: save it with SAELens 6 first")
     for key in ("normalize_activations", "reshape_activations"):
         if config.get(key, "none") != "none" and (key, config[key]) != ("reshape_activations", "hook_z"):
-            raise SAELensError(f"{place}: {key} = {config[key]!r} is not read here: fold it into the weights, and save it again")
-    codes: dict[str, Code] = {
-        "standard": ReLUCode(), "transcoder": ReLUCode(), "jumprelu": JumpReLUCode(), "jumprelu_transcoder": JumpReLUCode(),
-        "gated": GatedCode(),
-    }  # fmt: skip
-    name = config.get("architecture")
-    code = TopKCode(k=config["k"]) if name == "topk" else codes.get(str(name))
-    if code is None:
+            raise SAELensError(
+                f"{place}: {key} = {config[key]!r} is not read here: fold it into the weights, and save it again"
+            )
+    name = str(config.get("architecture"))
+    layout = READ.get(name)
+    if layout is None or layout.made is None:
         raise SAELensError(
-            f"{place}: architecture = {name!r} is not read here, but {', '.join((*codes, 'topk'))}: save one in training by "
+            f"{place}: architecture = {name!r} is not read here, but {', '.join(READ)}: save one in training by "
             "save_inference_model"
         )
     if config.get("d_out", config["d_in"]) != config["d_in"]:
         raise SAELensError(f"{place}: reads {config['d_in']} numbers and gives {config['d_out']}; a dictionary gives as many")
     centred = bool(config.get("apply_b_dec_to_input", True))
-    part = Dictionary(features=config["d_sae"], code=code, centred=centred, detached=not centred)
+    part = Dictionary(features=config["d_sae"], code=layout.made(config), centred=centred, detached=not centred)
     return dictionary_alone(part, config["d_in"])
 
 
@@ -126,8 +160,7 @@ def load_saelens(
             "W_dec": found["W_dec"] / lengths_F[:, None],
         }  # fmt: skip
     into = {"W_enc": "encoder.weight", "W_dec": "decoder.weight", "b_dec": "decoder.bias"}
-    into |= GATED if isinstance(module.part.code, GatedCode) else {"b_enc": "encoder.bias"}
-    into |= {"threshold": "code.threshold"} if isinstance(module.part.code, JumpReLUCode) else {}
+    into |= LAYOUTS[type(module.part.code)].weights
     if found.keys() != into.keys():
         raise SAELensError(f"{place / WEIGHTS}: holds {', '.join(sorted(found))}; expected {', '.join(sorted(into))}")
     with torch.no_grad():
@@ -156,19 +189,16 @@ def _alone(part: Dictionary, whole: Architecture) -> Architecture:
 
 def _named(module: DictionaryModule) -> tuple[str, dict[str, Any], dict[str, Tensor]]:
     """The name of its architecture, further keys of the configuration, and the weights of its code."""
-    part, bias = module.part, {"b_enc": module.encoder.bias}
-    code: Code = part.code
-    if isinstance(code, GatedCode) and part.centred:
-        return "gated", {}, {theirs: module.get_parameter(ours) for theirs, ours in GATED.items()}
-    if isinstance(code, TopKCode) and part.centred:
-        return "topk", {"k": code.k, "rescale_acts_by_decoder_norm": False}, bias
-    jumps = isinstance(code, JumpReLUCode | BatchTopKCode)
-    threshold = module.get_parameter("code.threshold").clamp(min=0).expand(part.features) if jumps else None
-    weights = bias if threshold is None else {**bias, "threshold": threshold}
-    if not (jumps or isinstance(code, ReLUCode)):
-        raise SAELensError(f"SAELens has no transcoder whose code is {code.kind!r}: it has 'relu' and 'jump_relu'")
-    name = ("jumprelu" if jumps else "standard") if part.centred else ("jumprelu_transcoder" if jumps else "transcoder")
-    return name, {} if part.centred else {"d_out": module.decoder.out_features}, weights
+    part, layout = module.part, LAYOUTS.get(type(module.part.code))
+    if layout is None:
+        raise SAELensError(f"SAELens has no name for the code {part.code.kind!r}")
+    name = layout.name if part.centred else layout.transcoder
+    if name is None:
+        raise SAELensError(f"SAELens has no transcoder whose code is {part.code.kind!r}: it has 'relu' and 'jump_relu'")
+    weights = {theirs: module.get_parameter(ours) for theirs, ours in layout.weights.items()}
+    if "threshold" in weights:  # below 0 it counts as 0; of a batch's largest there is one for all
+        weights["threshold"] = weights["threshold"].clamp(min=0).expand(part.features)
+    return name, layout.keys(part.code) | ({} if part.centred else {"d_out": module.decoder.out_features}), weights
 
 
 def _folded(module: DictionaryModule) -> dict[str, Tensor]:
