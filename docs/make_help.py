@@ -30,9 +30,11 @@ def topics() -> dict[str, Any]:
     """Guides by name, and mechanisms by their names in papers: the part, and how it is asked for."""
     pages = [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
     named = {each.name: each for each in MECHANISMS}
-    of_sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
-    known = {_initials(name) for name in (*named, *of_sections)} | set(map(_letters, named))
-    named |= {name: each for name, each in of_sections.items() if _letters(name) not in known}
+    for each in MECHANISMS:
+        section = re.sub(r"^[\d.]+ ", "", each.section)
+        known = {called for name in named for called in (_letters(name), _initials(name))}
+        if not known & {_letters(section), _initials(section)}:
+            named[section] = each
     mechanisms = {
         name: [each.where if ":" in each.where else f"anyformer.parts:{each.where}", each.how]
         for name, each in named.items()
