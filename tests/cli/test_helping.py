@@ -98,7 +98,7 @@ def test_a_command_is_told_as_after_it():
 def test_an_unknown_topic_is_refused_with_the_nearest(call):
     with pytest.raises(TopicError, match="did you mean 'RMSNorm'"):
         topics("rmsnrm")
-    with pytest.raises(TopicError, match="in the words of .*RMSNorm"):
+    with pytest.raises(TopicError, match=r"in the words of .*RMSNorm"):
         topics("Sennrich")
     refused = call("help", "no such thing")
     assert refused.returncode == 2

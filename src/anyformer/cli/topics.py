@@ -113,8 +113,9 @@ def _plain(words: str) -> str:
 
 
 def _called(mechanism: str) -> set[str]:
-    """A mechanism's name, and its initials: GQA."""
-    return {_plain(mechanism), "".join(word[0] for word in re.findall(r"[a-z0-9]+", mechanism.lower()))}
+    """A mechanism's name, and the initials of several words: GQA."""
+    words = re.findall(r"[a-z0-9]+", mechanism.lower())
+    return {_plain(mechanism)} | ({"".join(word[0] for word in words)} if len(words) > 1 else set())
 
 
 @cache
