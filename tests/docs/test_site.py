@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tests.docs.test_pages import headings
 from website import catalogue, reference
 from website.addresses import place, rewritten
 from website.gather import OUTSIDE_SEARCH, gather, own_pages
@@ -38,8 +39,10 @@ def test_every_page_has_one_place(pages):
 def test_links_of_gathered_pages_lead_to_files_in_the_site(pages):
     for page in pages.rglob("*.md"):
         text = re.sub(r"^(```+).*?^\1|`[^`\n]*`", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
-        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text):
-            assert (page.parent / target).exists(), f"{page.relative_to(pages)}: {target}"
+        for target, anchor in re.findall(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)", text):
+            pointed = page.parent / target
+            assert pointed.exists(), f"{page.relative_to(pages)}: {target}"
+            assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), f"{page.relative_to(pages)}: {target}#{anchor}"
 
 
 def test_the_navigation_has_every_page_but_code(pages):
