@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train answers test test-slow test-browser test-haswell check format fuzz mutations benchmark clean help
+.PHONY: train answers docs test test-slow test-browser test-haswell check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,10 @@ train: .venv/.base  ## train, sample and plot a small model on Python's own stan
 answers: .venv/.base  ## answers of `show` and `cost` to every name, shipped with this state of the package: a few minutes
 	@$(BIN)/python -m anyformer.cli.shipping
 
+docs: .venv/.base  ## the documents as one site, in build/site: every link checked, nothing fetched by a reader
+	@$(PIP) --editable '.[docs]'
+	@$(BIN)/python -m docs.website
+
 check: .venv/.dev  ## style and types
 	@$(BIN)/ruff check src tests benchmarks
 	@$(BIN)/ruff format --check src tests benchmarks
@@ -38,7 +42,7 @@ test: check  ## everything that must hold before a change lands
 test-slow: .venv/.dev  ## the long runs
 	@$(BIN)/python -m pytest -m slow
 
-test-browser: .venv/.dev  ## the explorer and report.html in a browser, by axe too; needs Debian's: apt-get install chromium
+test-browser: .venv/.dev  ## pages in a browser, by axe too; needs Debian's: apt-get install chromium
 	@command -v chromium >/dev/null || { echo "no chromium: apt-get install chromium"; exit 1; }
 	@$(PIP) playwright axe-playwright-python
 	@$(BIN)/python -m pytest -m browser tests/browser

@@ -30,9 +30,12 @@ def topics() -> dict[str, Any]:
     """Guides by name, and mechanisms by their names in papers: the part, and how it is asked for."""
     pages = [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
     named = {each.name: each for each in MECHANISMS}
-    of_sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
-    known = {_initials(name) for name in (*named, *of_sections)} | set(map(_letters, named))
-    named |= {name: each for name, each in of_sections.items() if _letters(name) not in known}
+    sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
+    taken = {_initials(name) for name in (*named, *sections) if _initials(name) != _letters(name)} | set(map(_letters, named))
+    for section, each in sections.items():
+        if _letters(section) not in taken:
+            named[section] = each
+            taken.add(_letters(section))
     mechanisms = {
         name: [each.where if ":" in each.where else f"anyformer.parts:{each.where}", each.how]
         for name, each in named.items()
@@ -42,7 +45,9 @@ def topics() -> dict[str, Any]:
 
 
 def _initials(name: str) -> str:
-    return "".join(re.findall(r"\b[a-z0-9]", name.lower()))
+    """Those of several words; of one it is the word itself."""
+    found = re.findall(r"[a-z0-9]+", name.lower())
+    return "".join(word[0] for word in found) if len(found) > 1 else _letters(name)
 
 
 def _letters(name: str) -> str:

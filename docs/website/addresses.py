@@ -13,6 +13,7 @@ SHOWN = {".py": "python", ".toml": "toml", ".jinja": "jinja"}
 """Files that are shown on a page of their own, and the language that they are coloured as; others are copied."""
 CODE = re.compile(r"^(```|~~~).*?^\1\s*?$|(`+)(?!`).+?(?<!`)\2(?!`)", re.S | re.M)
 """Blocks and spans of code, where nothing is a link."""
+HIDDEN = re.compile(r"\0(\d+)\0")
 LINK = re.compile(r"(?P<text>!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<target>[^)\s]+)\)")
 COMMENT = re.compile(r"^<!--.*?-->\n", re.S | re.M)
 LIST = re.compile(r"^(?P<line>(?!\s*(?:[-*+]|\d+\.) )(?!\s*$)(?![ ]{2}|\t|#).+)\n(?=(?:[-*+]|\d+\.) )", re.M)
@@ -26,6 +27,8 @@ def place(path: str) -> str:
         return NAMED[path]
     if file.name == "ADDING.md":
         return f"contributing/adding/{'-'.join(file.parent.parts[2:])}.md"
+    if file.suffix == ".ipynb":
+        return str(PurePosixPath(*file.parts[1:]).with_suffix(".md"))
     if file.suffix in SHOWN:
         return f"source/{path}.md"
     if file.name == "README.md":
@@ -48,8 +51,17 @@ def rewritten(text: str, path: str, names: Mapping[str, str], seen: Callable[[st
     """
     here = posixpath.dirname(path)
 
+    kept: list[str] = []
+
+    def hide(code: re.Match[str]) -> str:
+        kept.append(code[0])
+        return f"\0{len(kept) - 1}\0"
+
+    def shown(text: str) -> str:
+        return HIDDEN.sub(lambda hidden: kept[int(hidden[1])], text)
+
     def moved(link: re.Match[str]) -> str:
-        words, target = link["text"], link["target"]
+        words, target = shown(link["text"]), link["target"]
         file, _, anchor = target.partition("#")
         if not file or ":" in file:
             return link[0]
@@ -60,19 +72,5 @@ def rewritten(text: str, path: str, names: Mapping[str, str], seen: Callable[[st
         moved_to = relative(place(pointed), place(path))
         return f"{words}({moved_to}{'#' if anchor else ''}{anchor})"
 
-    return outside_code(text, lambda prose: LINK.sub(moved, LIST.sub(r"\g<line>\n\n", COMMENT.sub("\n", prose))))
-
-
-def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text with everything changed that is no code. Spans of code stay in their line while it is changed."""
-    kept: list[str] = []
-
-    def hide(code: re.Match[str]) -> str:
-        kept.append(code[0])
-        return f"\0{len(kept) - 1}\0"
-
-    def show(hidden: re.Match[str]) -> str:
-        return kept[int(hidden[1])]
-
-    shown = re.compile(r"\0(\d+)\0")
-    return shown.sub(show, change(CODE.sub(hide, text)))
+    prose = LIST.sub(r"\g<line>\n\n", COMMENT.sub("\n", CODE.sub(hide, text)))
+    return shown(LINK.sub(moved, prose))

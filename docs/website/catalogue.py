@@ -8,25 +8,17 @@ from anyformer.catalogue import listing
 from anyformer.catalogue.row import Listed
 from page_text import table
 
-HEADS = (
-    "name",
-    "year",
-    "layers",
-    "width",
-    "parameters",
-    "active",
-    "attention",
-    "window",
-    "position",
-    "norm",
-    "activation",
-    "experts",
-)
-BEGINNING = """# All entries
+HEADS = ("name", "year", "layers x width", "parameters", "of a token", "attention", "position", "norm", "activation", "experts")
+BEGINNING = """---
+hide:
+  - navigation
+---
 
-{count} published architectures of {lineages} lineages, as `anyformer list --exact` prints them, from the descriptions. `anyformer show NAME`
-says what one is made of, `anyformer cost NAME` what it costs; [what is left out](../catalogue.md) has a page. `~`: something of it is
-not public or not described, and a stand-in is counted.
+# All entries
+
+{count} published architectures of {lineages} lineages, as `anyformer list --exact` prints them, computed from the descriptions.
+`anyformer show NAME` says what one is made of, `anyformer cost NAME` what it costs. `~`: something of it is not public or not
+described, and a stand-in is counted. [What is left out](../catalogue.md).
 """
 
 
@@ -37,24 +29,26 @@ def page() -> str:
     for entry in entries:
         lineages.setdefault(entry.lineage, []).append(entry)
     parts = [BEGINNING.format(count=len(entries), lineages=len(lineages))]
-    parts += [
-        f"## {lineage.replace('_', ' ')}\n\n{_table(found)}\n{_sources(found)}" for lineage, found in sorted(lineages.items())
-    ]
+    for lineage, found in sorted(lineages.items()):
+        title = lineage.replace("_", " ").capitalize()
+        parts.append(f"## {title}\n\n{table(HEADS, map(_row, found))}\n{_sources(found)}")
     return "\n".join(parts)
-
-
-def _table(entries: Iterable[Listed]) -> str:
-    return table(HEADS, (_row(entry) for entry in entries))
 
 
 def _row(entry: Listed) -> tuple[object, ...]:
     columns, guess = entry.columns, "~" if entry.stand_in else ""
-    chosen = f"{columns.chosen}/{columns.experts}" if columns.experts else ""
     return (
-        f"`{entry.name}`", entry.year, columns.layers, f"{columns.width:,}", f"{guess}{columns.parameters:,}",
-        f"{guess}{columns.active:,}", columns.attention, columns.window, columns.position, f"{columns.norm}, {columns.placement}",
-        columns.activation, chosen,
-    )  # fmt: skip
+        f"`{entry.name}`",
+        entry.year,
+        f"{columns.layers} x {columns.width:,}",
+        f"{guess}{columns.parameters:,}",
+        f"{guess}{columns.active:,}" if columns.active != columns.parameters else "",
+        columns.attention if columns.window == "full" else f"{columns.attention}, {columns.window}",
+        columns.position,
+        f"{columns.norm}, {columns.placement}",
+        columns.activation,
+        f"{columns.chosen}/{columns.experts}" if columns.experts else "",
+    )
 
 
 def _sources(entries: Iterable[Listed]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from website import catalogue, notebooks, reference
@@ -17,7 +18,7 @@ OUTSIDE_SEARCH = "---\nsearch:\n  exclude: true\n---\n\n"
 def own_pages() -> Iterator[str]:
     """The repository's pages, by their paths in it."""
     yield from ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-    for where, pattern in (("docs", "**/*.md"), ("src", "**/ADDING.md"), ("benchmarks", "**/README.md")):
+    for where, pattern in (("docs", "**/*.md"), ("docs", "notebooks/*.ipynb"), ("src", "**/ADDING.md"), ("benchmarks", "**/README.md")):
         yield from sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / where).glob(pattern))
 
 
@@ -27,20 +28,22 @@ def gather(out: Path) -> None:
     Raises:
         SystemExit: a page links to what is not in the repository.
     """
-    names = reference.identifiers(ROOT / "src")
-    own = dict.fromkeys(own_pages())
-    linked: dict[str, str] = {}
+    names, linked = reference.identifiers(ROOT / "src"), {}
+
+    def moved(text: str, path: str) -> str:
+        return rewritten(text, path, names, lambda file: linked.setdefault(file, path))
+
+    own = list(own_pages())
     for path in own:
-        text = rewritten(
-            (ROOT / path).read_text(encoding="utf-8"), path, names, lambda file, of=path: linked.setdefault(file, of)
-        )
+        if path.endswith(".ipynb"):
+            text = notebooks.text(ROOT / path, out / "notebooks", partial(moved, path=path))
+        else:
+            text = moved((ROOT / path).read_text(encoding="utf-8"), path)
         _write(out / place(path), text)
     _beside(out, ((file, page) for file, page in linked.items() if file not in own))
     for page in reference.pages(ROOT / "src"):
         _write(out / page.path, page.text)
     _write(out / "catalogue/index.md", catalogue.page())
-    for file in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
-        notebooks.write(file, out / "notebooks")
     shutil.copytree(HERE / "style", out / "style")
 
 

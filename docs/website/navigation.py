@@ -38,7 +38,8 @@ def _index_first(paths: Iterable[str]) -> list[str]:
 
 
 def _plain(title: str) -> str:
-    """A title without marks of Markdown, and quoted for YAML."""
+    """A title without marks of Markdown and without remarks, to be quoted in YAML."""
+    title = re.sub(r" \([^()]*\)$", "", title)
     return re.sub(r"[`*]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)).replace("\\", "").replace('"', "'")
 
 

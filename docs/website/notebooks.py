@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,19 @@ PICTURES = {"image/svg+xml": "svg", "image/png": "png"}
 MARKS = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def write(notebook: Path, out: Path) -> None:
-    """Write the page of a notebook, its pictures, and the notebook itself, into a directory."""
+def text(notebook: Path, out: Path, words: Callable[[str], str]) -> str:
+    """The Markdown of a notebook, its prose changed by `words`; its pictures, and itself, are written into a directory."""
     out.mkdir(parents=True, exist_ok=True)
-    (out / notebook.name).write_bytes(notebook.read_bytes())
+    shutil.copy(notebook, out)
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    text = "\n\n".join(part for number, cell in enumerate(cells) for part in _cell(cell, f"{notebook.stem}-{number}", out))
-    (out / f"{notebook.stem}.md").write_text(f"{text}\n\n[This page as a notebook]({notebook.name})\n", encoding="utf-8")
+    parts = [part for number, cell in enumerate(cells) for part in _cell(cell, f"{notebook.stem}-{number}", out, words)]
+    return "\n\n".join([*parts, f"[This page as a notebook]({notebook.name})\n"])
 
 
-def _cell(cell: dict[str, Any], name: str, out: Path) -> Iterator[str]:
+def _cell(cell: dict[str, Any], name: str, out: Path, words: Callable[[str], str]) -> Iterator[str]:
     source = "".join(cell["source"])
     if cell["cell_type"] == "markdown":
-        yield source.replace("](../", "](../")
+        yield words(source)
         return
     yield f"```python\n{source}\n```"
     for number, output in enumerate(cell["outputs"]):

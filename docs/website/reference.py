@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGES = {
@@ -93,11 +94,17 @@ def exports(source: Path, package: str) -> Iterator[tuple[str, str]]:
         return
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("anyformer."):
-            yield from ((alias.asname or alias.name, str(node.module)) for alias in node.names if _public(alias.name))
+            home = source.joinpath(*str(node.module).split(".")).with_suffix(".py")
+            given = (alias.asname or alias.name for alias in node.names if not alias.name.startswith("_"))
+            yield from ((name, str(node.module)) for name in given if not name.isupper() or name in _classes(home))
 
 
-def _public(name: str) -> bool:
-    return not name.startswith("_") and not name.isupper()
+@cache
+def _classes(module: Path) -> frozenset[str]:
+    """The classes of a module, by which RWKV is told from a constant."""
+    if not module.is_file():
+        return frozenset()
+    return frozenset(node.name for node in ast.parse(module.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef))
 
 
 def identifiers(source: Path) -> dict[str, str]:

@@ -49,7 +49,9 @@ def test_a_guide_is_told_by_its_beginning_a_command_and_its_sections():
         page = text_of(name)
         assert guide["title"] == page.splitlines()[0]
         assert any(kind == "text" for kind, _ in guide["short"]), f"docs/{name}.md: begin with a sentence"
-        assert len(page.splitlines()) <= 60, f"docs/{name}.md: its beginning, until the first heading, is too long for a terminal"
+        assert len(page.splitlines()) <= 60, (
+            f"docs/{name}.md: its beginning, until the first heading, is too long for a terminal"
+        )
         assert f"docs/{name}.md" in page
         assert "](" not in page.replace("`](", "")
 
@@ -78,7 +80,12 @@ def test_one_word_may_name_several():
 
 @pytest.mark.parametrize(
     ("words", "name"),
-    [("rms_norm", "RMSNorm"), ("rms-norm", "RMSNorm"), ("GQA", "grouped-query attention"), ("Sliding  Window", "sliding window")],
+    [
+        ("rms_norm", "RMSNorm"),
+        ("rms-norm", "RMSNorm"),
+        ("GQA", "grouped-query attention"),
+        ("Sliding  Window", "sliding window"),
+    ],
 )
 def test_spellings_and_initials(words, name):
     assert topics(words)[0].name == name
@@ -91,7 +98,7 @@ def test_a_command_is_told_as_after_it():
 def test_an_unknown_topic_is_refused_with_the_nearest(call):
     with pytest.raises(TopicError, match="did you mean 'RMSNorm'"):
         topics("rmsnrm")
-    with pytest.raises(TopicError, match="in the words of .*RMSNorm"):
+    with pytest.raises(TopicError, match=r"in the words of .*RMSNorm"):
         topics("Sennrich")
     refused = call("help", "no such thing")
     assert refused.returncode == 2

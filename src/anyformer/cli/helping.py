@@ -13,7 +13,7 @@ from anyformer.cli.arguments import Json
 from anyformer.cli.as_json import print_json
 from anyformer.cli.help_page import HelpGroup
 from anyformer.cli.pages import Item, Paragraph, lines
-from anyformer.cli.topics import VALUES, Topic, TopicError, guides, topics
+from anyformer.cli.topics import VALUES, HelpTopic, TopicError, guides, topics
 from anyformer.costs.rows import PageLine
 
 EXAMPLES = """
@@ -61,7 +61,7 @@ def run(
         screen.show(item for number, each in enumerate(found) for item in (*[PageLine("")] * bool(number), *each.items))
 
 
-def _plain(found: Topic) -> dict[str, str]:
+def _plain(found: HelpTopic) -> dict[str, str]:
     text = "\n".join(line.text for line in lines(found.page, WIDEST))
     return {"name": found.name, "title": found.title, "text": text, "more": found.more}
 

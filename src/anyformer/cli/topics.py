@@ -39,7 +39,7 @@ class TopicError(UserError):
 
 
 @dataclass(frozen=True)
-class Topic:
+class HelpTopic:
     """A title, the page, and where there is more."""
 
     name: str
@@ -67,7 +67,7 @@ def guides() -> dict[str, str]:
     return {name: guide["title"] for name, guide in _kept()["guides"].items()}
 
 
-def topics(words: str) -> list[Topic]:
+def topics(words: str) -> list[HelpTopic]:
     """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind.
 
     A kind may be that of several values, as `causal` of a mask and an objective. A class in its own spelling is looked for
@@ -93,7 +93,7 @@ def topics(words: str) -> list[Topic]:
     )
 
 
-def _first(found: Iterable[Topic]) -> list[Topic]:
+def _first(found: Iterable[HelpTopic]) -> list[HelpTopic]:
     return list(islice(found, 1))
 
 
@@ -113,8 +113,9 @@ def _plain(words: str) -> str:
 
 
 def _called(mechanism: str) -> set[str]:
-    """A mechanism's name, and its initials: GQA."""
-    return {_plain(mechanism), "".join(word[0] for word in re.findall(r"[a-z0-9]+", mechanism.lower()))}
+    """A mechanism's name, and the initials of several words: GQA."""
+    words = re.findall(r"[a-z0-9]+", mechanism.lower())
+    return {_plain(mechanism)} | ({"".join(word[0] for word in words)} if len(words) > 1 else set())
 
 
 @cache
@@ -134,11 +135,11 @@ def _kind(kind: type[Value]) -> str:
     return field.default if field is not None and isinstance(field.default, str) else ""
 
 
-def _guide(name: str) -> Topic:
+def _guide(name: str) -> HelpTopic:
     guide = _kept()["guides"][name]
     page = [item for kind, text in guide["short"] for item in _items(kind, text)]
     sections = "; ".join(guide["sections"]) or "the whole page"
-    return Topic(name, guide["title"], tuple(page), f"More in docs/{name}.md: {sections}.")
+    return HelpTopic(name, guide["title"], tuple(page), f"More in docs/{name}.md: {sections}.")
 
 
 def _items(kind: str, text: str) -> Iterator[Item]:
@@ -149,17 +150,17 @@ def _items(kind: str, text: str) -> Iterator[Item]:
     yield PageLine("")
 
 
-def _mechanism(name: str, where: str, how: str) -> Topic:
+def _mechanism(name: str, where: str, how: str) -> HelpTopic:
     module, _, thing = where.rpartition(":")
     found = vars(importlib.import_module(module))[thing]
     page: list[Item] = [*_documented(found)]
     if how:
         page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
     more = f"More: anyformer help {thing}; all mechanisms stand in docs/reference/parts.md."
-    return Topic(name, f"{name}: {thing}", tuple(page), more)
+    return HelpTopic(name, f"{name}: {thing}", tuple(page), more)
 
 
-def _value(kind: type[Value], package: str) -> Topic:
+def _value(kind: type[Value], package: str) -> HelpTopic:
     word = _kind(kind)
     title = f'{kind.__name__}, kind = "{word}"' if word else kind.__name__
     meanings = field_docstrings(kind)
@@ -171,7 +172,7 @@ def _value(kind: type[Value], package: str) -> Topic:
             page.append(Paragraph(f"{name}{default}{': ' if meaning else ''}{meaning}", "  ", "      "))
     if len(kind.model_fields) > bool(word):
         page.append(PageLine(""))
-    return Topic(
+    return HelpTopic(
         kind.__name__, title, tuple(page), f"More: from {package} import {kind.__name__}; one of the {VALUES[package]}."
     )
 
