@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from anyformer.atlas.documentation import documented
 from anyformer.atlas.holders import facts, families, family_of, holders, words
 from anyformer.atlas.mechanism import Mechanism
-from anyformer.atlas.source import documented
 from anyformer.atlas.topic import mechanisms, topics
 from anyformer.catalogue import architecture, listing
 
