@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -11,6 +12,9 @@ from typing import Any, ClassVar
 from anyformer.atlas.papers import CitedPaper, papers
 from anyformer.atlas.source import SentenceSource
 from anyformer.describe.docstrings import field_docstrings
+
+GOES_ON = re.compile(r"(?:[,+*=(]|\b(?:the|of|a|an|and|in|from|one|all|its|share of softmax))$")
+"""The end of a line of a formula that goes on in the next one, which begins nothing new."""
 
 
 @cache
@@ -30,8 +34,10 @@ def first_paragraph(text: str) -> str:
     """The first paragraph of a docstring on one line, and the formula that stands indented below it."""
     first, *rest = inspect.cleandoc(text).split("\n\n")
     formula = rest[0] if rest and rest[0].startswith(" ") else ""
-    lines = [line.strip() for line in formula.splitlines()]
-    return " ".join([*first.split(), "; ".join(lines)]).strip()
+    told = " ".join(first.split())
+    for number, line in enumerate(map(str.strip, formula.splitlines())):
+        told += f"; {line}" if number and not GOES_ON.search(told) else f" {line}"
+    return told
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The base of what sentences of the atlas come from: a sentence says what its source does, and one without a source is found."""
+"""The base of what sentences of the atlas come from: a sentence says what its source does, and one without is found."""
 
 from __future__ import annotations
 

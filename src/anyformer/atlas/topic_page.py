@@ -106,8 +106,8 @@ def _is_kind(part: object) -> bool:
 
 
 def _costs(topic: Topic) -> Iterator[TopicItem]:
-    for change in topic.changes:
-        yield TopicItem(change.said, (Sentence.of(Priced(topic.base, change)),))
+    if topic.changes:
+        yield TopicItem("", tuple(Sentence.of(Priced(topic.base, change)) for change in topic.changes))
 
 
 def _studies(topic: Topic) -> Iterator[TopicItem]:
