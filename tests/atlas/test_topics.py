@@ -13,21 +13,14 @@ import pytest
 import typer
 
 from anyformer.atlas import topic, topic_data, topic_page, topics
+from anyformer.atlas.catalogue_sources import CatalogueQuery, EntrySource
+from anyformer.atlas.documentation import Documentation, documented
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import papers
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind
-from anyformer.atlas.source import (
-    CatalogueQuery,
-    ClaimSource,
-    Documentation,
-    EntrySource,
-    Sentence,
-    StudyBudget,
-    StudyFinding,
-    documented,
-    problems,
-)
+from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app

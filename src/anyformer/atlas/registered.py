@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
+from anyformer.atlas.documentation import first_paragraph
 from anyformer.atlas.papers import CitedPaper, papers
-from anyformer.atlas.source import SentenceSource, first_paragraph
+from anyformer.atlas.source import SentenceSource
 from anyformer.describe import Value
 
 

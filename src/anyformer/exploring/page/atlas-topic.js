@@ -37,7 +37,7 @@ function costs(page) {
       page.costs.map((change, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(change.set), title: commandOf(page, at) }, change.said)), change.costs.map((each) => h("td", { class: "number" }, each.right, h("small", { class: each.ratio > 1 ? "moved more" : "moved less" }, told(each.ratio)))))))));
 }
 
-const commandOf = (page, at) => page.sections.find((each) => each.title === "What it costs").items[at].sentences[0].source.command;
+const commandOf = (page, at) => page.sections.find((each) => each.title === "What it costs").items[0].sentences[at].source.command;
 
 function section(data, page, each) {
   const items = each.items.map((own) => item(data, own));
