@@ -18,7 +18,7 @@ from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
 from anyformer.atlas.evaluator_figures import PIECES, sheet_of
 from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, NumberTrace, Traced
 from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
-from anyformer.describe import Named, PartSet, UserError, Value
+from anyformer.describe import Named, PartSet, UserError, Value, get
 from anyformer.model import Architecture
 
 FORMAT = 1
@@ -196,11 +196,8 @@ def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
 
 def _bounds(architecture: Architecture, place: Keys) -> Bounds | None:
     """The bounds of the numbers at a place."""
-    *above, name = place
-    owner: Any = architecture
-    for key in above:
-        owner = owner[key] if isinstance(owner, Mapping | tuple) else getattr(owner, str(key))
-    return bounds_of(owner, str(name))
+    *above, name = map(str, place)
+    return bounds_of(get(architecture, ".".join(above)) if above else architecture, name)
 
 
 class _Kept:
