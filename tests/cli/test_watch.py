@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from anyformer.cli.run_page import lines
-from anyformer.cli.run_status import RunFiles, runs
+from anyformer.exploring.run_status import RunFiles, runs
 from anyformer.cli.text_chart import ROWS, chart
 from anyformer.cli.watch import follow
 from anyformer.describe import UserError

@@ -8,6 +8,7 @@ import pickle
 
 import pytest
 
+from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import (
     DescriptionError,
@@ -102,6 +103,19 @@ def test_names_keep_their_order_in_equality():
 )
 def test_paths_may_skip_the_plumbing(path, value):
     assert get(TINY, path) == value
+
+
+@pytest.mark.parametrize(("left", "right"), [("gpt2", "llama-3-8b"), ("transformer-base", "t5-small"), ("gpt2", "deepseek-v3")])
+def test_the_path_of_a_difference_leads_to_it_alone(left, right):
+    """A branch and its weights of the values both have a dropout, and the steps of a block have norms of one name."""
+    ours, theirs = architecture(left), architecture(right)
+    found = diff(ours, theirs)
+    paths = [path for path, _, _ in found]
+    assert len(paths) == len(set(paths))
+    for path, old, new in found:
+        for made, value in ((ours, old), (theirs, new)):
+            if value is not None:
+                assert get(made, path) == value, path
 
 
 def test_change_and_diff_are_inverse():

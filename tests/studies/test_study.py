@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.costs import UnmatchedError, budget_of
 from anyformer.describe import DescriptionError, change, diff, from_json, from_toml, to_json, to_toml
@@ -162,6 +163,16 @@ def test_norms_of_all_places_are_one_change():
     start = llama(width=32, depth=2, heads=4, kv_heads=4, ffn=48, vocab=257, tied=True)
     to = llama(width=32, depth=2, heads=4, kv_heads=2, ffn=48, vocab=257, tied=True, eps=1e-6)
     assert list(stairs(start, to)) == ["plus_1_eps", "plus_2_kv_heads", "without_eps"][:3] or len(stairs(start, to)) <= 4
+
+
+@pytest.mark.parametrize(
+    ("start", "to"), [("gpt2", "llama-3-8b"), ("gpt2", "gemma-2-2b"), ("bert-base-cased", "t5-small"), ("gpt2", "mamba2-780m")]
+)
+def test_stairs_lead_from_any_architecture_to_any_other(start, to):
+    """Also where two parts have a field of one name, or the stacks other variants."""
+    found = stairs(architecture(start), architecture(to), without=False)
+    assert [*found.values()][-1] == architecture(to)
+    assert len({made.digest for made in found.values()}) == len(found)
 
 
 def test_a_staircase_to_itself_is_refused(study):

@@ -18,14 +18,17 @@ anyformer explore
 anyformer explore gemma-2-2b
 anyformer explore llama-3-8b qwen3-8b
 anyformer explore gpt2 --set decoder.layer.attention.kv_heads=4
-anyformer explore path/to/model --no-open
+anyformer explore runs/one runs/two --no-open
 """
 PORT = 8642
 
 
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"{WHAT} Several are shown side by side.", metavar="NAME|PATH")
+        list[str] | None,
+        typer.Argument(
+            help=f"{WHAT} Or the directory of a study. Several are shown side by side.", metavar="NAME|PATH|RUN|STUDY"
+        ),
     ] = None,
     changes: Changes = None,
     port: Annotated[
@@ -42,39 +45,39 @@ def run(
     ] = True,
     json: Json = False,
 ) -> None:
-    """Open architectures as a page that answers while they are changed: diagram, parts, costs, masks, times, prices.
+    """Open architectures as a page that answers while they are changed, and runs and studies with their curves.
 
-    The page is served on this machine alone, by the extra `explore`, until Ctrl-C; no request leaves the machine. Every
-    architecture of the catalogue is there, beside those named. --json prints the answer about the first one, and ends.
+    Diagram, parts, costs, masks, times and prices follow every change. The page is served on this machine alone, by the extra
+    `explore`, until Ctrl-C; no request leaves the machine. Every architecture of the catalogue is there, beside those named.
+    --json prints the answer about the first one, and ends.
     """
     from anyformer.describe import UserError
     from anyformer.exploring.desk import SECTIONS, Desk
     from anyformer.exploring.question import question_of
 
-    given = names or ["gpt2"]
-    desk = Desk(given)
-    questions = [question_of({"of": [name], "set": changes or []}) for name in given]
+    desk = Desk(names or ["gpt2"])
+    questions = [question_of({"of": [name], "set": changes or []}) for name in desk.architectures]
     for question in questions:
         desk.sections(question)
     if json:
         from anyformer.cli.as_json import print_json
 
-        print_json(desk.sections(questions[0], *SECTIONS))
+        print_json(desk.sections(questions[0], *SECTIONS) if questions else desk.runs.study({}))
         return
     lacking = [package for package in ("starlette", "uvicorn") if find_spec(package) is None]
     if lacking:
         raise UserError(f"the page is served by {' and '.join(lacking)}, not installed here: pip install 'anyformer[explore]'")
-    _serve(desk, given, changes or [], port, open=open)
+    _serve(desk, changes or [], port, open=open)
 
 
-def _serve(desk: Desk, names: list[str], changes: list[str], port: int | None, *, open: bool) -> None:
+def _serve(desk: Desk, changes: list[str], port: int | None, *, open: bool) -> None:
     """Serve the page until Ctrl-C."""
     from urllib.parse import urlencode
 
     from anyformer.exploring.serving import listening, serve
 
     with listening(port, PORT) as (socket, address):
-        query = urlencode([*(("of", name) for name in names), *(("set", change) for change in changes)])
+        query = urlencode([*(("of", name) for name in desk.opened), *(("set", change) for change in changes)])
         tell(f"{address}/?{query}  (Ctrl-C ends)")
         if open:
             import webbrowser

@@ -11,7 +11,7 @@ from anyformer.costs.figures import in_time, scaled
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from anyformer.cli.run_status import RunStatus
+    from anyformer.exploring.run_status import RunStatus
 
 NARROWEST = 60
 """Columns of a run's page; more runs than fit stand under one another."""

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from anyformer.cli.as_json import plain
 from anyformer.cli.terminal import tell
 from anyformer.describe import printable
+from anyformer.describe.plain_data import plain
 
 if TYPE_CHECKING:
     from anyformer.generation import Chances, Continuation, GenerationSettings

@@ -16,7 +16,7 @@ from anyformer.cli.as_json import print_json
 from anyformer.cli.terminal import with_bars
 
 if TYPE_CHECKING:
-    from anyformer.cli.run_status import RunFiles
+    from anyformer.exploring.run_status import RunFiles
 
 EXAMPLES = """
 anyformer watch runs/2026-01-01-120000
@@ -37,7 +37,7 @@ def run(
     the time of the remaining updates, and why the run ended. The page ends when all runs have ended, and by Ctrl-C, which
     leaves the runs alone. In a pipe or a file it is printed once.
     """
-    from anyformer.cli.run_status import RunFiles
+    from anyformer.exploring.run_status import RunFiles
 
     files = [RunFiles(directory) for directory in directories]
     if json:

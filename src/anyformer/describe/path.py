@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from tomllib import TOMLDecodeError
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -72,7 +72,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def diff(left: Value, right: Value) -> list[tuple[str, Any, Any]]:
     """(path, left, right) of every place where two values differ; `None` stands for an absent part."""
-    return list(_differences(left, right, ()))
+    return [(_path(left, right, keys), ours, theirs) for keys, ours, theirs in _differences(left, right, ())]
 
 
 def resolve(value: Value, path: str) -> list[Key]:
@@ -95,6 +95,43 @@ def resolve(value: Value, path: str) -> list[Key]:
             here = _child(here, key)
         keys += ways[0]
     return keys
+
+
+def shortest(value: Value, keys: Sequence[Key]) -> str:
+    """The shortest path that leads from a value to some keys: without what a path may skip, where it leads nowhere else."""
+    if len(keys) == 1:
+        return str(keys[0])
+    # Of parts in a row, as the steps of a block, the number says which.
+    row = {at + more for at, key in enumerate(keys) if isinstance(key, int) for more in (-1, 0)}
+    for kept in (set[int](), row, {len(keys) - 2}):
+        path = bare(value, keys, kept)
+        try:
+            if resolve(value, path) == list(keys):
+                return path
+        except DescriptionError:  # several are called so
+            continue
+    return ".".join(map(str, keys))
+
+
+def bare(value: Value, keys: Sequence[Key], kept: Collection[int] = ()) -> str:
+    """The path to some keys without those that may be skipped, but for some places that are kept; the last is always said."""
+    words, here = [], cast(Any, value)
+    for at, key in enumerate(keys):
+        skipped = isinstance(key, int) or (isinstance(here, Value) and key in type(here).through)
+        if not skipped or at in kept or at + 1 == len(keys):
+            words.append(str(key))
+        here = _child(here, key)
+    return ".".join(words)
+
+
+def _path(left: Value, right: Value, keys: Sequence[Key]) -> str:
+    """The path of a difference, in the one that has a place for it; with numbers instead of names where neither has."""
+    for value in (left, right):
+        try:
+            return shortest(value, keys)
+        except (KeyError, IndexError):  # a name or a place in a row that the other has
+            continue
+    return ".".join(map(str, keys))
 
 
 def _absent(path: str, annotation: Any, word: str) -> str:
@@ -220,21 +257,20 @@ def _child(here: Any, key: Key) -> Any:
     return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
 
 
-def _differences(left: Any, right: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any, Any]]:
+def _differences(left: Any, right: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Any, Any]]:
     if left == right:
         return
     if isinstance(left, Value) and type(left) is type(right):
         for name in type(left).model_fields:
-            step = () if name in type(left).through else (name,)
-            yield from _differences(getattr(left, name), getattr(right, name), words + step)
+            yield from _differences(getattr(left, name), getattr(right, name), (*keys, name))
     elif isinstance(left, Mapping) and isinstance(right, Mapping):
         for name in dict.fromkeys([*left, *right]):
-            yield from _differences(left.get(name), right.get(name), (*words, name))
+            yield from _differences(left.get(name), right.get(name), (*keys, name))
     elif _are_parts(left) and _are_parts(right) and len(left) == len(right):
-        for a, b in zip(left, right, strict=True):
-            yield from _differences(a, b, words)
+        for at, (ours, theirs) in enumerate(zip(left, right, strict=True)):
+            yield from _differences(ours, theirs, (*keys, at))
     else:
-        yield ".".join(words), left, right
+        yield keys, left, right
 
 
 def _are_parts(items: Any) -> bool:

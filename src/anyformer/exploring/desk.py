@@ -11,6 +11,7 @@ from typing import Any
 from anyformer import catalogue
 from anyformer.costs.sheet import CostSheet
 from anyformer.describe import DescriptionError, change_all, parse_assignment
+from anyformer.exploring.comparison import ComparedQuestion, compared
 from anyformer.exploring.diagram import diagram_data
 from anyformer.exploring.figures import figures, sheet_of, warnings
 from anyformer.exploring.forms import forms
@@ -18,6 +19,7 @@ from anyformer.exploring.masks import masks_data
 from anyformer.exploring.parts import parts_data
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, refused
 from anyformer.exploring.question import PricedCall, SheetQuestion
+from anyformer.exploring.runs import OpenedRuns, RunDesk
 from anyformer.model import Architecture
 
 FORMAT = 1
@@ -36,8 +38,10 @@ class Desk:
 
     def __init__(self, opened: Sequence[str] = ()) -> None:
         self.opened = tuple(dict.fromkeys(opened))
+        self.runs = RunDesk(OpenedRuns.among(self.opened))
         self._base = cache(self._resolved)
         self._made = lru_cache(maxsize=REMEMBERED)(self._changed)
+        self._side_by_side = lru_cache(maxsize=REMEMBERED)(self._beside)
         self._section = lru_cache(maxsize=4 * REMEMBERED)(self._answered)
 
     def architecture(self, of: str, changes: Sequence[str] = ()) -> Architecture:
@@ -64,6 +68,15 @@ class Desk:
             envelope |= self._section(name, question)
         return envelope
 
+    def compared(self, question: ComparedQuestion) -> Mapping[str, Any]:
+        """Architectures side by side."""
+        return self._side_by_side(question)
+
+    @property
+    def architectures(self) -> list[str]:
+        """What was opened and has an architecture: all but studies."""
+        return [of for of in self.opened if of not in self.runs.opened.studies]
+
     def title(self, of: str) -> str:
         """The name of an architecture for people."""
         return of if catalogue.listed(of) else Path(of).name
@@ -72,8 +85,16 @@ class Desk:
         made = self.architecture(question.of, question.changes)
         return SECTIONS[name](self, question, _sheet(made, question.call))
 
+    def _beside(self, question: ComparedQuestion) -> Mapping[str, Any]:
+        named: dict[str, Architecture] = {}
+        for of, changes in question.of:
+            title = ", ".join([self.title(of), *changes])
+            again = sum(other == title or other.startswith(f"{title} (") for other in named)
+            named[f"{title} ({again + 1})" if again else title] = self.architecture(of, changes)
+        return {"format": FORMAT, **compared(named, question.call)}
+
     def _resolved(self, of: str) -> Architecture:
-        if of in self.opened:
+        if of in self.architectures or of in self.runs.opened.every:
             from anyformer.resolving import architecture
 
             return architecture(of)

@@ -24,8 +24,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from anyformer.describe import UserError
+from anyformer.describe.plain_data import plain
 from anyformer.exploring.atlas_routes import atlas_routes
 from anyformer.exploring.classes import kinds
+from anyformer.exploring.comparison import compared_of
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import MemoryDesk
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, plain_problem
@@ -69,6 +71,9 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/sheet", answered(*SECTIONS)),
         *(Route(f"/api/{name}", answered(name)) for name in SECTIONS),
         Route("/api/memory", _asked(traced)),
+        Route("/api/runs", lambda request: JSONResponse(plain(desk.runs.runs(query_of(request))))),
+        Route("/api/study", lambda request: JSONResponse(plain(desk.runs.study(query_of(request))))),
+        Route("/api/compare", lambda request: JSONResponse(desk.compared(compared_of(query_of(request))))),
         *atlas_routes(),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),

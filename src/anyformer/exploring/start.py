@@ -15,12 +15,12 @@ from anyformer.exploring.question import RATE, WORDS, PricedCall
 
 def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
     """The whole, as plain data; `static`: of a site without a server."""
-    first = next(iter(desk.opened), "gpt2")
+    first = next(iter(desk.architectures), "gpt2")
     return {
         "format": FORMAT,
         "version": __version__,
         "static": static,
-        "opened": [{"of": of, "title": desk.title(of), "kind": "architecture"} for of in desk.opened],
+        "opened": [{"of": of, "title": desk.title(of), "kind": _kind(of, desk)} for of in desk.opened],
         "defaults": {"of": first, **asdict(PricedCall())},
         "rate": RATE,
         **{name: list(words) for name, words in WORDS.items()},
@@ -28,6 +28,13 @@ def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
         "legend": dict(LEGEND),
         "catalogue": _catalogue(),
     }
+
+
+def _kind(of: str, desk: Desk) -> str:
+    """Whether what was opened is a study, a run, or an architecture alone."""
+    if of in desk.runs.opened.studies:
+        return "study"
+    return "run" if of in desk.runs.opened.runs else "architecture"
 
 
 @cache

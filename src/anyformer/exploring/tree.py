@@ -5,12 +5,12 @@ What holds other parts and is none itself belongs to what it holds: a branch to 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import DescriptionError, PartSet, Value
-from anyformer.describe.path import Key, resolve
+from anyformer.describe import PartSet, Value
+from anyformer.describe.path import Key, bare, shortest
 
 Keys = tuple[Key, ...]
 Owner = tuple[Keys, Value]
@@ -63,12 +63,12 @@ def _parts(value: Value, path: str, address: str, parent: str | None, depth: int
                 continue
             inner += [(keys, each, (type(owner), name)) for keys, each in _held(item, (*at, name))]
             if not belongs:
-                own = _joined(path, _shortest(value, (*at, name)))
+                own = _joined(path, shortest(value, (*at, name)))
                 fields.append(TreeField(owner, name, own, own if isinstance(item, Value) else None))
     yield TreePart(path, address, parent, depth, what, slot, tuple(fields))
     for keys, each, where in inner:
-        named = _joined(address, _bare(value, keys))
-        yield from _parts(each, _joined(path, _shortest(value, keys)), named, path, depth + 1, where)
+        named = _joined(address, bare(value, keys))
+        yield from _parts(each, _joined(path, shortest(value, keys)), named, path, depth + 1, where)
 
 
 def _owners(value: Value, keys: Keys) -> Iterator[Owner]:
@@ -104,37 +104,6 @@ def _held(item: Any, keys: Keys) -> Iterator[Owner]:
     for key, each in pairs:
         if isinstance(each, Value):
             yield (*keys, key), each
-
-
-def _shortest(holder: Value, keys: Keys) -> str:
-    """The shortest path that leads from a description to some keys: without what a path may skip, where this is clear."""
-    if len(keys) == 1:
-        return str(keys[0])
-    # Of parts in a row, as the steps of a block, the number says which.
-    row = {at + more for at, key in enumerate(keys) if isinstance(key, int) for more in (-1, 0)}
-    for kept in (set[int](), row):
-        path = _bare(holder, keys, kept)
-        try:
-            if tuple(resolve(holder, path)) == keys:
-                return path
-        except DescriptionError:  # several are called so
-            continue
-    return ".".join(map(str, keys))
-
-
-def _bare(holder: Value, keys: Keys, kept: Collection[int] = ()) -> str:
-    """The path to some keys without those that may be skipped, but for some places that are kept."""
-    skipped = list(_skippable(holder, keys))
-    return ".".join(str(key) for at, key in enumerate(keys) if not skipped[at] or at in kept)
-
-
-def _skippable(holder: Value, keys: Keys) -> Iterator[bool]:
-    """Whether a path may leave a key out, key by key; the last one is always said."""
-    here: Any = holder
-    for key in keys[:-1]:
-        yield isinstance(key, int) or (isinstance(here, Value) and key in type(here).through)
-        here = getattr(here, str(key)) if isinstance(here, Value) else here[key]
-    yield False
 
 
 def _joined(path: str, name: str) -> str:

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anyformer.describe import DescriptionError, change_all, diff
+from anyformer.describe import DescriptionError, change_all, diff, get
+from anyformer.describe.path import Key, resolve
 from anyformer.describe.value import as_data
 from anyformer.model import Architecture
 
@@ -21,10 +22,10 @@ def stairs(start: Architecture, to: Architecture, *, without: bool = True) -> di
     An architecture that came up before, or is not valid without the change, is left out. Raises `DescriptionError` where the
     two are equal.
     """
-    steps = _steps(start, _changes(start, to))
+    steps = steps_between(start, to)
     if not steps:
         raise DescriptionError("staircase.to: is the architecture of the base: nothing differs")
-    words = [_word(step) for step in steps]
+    words = [word_of_step(step) for step in steps]
     found: dict[str, Architecture] = {}
     here = start
     for number, (step, word) in enumerate(zip(steps, words, strict=True), 1):
@@ -43,12 +44,42 @@ def stairs(start: Architecture, to: Architecture, *, without: bool = True) -> di
     return found
 
 
+def steps_between(start: Architecture, to: Architecture) -> list[Changes]:
+    """The changes that lead from one architecture to another, one after the other; none where the two are equal."""
+    return _steps(start, _changes(start, to))
+
+
 def _changes(start: Architecture, to: Architecture) -> list[Changes]:
     """The differences, those alike in one."""
     grouped: dict[tuple[str, str, str], dict[str, Any]] = {}
+    whole = _wholes(start, to)
     for path, old, new in diff(start, to):
-        grouped.setdefault((path.rpartition(".")[2], repr(old), repr(new)), {})[path] = as_data(new)
-    return list(grouped.values())
+        if not any(_within(start, to, path, keys) for keys in whole.values()):
+            grouped.setdefault((path.rpartition(".")[2], repr(old), repr(new)), {})[path] = as_data(new)
+    return [*({path: as_data(get(to, path))} for path in whole), *grouped.values()]
+
+
+def _wholes(start: Architecture, to: Architecture) -> dict[str, list[Key]]:
+    """The keys by path of tables of names, such as the variants of a stack, that change as a whole: some of the names that the
+    other has are not there yet."""
+    found: dict[str, list[Key]] = {}
+    for path, _, _ in diff(start, to):
+        try:
+            resolve(start, path)
+        except DescriptionError:
+            keys = resolve(to, path)[:-1]
+            found[".".join(map(str, keys))] = keys
+    return found
+
+
+def _within(start: Architecture, to: Architecture, path: str, keys: Sequence[Key]) -> bool:
+    """Whether a path leads into the table at some keys, in whichever has it."""
+    for one in (start, to):
+        try:
+            return resolve(one, path)[: len(keys)] == list(keys)
+        except DescriptionError:
+            continue
+    return False
 
 
 def _steps(start: Architecture, changes: Sequence[Changes]) -> list[Changes]:
@@ -80,7 +111,7 @@ def _together(steps: Sequence[Changes]) -> dict[str, Any]:
     return {path: new for step in steps for path, new in step.items()}
 
 
-def _word(step: Changes) -> str:
+def word_of_step(step: Changes) -> str:
     """A name for a step: the last word of its path, and the one before where that is `kind`."""
     words = next(iter(step)).split(".")
     named = words[-2:] if words[-1] == "kind" and len(words) > 1 else words[-1:]

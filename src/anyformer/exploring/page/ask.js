@@ -64,6 +64,10 @@ class Server {
     return (await json(`api/runs?${words}`, signal)).data;
   }
 
+  async study(words, signal) {
+    return (await json(`api/study?${words}`, signal)).data;
+  }
+
   /** Traced memory, asked again while it is pending. */
   async memory(words, signal) {
     const address = `api/memory?${words}`;

@@ -56,8 +56,8 @@ export function change(before, after) {
   if (!before) return "new";
   const ratio = after / before;
   if (ratio >= 3 || ratio <= 1 / 3) return `×${SPACE}${three(ratio)}`;
-  const share = ratio - 1;
-  return `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}`;
+  const share = Math.abs(ratio - 1), sign = ratio > 1 ? "+" : "−";
+  return share < 0.0005 ? `${sign}${Number((100 * share).toPrecision(1))}${SPACE}%` : `${sign}${percent(share)}`;
 }
 
 /** Number written by a user, with , _ or blanks between digits, or k, M, B behind them; null if it is none. */

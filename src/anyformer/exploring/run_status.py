@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import tomllib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from os.path import isfile  # which no name is too long for
@@ -38,8 +39,13 @@ class RunStatus:
     updates: Rows
     """Lines of updates, in order."""
     evaluations: Rows
-    happened: Mapping[str, int]
-    """How many lines there are of the other kinds: `skipped`, `spike`, `rewound`, `shortened`."""
+    others: Rows
+    """Lines of the other kinds: `skipped`, `spike`, `rewound`, `shortened`."""
+
+    @property
+    def happened(self) -> Mapping[str, int]:
+        """How many lines there are of every other kind."""
+        return Counter(row["kind"] for row in self.others)
 
     @property
     def ended(self) -> bool:
@@ -54,9 +60,11 @@ class RunStatus:
 
     def facts(self) -> dict[str, Any]:
         """Plain data, for JSON: the newest lines in the place of all."""
-        every = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("updates", "evaluations")}
+        lines = ("updates", "evaluations", "others")
+        every = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in lines}
         rows = {"update": self.updates, "evaluation": self.evaluations}
-        return every | {name: found[-1] if found else None for name, found in rows.items()}
+        newest = {name: found[-1] if found else None for name, found in rows.items()}
+        return every | {"happened": dict(self.happened)} | newest
 
 
 @dataclass
@@ -80,7 +88,6 @@ class RunFiles:
         self._follow(path)
         settings = self._settings()
         updates = [row for row in self._rows if row["kind"] == "train"]
-        others = [row["kind"] for row in self._rows if row["kind"] not in ("train", "validation")]
         step, steps = updates[-1]["step"] if updates else 0, settings.get("steps")
         seconds = [row["seconds"] for row in updates[-NEWEST:] if row.get("seconds")]
         pace = median(seconds) if seconds else None
@@ -94,7 +101,7 @@ class RunFiles:
             left=None if pace is None or steps is None else (steps - step) * pace,
             tokens_per_second=rate, checkpoint=self._checkpoint(), updates=updates,
             evaluations=[row for row in self._rows if row["kind"] == "validation"],
-            happened={kind: others.count(kind) for kind in dict.fromkeys(others)},
+            others=[row for row in self._rows if row["kind"] not in ("train", "validation")],
         )  # fmt: skip
 
     def _follow(self, path: Path) -> None:
