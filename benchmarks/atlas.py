@@ -177,7 +177,9 @@ def times_differ(page: Any, ours: Any) -> bool:
         return any(times_differ(item, ours[name]) for name, item in page.items())
     if isinstance(page, list):
         return len(page) != len(ours) or any(map(times_differ, page, ours))
-    return not math.isclose(page, ours, rel_tol=1e-12) if isinstance(page, float) else page is not None and page != ours
+    if page is None:
+        return False
+    return not math.isclose(page, ours, rel_tol=1e-12) if isinstance(ours, float) else bool(page != ours)
 
 
 def compared(count: int, seed: int) -> dict[str, Any]:
