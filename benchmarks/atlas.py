@@ -4,14 +4,16 @@
 
 A change moves one to three whole numbers of an entry (a half of the time the length, a third of the time the batch too). What
 our description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
-page must be the same to the unit, and every quotient the same double. Changes that leave the page's table are counted, not
-compared: the page says so. No speed but that of the page's evaluation, which node takes.
+page must be the same to the unit, every quotient the same double, and times, which are sums, the same to twelve digits. Changes
+that leave the page's table are counted, not compared: the page says so. No speed but that of the page's evaluation, which node
+takes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
 import re
 import shutil
@@ -35,6 +37,7 @@ from anyformer.costs.page import longest
 from anyformer.describe import UserError, change_all, parse_assignment
 from anyformer.exploring.figures import figures, sheet_of
 from anyformer.exploring.question import PricedCall
+from anyformer.exploring.site_times import site_pieces
 from anyformer.model import Architecture
 
 EVALUATOR = Path(af.__file__).with_name("exploring") / "page" / "evaluator.js"
@@ -123,7 +126,7 @@ def drawn_change(drawn: random.Random, name: str, sheet: dict[str, Any]) -> Chan
 
 def sheets(names: list[str]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """(name, what of its sheet the evaluator reads, its program) of every entry."""
-    programs = Programs()
+    programs = Programs(site_pieces(PricedCall()))
     for name in names:
         made = af.architecture(name)
         length = min(4096, longest(made) or 4096)
@@ -159,10 +162,24 @@ def differs(page: Any, ours: Any) -> bool:
     if page is None:
         return False
     if isinstance(page, dict):
-        return not isinstance(ours, dict) or any(name not in ours or differs(item, ours[name]) for name, item in page.items())
+        near = {"accelerators"} & page.keys()
+        return not isinstance(ours, dict) or any(
+            name not in ours or (times_differ if name in near else differs)(item, ours[name]) for name, item in page.items()
+        )
     if isinstance(page, list):
         return not isinstance(ours, list) or len(page) != len(ours) or any(map(differs, page, ours))
     return bool(page != ours)
+
+
+def times_differ(page: Any, ours: Any) -> bool:
+    """The same of times, prices and rates, whose seconds may be added in another order."""
+    if isinstance(page, dict):
+        return any(times_differ(item, ours[name]) for name, item in page.items())
+    if isinstance(page, list):
+        return len(page) != len(ours) or any(map(times_differ, page, ours))
+    if page is None:
+        return False
+    return not math.isclose(page, ours, rel_tol=1e-12) if isinstance(ours, float) else bool(page != ours)
 
 
 def compared(count: int, seed: int) -> dict[str, Any]:
@@ -186,6 +203,7 @@ def compared(count: int, seed: int) -> dict[str, Any]:
                     continue
                 outcomes[outcome] += 1
                 if outcome == "equal":
+                    outcomes["with times"] += bool(page["accelerators"][0]["modes"]) if page.get("accelerators") else 0
                     spent.append(answer["milliseconds"])
                     moved_words.update(path.rpartition(".")[2] for path, _ in change.changes)
                 if outcomes["equal"] + len(wrong) == count:

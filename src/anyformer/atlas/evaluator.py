@@ -15,10 +15,10 @@ from functools import cached_property, reduce
 from typing import Any
 
 from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
-from anyformer.atlas.evaluator_figures import PIECES, sheet_of
+from anyformer.atlas.evaluator_figures import PIECES, PricedPiece, sheet_of
 from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, NumberTrace, Traced
 from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
-from anyformer.describe import Named, PartSet, UserError, Value
+from anyformer.describe import Named, PartSet, UserError, Value, get
 from anyformer.model import Architecture
 
 FORMAT = 1
@@ -130,11 +130,13 @@ class Traceable:
     inputs: tuple[NumberInput, ...]
 
 
-def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
+def program_of(
+    architecture: Architecture, call: Sequence[int], pieces: Mapping[str, PricedPiece] = PIECES
+) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
     """The program of an architecture, traced at a call of (batch, length, source), and its inputs behind those of the call."""
-    kept, pieces = _Kept(), []
+    kept, made = _Kept(), list[ProgramPiece]()
     with tracing():
-        for name, priced in PIECES.items():
+        for name, priced in pieces.items():
             # A trace of its own, so that what an earlier piece decided, and remembered, is a guard of this one too.
             given = traceable(architecture, call)
             try:
@@ -146,10 +148,10 @@ def program_of(architecture: Architecture, call: Sequence[int]) -> tuple[FigureP
             kept.begin(given.trace)
             found = kept.figures(figures)
             guards = [(kept.node(at), holds) for at, holds in given.trace.guards.items()]
-            pieces.append(ProgramPiece(tuple(sorted(guards)), found))
-    first = set(pieces[0].guards)
-    rest = [replace(each, guards=tuple(guard for guard in each.guards if guard not in first)) for each in pieces[1:]]
-    return FigureProgram(tuple(kept.nodes), (pieces[0], *rest)), given.inputs
+            made.append(ProgramPiece(tuple(sorted(guards)), found))
+    first = set(made[0].guards)
+    rest = [replace(each, guards=tuple(guard for guard in each.guards if guard not in first)) for each in made[1:]]
+    return FigureProgram(tuple(kept.nodes), (made[0], *rest)), given.inputs
 
 
 def inputs_of(architecture: Architecture) -> tuple[NumberInput, ...]:
@@ -196,11 +198,8 @@ def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
 
 def _bounds(architecture: Architecture, place: Keys) -> Bounds | None:
     """The bounds of the numbers at a place."""
-    *above, name = place
-    owner: Any = architecture
-    for key in above:
-        owner = owner[key] if isinstance(owner, Mapping | tuple) else getattr(owner, str(key))
-    return bounds_of(owner, str(name))
+    *above, name = map(str, place)
+    return bounds_of(get(architecture, ".".join(above)) if above else architecture, name)
 
 
 class _Kept:
@@ -259,7 +258,8 @@ def _structure(whole: Any, inputs: set[tuple[Any, ...]], at: Keys = ()) -> Any:
 class Programs:
     """Programs made so far: an architecture of a known structure takes one that holds for its numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, pieces: Mapping[str, PricedPiece] = PIECES) -> None:
+        self.pieces = pieces
         self._known: dict[Any, list[FigureProgram]] = {}
 
     def of(self, architecture: Architecture, call: Sequence[int]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
@@ -270,6 +270,6 @@ class Programs:
         for program in known:
             if all(program.held(program.values(numbers))):
                 return program, inputs
-        program, inputs = program_of(architecture, call)
+        program, inputs = program_of(architecture, call, self.pieces)
         known.append(program)
         return program, inputs

@@ -54,14 +54,14 @@ def _bounds(metadata: tuple[Any, ...]) -> Bounds:
     least, greatest, step = -LARGEST, LARGEST, 1
     for each in metadata:
         match each:
-            case Ge(ge=bound):
+            case Ge(ge=int(bound)):
                 least = max(least, bound)
-            case Gt(gt=bound):
+            case Gt(gt=int(bound)):
                 least = max(least, bound + 1)
-            case Le(le=bound):
+            case Le(le=int(bound)):
                 greatest = min(greatest, bound)
-            case Lt(lt=bound):
+            case Lt(lt=int(bound)):
                 greatest = min(greatest, bound - 1)
-            case MultipleOf(multiple_of=factor):
+            case MultipleOf(multiple_of=int(factor)):
                 step = factor
     return Bounds(least, greatest, step)

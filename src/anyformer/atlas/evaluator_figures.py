@@ -82,7 +82,7 @@ def _state(sheet: CostSheet) -> Figures:
     """The numbers of `decode_state`, which also compares them to tell what grows: that is `growth`."""
     batch, length = sheet.batch, sheet.length
     now, before = (held_state(sheet.architecture, batch, at, sheet.source, sheet.plan) for at in (length, length - 1))
-    memories = [
+    memories: list[Figures] = [
         {
             "name": str(at),
             "component": at.component,

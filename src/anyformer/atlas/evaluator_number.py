@@ -114,8 +114,8 @@ class Traced:
     def __init__(self, trace: NumberTrace, at: int, value: Any) -> None:
         self.trace, self.at, self.value = trace, at, value
 
-    @property
-    def __class__(self) -> type:  # type: ignore[override]
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
         return type(self.value)
 
     @property
@@ -211,7 +211,7 @@ class Traced:
         """The number of bits, of a whole number."""
         return self.trace.apply("bits", self)
 
-    def _decided(self, operator: str, x: Any, y: Any) -> bool:
+    def _decided(self, operator: str, x: Any, y: Any) -> Any:
         """The outcome of a comparison, which is kept as a guard."""
         if not isinstance(y, int | float) or not isinstance(x, int | float):
             return NotImplemented
@@ -221,24 +221,24 @@ class Traced:
         self.trace.guard(result.at, result.value)
         return bool(result.value)
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Any) -> Any:
         return self._decided("<", self, other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Any) -> Any:
         return self._decided("<", other, self)
 
-    def __ge__(self, other: Any) -> bool:
+    def __ge__(self, other: Any) -> Any:
         below = self._decided("<", self, other)
         return below if below is NotImplemented else not below
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: Any) -> Any:
         above = self._decided("<", other, self)
         return above if above is NotImplemented else not above
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> Any:
         return self._decided("==", self, other)
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, other: object) -> Any:
         same = self._decided("==", self, other)
         return same if same is NotImplemented else not same
 
@@ -246,7 +246,7 @@ class Traced:
         return hash((id(self.trace), self.at))
 
     def __bool__(self) -> bool:
-        return self != 0
+        return bool(self != 0)
 
     def _leaves(self) -> Any:
         """Its value for code that is no arithmetic: from here on all holds for this value alone."""

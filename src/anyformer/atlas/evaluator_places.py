@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
 from anyformer.atlas.evaluator import CALL, FigureProgram, NumberInput
 from anyformer.atlas.evaluator_trace import Keys
-from anyformer.describe import DescriptionError, Value
+from anyformer.describe import DescriptionError, Value, get
 from anyformer.describe.path import resolve
 from anyformer.model import Architecture
 
@@ -50,11 +50,11 @@ def short_path(architecture: Architecture, keys: Keys) -> str:
     """The path that a person would write, without the plumbing; the whole one where that is not clear."""
     here: Any = architecture
     words = []
-    for key in keys:
+    for number, key in enumerate(keys, 1):
         plumbing = isinstance(here, Value) and key in type(here).through
         if not plumbing and not (isinstance(key, int) and isinstance(here[key], Value)):
             words.append(str(key))
-        here = _child(here, key)
+        here = get(architecture, ".".join(map(str, keys[:number])))
     short = ".".join(words)
     try:
         return short if tuple(resolve(architecture, short)) == keys else ".".join(map(str, keys))
@@ -63,11 +63,5 @@ def short_path(architecture: Architecture, keys: Keys) -> str:
 
 
 def _now(architecture: Architecture, keys: Keys) -> Any:
-    here: Any = architecture
-    for key in keys:
-        here = _child(here, key)
-    return list(here) if isinstance(here, tuple) else here
-
-
-def _child(here: Any, key: str | int) -> Any:
-    return here[key] if isinstance(here, Mapping | tuple) else getattr(here, str(key))
+    found = get(architecture, ".".join(map(str, keys)))
+    return list(found) if isinstance(found, tuple) else found

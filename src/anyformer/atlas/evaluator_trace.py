@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -20,9 +21,8 @@ from pydantic.functional_validators import AfterValidator
 from anyformer.atlas.evaluator_number import Traced
 from anyformer.atlas.evaluator_pairs import Call, PairFormula, pair_formula
 from anyformer.describe import Named, PartSet, Value
-from anyformer.parts.layers import stack as stacks
-from anyformer.parts.layers.order import MOST_LAYERS, LayerOrder
-from anyformer.parts.masks import mask as masks
+from anyformer.parts.layers.order import MOST_LAYERS, LayerOrder, count_layers
+from anyformer.parts.masks.pairs import count_pairs
 
 Keys = tuple[str | int, ...]
 Take = Callable[[Keys, int], Any]
@@ -68,7 +68,7 @@ def substituted(whole: Any, take: Take, at: Keys = ()) -> Any:
     if isinstance(whole, Value):
         fields = {name: substituted(item, take, (*at, name)) for name, item in vars(whole).items()}
         for name in orders(whole):
-            fields[name] = TracedOrder.of(fields[name], lambda k, times, name=name: take((*at, name, k), times))
+            fields[name] = TracedOrder.of(fields[name], partial(_taken, take, (*at, name)))
         return unvalidated(type(whole), fields)
     if isinstance(whole, PartSet):
         return PartSet(*(substituted(part, take, (*at, name)) for name, part in whole.items()), base=whole.base)
@@ -77,6 +77,10 @@ def substituted(whole: Any, take: Take, at: Keys = ()) -> Any:
     if isinstance(whole, tuple):
         return tuple(substituted(item, take, (*at, i)) for i, item in enumerate(whole))
     return whole
+
+
+def _taken(take: Take, at: Keys, number: int, value: int) -> Any:
+    return take((*at, number), value)
 
 
 def orders(whole: Value) -> Iterator[str]:
@@ -141,8 +145,8 @@ def tracing() -> Iterator[None]:
         stack.enter_context(patch.object(Value, "__init__", init))
         stack.enter_context(patch.object(builtins, "max", _choosing("max", _max)))
         stack.enter_context(patch.object(builtins, "min", _choosing("min", _min)))
-        stack.enter_context(patch.object(stacks, "count_layers", _layers(stacks.count_layers)))
-        stack.enter_context(patch.object(masks, "count_pairs", _pairs(masks.count_pairs)))
+        stack.enter_context(patch("anyformer.parts.layers.stack.count_layers", _layers(count_layers)))
+        stack.enter_context(patch("anyformer.parts.masks.mask.count_pairs", _pairs(count_pairs)))
         yield
 
 
@@ -181,15 +185,14 @@ def _pairs(counted: Callable[..., int]) -> Callable[..., Any]:
             call = "first"
         elif type(past) is Traced and type(keys) is Traced and keys.at == (past + 1).at:
             call = "next"
-        sizes, plain_mask = [], untraced(mask)
-        substituted(plain_mask, lambda at, value: sizes.append((at, value)) or value)
-        formula = None if call is None or type(prefix) is Traced or prefix else _formula(counted, plain_mask, sizes, most, call)
+        bounded, numbers, same = most is not None, _numbers(mask), untraced(mask)
+        whole = type(prefix) is int and prefix == 0
+        formula = _formula(counted, same, bounded, call) if whole and call is not None else None
         if formula is None:
-            for each in _numbers(mask):
+            for each in numbers:
                 _tied(each)
-            return counted(plain_mask, *map(_tied, traced))
-        given = _numbers(mask) + ([] if most is None else [most])
-        return formula.of(keys, given)
+            return counted(same, *map(_tied, traced))
+        return formula.of(keys, [*numbers, most] if bounded else numbers)
 
     return count
 
@@ -207,17 +210,16 @@ def _numbers(mask: Any) -> list[Any]:
     return [number for item in inner for number in _numbers(item)]
 
 
-def _formula(counted: Any, mask: Any, sizes: list[tuple[Keys, int]], most: Any, call: Call) -> PairFormula | None:
-    """The expression of the pairs of masks of this structure, remembered."""
-    least = [1 if value else 0 for _, value in sizes] + ([] if most is None else [1])
-    key = (re.sub(r"\d+", "N", mask.written), tuple(least), most is None, call)
+def _formula(counted: Callable[..., int], mask: Any, bounded: bool, call: Call) -> PairFormula | None:
+    """The expression of the pairs of masks of this structure, remembered; `bounded`: by the most of a query, its last size."""
+    least = [1 if value else 0 for value in _numbers(mask)] + [1] * bounded
+    key = (re.sub(r"\d+", "N", mask.written), tuple(least), bounded, call)
     if key not in _FORMULAS:
-        places = [at for at, _ in sizes]
 
-        def count(keys: int, given: tuple[int, ...]) -> int:
-            bound = None if most is None else given[-1]
-            now = substituted(mask, lambda at, value: given[places.index(at)])
-            return int(counted(now, 0 if call == "first" else keys - 1, keys, 0, bound))
+        def count(keys: int, sizes: tuple[int, ...]) -> int:
+            left = iter(sizes)
+            now = substituted(mask, lambda at, value: next(left))
+            return counted(now, 0 if call == "first" else keys - 1, keys, 0, next(left, None))
 
         with patch.object(builtins, "max", _max), patch.object(builtins, "min", _min), suppress(ValueError):
             _FORMULAS[key] = None  # sizes that the mask refuses together

@@ -7,7 +7,7 @@ behind their computing: FLOPs / (peak * share) + bytes / (bandwidth * share).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -192,14 +192,23 @@ def together(name: str, operations: Sequence[KernelTime]) -> KernelTime:
 
 def timed(kernel: Kernel, hardware: Hardware) -> tuple[float, Bound]:
     """Seconds of one kernel in one layer, and its bound."""
+    seconds = bounds_of_kernel(kernel, hardware)
+    return seconds_of(kernel, seconds), max(seconds, key=lambda bound: seconds[bound])
+
+
+def bounds_of_kernel(kernel: Kernel, hardware: Hardware) -> dict[Bound, float]:
+    """The seconds of one kernel in one layer that every bound leaves it at least."""
     shares = hardware.efficiency
     share = shares.attention if kernel.unit == "attention" else shares.matrix
-    seconds: dict[Bound, float] = {
+    return {
         "compute": kernel.executed / (hardware.peak(kernel.number) * share) if kernel.executed else 0.0,
         "memory": kernel.bytes / (hardware.bandwidth * shares.of_bandwidth(kernel.unit)),
         "launch": kernel.launches * hardware.launch,
     }
-    bound = max(seconds, key=lambda bound: seconds[bound])
+
+
+def seconds_of(kernel: Kernel, bounds: Mapping[Bound, float]) -> float:
+    """Seconds of one kernel in one layer."""
     if kernel.share == "experts" and kernel.unit == "matrix":
-        return max(seconds["compute"] + seconds["memory"], seconds["launch"]), bound
-    return seconds[bound], bound
+        return max(bounds["compute"] + bounds["memory"], bounds["launch"])
+    return max(bounds.values())

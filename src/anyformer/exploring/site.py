@@ -22,6 +22,7 @@ from typing import Any
 
 from anyformer.atlas import atlas_data, topic_data, topics
 from anyformer.atlas.evaluator import Programs
+from anyformer.atlas.evaluator_figures import PricedPiece
 from anyformer.atlas.evaluator_places import places
 from anyformer.costs.traceable import NEEDS_TORCH, traceable
 from anyformer.describe import UserError
@@ -29,6 +30,7 @@ from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
 from anyformer.exploring.question import PricedCall, SheetQuestion
+from anyformer.exploring.site_times import site_pieces
 from anyformer.exploring.start import start_data
 from anyformer.files import writing_directory
 from anyformer.model import Architecture
@@ -56,7 +58,8 @@ class SiteContents:
 
 def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] = lambda done: None) -> SiteContents:
     """Write the site of some entries to a new directory, whole or not at all. `advance` is told how many sheets are there."""
-    call, desk, classes, programs = PricedCall(), Desk(), dict[str, Any](), _ProgramFiles()
+    call, desk, classes = PricedCall(), Desk(), dict[str, Any]()
+    programs = _ProgramFiles(site_pieces(call))
     with writing_directory(out) as folder:
         shutil.copytree(PAGE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ADDING.md", "__pycache__"))
         _mark_static(folder / "index.html")
@@ -83,8 +86,8 @@ def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] =
 class _ProgramFiles:
     """The programs of a site, each written once."""
 
-    def __init__(self) -> None:
-        self.made = Programs()
+    def __init__(self, pieces: Mapping[str, PricedPiece]) -> None:
+        self.made = Programs(pieces)
         self.written = set[str]()
 
     def of(self, architecture: Architecture, call: Mapping[str, Any], folder: Path) -> dict[str, Any]:

@@ -48,7 +48,7 @@ export function speeds(accelerators) {
 function speed(of, mode, words) {
   return h("tr", {}, h("th", { scope: "row" }, words, of.too_small ? " *" : null), h("td", { class: "number" }, seconds(of.seconds)),
     h("td", { class: "number" }, of.tokens_per_second >= 1000 ? whole(Math.round(of.tokens_per_second)) : three(of.tokens_per_second)),
-    h("td", { class: "number" }, mode === "decode" || !of.mfu?.exact ? "–" : percent(of.mfu.exact)), h("td", {}, `${of.waits_for} ${percent(of.waits)}`),
+    h("td", { class: "number" }, mode === "decode" || !of.mfu?.exact ? "–" : percent(of.mfu.exact)), h("td", {}, of.waits_for ? `${of.waits_for} ${percent(of.waits)}` : "–"),
     h("td", { class: "number" }, dollars(of.price_per_million_tokens)));
 }
 

@@ -2,6 +2,7 @@
 
 import { Refused } from "./ask.js";
 
+const WORDS = ["precision", "checkpointing", "rate"];
 const files = new Map();
 
 function file(address) {
@@ -25,6 +26,9 @@ class Site {
     const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
     if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.start.catalogue.map((each) => each.name)));
     sheet.classes ??= await file("classes.json");
+    for (const name of WORDS) {
+      if (call[name] !== null && call[name] !== String(sheet.call[name])) throw refused(`this site prices with ${name} = ${sheet.call[name]} alone: ask \`anyformer explore\``, name);
+    }
     const usual = ["length", "batch", "source"].every((name) => call[name] === null || call[name] === sheet.call[name]) && String(call.on) === String(sheet.call.on);
     if (!changes.length && usual) return sheet;
     const { evaluate } = await import("./evaluator.js");
@@ -34,8 +38,9 @@ class Site {
     } catch (error) {
       throw error.errors ? new Refused(error.errors) : error;
     }
+    const times = String(call.on) === String(sheet.call.on) ? (figures.accelerators ?? []).filter((each) => each.name) : [];
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
-    return { ...sheet, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, accelerators: [], ...figures }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+    return { ...sheet, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
   }
 
   figures(words) {
@@ -72,7 +77,7 @@ function asked(words, defaults) {
   const query = new URLSearchParams(words), number = (name) => (query.get(name) ? Number(query.get(name)) : null);
   const changes = query.getAll("set").map((set) => [set.slice(0, set.indexOf("=")), set.slice(set.indexOf("=") + 1)]);
   const on = query.has("on") ? query.getAll("on").filter(Boolean) : defaults.on;
-  return { of: query.get("of"), changes, call: { length: number("length"), batch: number("batch"), source: number("source"), on } };
+  return { of: query.get("of"), changes, call: { length: number("length"), batch: number("batch"), source: number("source"), on, ...Object.fromEntries(WORDS.map((name) => [name, query.get(name)])) } };
 }
 
 const given = (call) => Object.fromEntries(Object.entries(call).filter(([, value]) => value !== null));
