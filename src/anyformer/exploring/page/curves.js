@@ -60,5 +60,5 @@ export function loads(title, step, shares) {
   const svg = s("svg", { viewBox: `0 0 ${WIDE} ${low + 30}`, class: "chart", role: "img", "aria-label": `${title}: at the end ${shares.at(-1).map(percent).join(", ")}` }, cells,
     s("text", { class: "tick", x: 56, y: 14, "text-anchor": "end" }, "expert 0"), s("text", { class: "tick", x: 56, y: low - 2, "text-anchor": "end" }, String(experts - 1)),
     s("text", { class: "title", x: 62, y: low + 14 }, `step ${whole(step[0])}`), s("text", { class: "title", x: WIDE - 18, y: low + 14, "text-anchor": "end" }, whole(step.at(-1))));
-  return h("section", {}, h("h2", { class: "title" }, title), svg, h("p", { class: "faint note" }, `darkest: ${percent(most)} of the tokens; evenly it would be ${percent(1 / experts)}`));
+  return h("section", {}, h("h2", { class: "title" }, title), svg, h("p", { class: "faint note" }, `strongest: ${percent(most)} of the tokens; evenly it would be ${percent(1 / experts)}`));
 }

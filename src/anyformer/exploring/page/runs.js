@@ -52,7 +52,7 @@ export class RunsView {
   series(name, { runs, bands }) {
     const told = new Set(bands.flatMap((band) => (band.series[name] ? band.runs : [])));
     const lines = [
-      ...bands.map((band, number) => this.line(`${band.runs.length} seeds`, band.series[name], 1 + (number % 8))),
+      ...bands.map((band, number) => this.line(`${band.runs.length} seeds`, counted(band, name, runs), 1 + (number % 8))),
       ...runs.map((run, number) => (told.has(run.run) ? null : this.line(run.title, run.series[name], 1 + (number % 8)))),
     ].filter(Boolean);
     const values = lines.flatMap((line) => line.points.map(([, y]) => y)).filter(Number.isFinite);
@@ -70,6 +70,12 @@ export class RunsView {
     const lines = runs.map((run, number) => ({ name: run.title, colour: 1 + (number % 8), marks: true, points: run.evaluations.filter((each) => each.loss !== undefined).map((each) => [each[this.across] ?? each.step, each.loss]) })).filter((line) => line.points.length);
     return lines.length ? curves("loss on held-out text", lines, { across: this.across }) : null;
   }
+}
+
+/** A band's series with the tokens of one of its runs, which read as many in a step. */
+function counted(band, name, runs) {
+  const series = band.series[name], like = runs.find((run) => band.runs.includes(run.run))?.series[name];
+  return like?.step.length === series?.step.length ? { ...series, tokens: like?.tokens } : series;
 }
 
 const said = (value, say) => (typeof value === "number" && Number.isFinite(value) ? say(value) : "–");

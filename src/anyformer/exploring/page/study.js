@@ -15,7 +15,7 @@ export class StudyView {
 
   show(answer) {
     const { report } = answer;
-    fill(this.element, h("div", { class: "about" }, h("h1", {}, answer.title), report?.question ? h("p", { class: "facts" }, report.question) : null, report === null ? h("p", { class: "warning" }, "It goes on: its report comes at its end.") : null),
+    fill(this.element, h("div", { class: "about" }, h("h1", {}, answer.title), report?.question && report.question !== answer.title ? h("p", { class: "facts" }, report.question) : null, report === null ? h("p", { class: "warning" }, "It goes on: its report comes at its end.") : null),
       h("div", { class: "numbers" }, report ? [arms(report), ...learning(report), comparisons(report)] : [], trials(answer), (report?.notes ?? []).map((note) => h("p", { class: "faint note" }, String(note)))));
   }
 
