@@ -33,7 +33,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A sublayer, or a head of it, and the place of its step in the order of computation; `hears`: whether it reads the stream."""
+    """A sublayer, or a head of it; `place`: of its step in the order of computation; `hears`: whether it reads the stream."""
 
     name: str
     writer: StreamWriter
