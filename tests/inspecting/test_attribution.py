@@ -7,7 +7,8 @@ import torch
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.inspecting import CallInputs, attribution
+from anyformer.describe import InputError
+from anyformer.inspecting import CallInputs, attribution, logit_lens
 from anyformer.inspecting.attribution import kept_ratio, uncapped
 from anyformer.model.transformer import build
 
@@ -80,3 +81,19 @@ def test_streams_whose_mixing_depends_on_them_leave_a_rest_that_is_told():
     found = attribution(model, torch.randint(8, (2, 5)))
     total = sum((share.flatten(2).sum(-1) if share.dim() == 3 else share) for share in found.shares.values())
     assert torch.allclose(total + found.constant_BT + found.rest_BT, found.logit_BT, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pooled_text", "vision"])
+def test_a_head_that_pools_has_the_shares_of_all_positions(name):
+    from zoo import ZOO
+
+    from anyformer.testing.inputs import inputs
+
+    model = build(ZOO[name], seed=1).eval()
+    (given,) = inputs(ZOO[name])
+    found = attribution(model, given)
+    with torch.no_grad():
+        assert torch.allclose(found.logit_BT[:, 0], model(given).amax(-1))
+    assert found.rest_BT.abs().max() < 1e-5
+    with pytest.raises(InputError, match="pools positions"):
+        logit_lens(model, given)

@@ -132,6 +132,16 @@ def test_a_source_and_its_target_are_patched_too():
     assert float(found.restored(streams(model)[-1])[2]) == pytest.approx(1, abs=1e-3)
 
 
+def test_a_path_that_no_gradient_passes_has_no_slope():
+    from zoo import ZOO
+
+    model = build(ZOO["cycles_detached"], seed=0).eval()
+    path = "decoder.layer[0].output"
+    found = attribution_patching(model, CLEAN % 7, CORRUPTED % 7, METRIC, [path, streams(model)[-1]])
+    assert torch.equal(found.changed[path], found.start_B.expand_as(found.changed[path]))
+    assert not torch.equal(found.changed[streams(model)[-1]][-1], found.start_B)
+
+
 def test_cells_name_every_place_once():
     assert list(cells((9, 2, 3), (2, 1))) == [(row, column) for column in range(3) for row in range(2)]
     assert list(cells((9, 2, 3), (2,))) == [(slice(None), column) for column in range(3)]

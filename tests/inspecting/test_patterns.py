@@ -81,3 +81,15 @@ def test_a_model_without_attention_has_no_pattern():
     model = build(architecture("mamba-130m", tiny=True), seed=0)
     with pytest.raises(InputError, match="this model has no attention"):
         attention_patterns(model, torch.arange(4)[None])
+
+
+def test_later_predictions_are_left_out_and_features_refused():
+    from zoo import ZOO
+
+    from anyformer.testing.inputs import inputs
+
+    name = "later_tokens_by_modules"
+    model = build(ZOO[name], seed=0).eval()
+    assert all(path.startswith("decoder.") for path in attention_patterns(model, *inputs(ZOO[name])))
+    with pytest.raises(InputError, match="this model reads none"):
+        head_patterns(build(ZOO["vision"], seed=0).eval(), *inputs(ZOO["vision"]))

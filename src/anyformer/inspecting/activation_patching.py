@@ -19,6 +19,9 @@ from anyformer.model.transformer import Transformer
 if TYPE_CHECKING:
     from rich.table import Table
 
+SEEN = 5e-5
+"""The smallest effect that a table with four decimals shows."""
+
 
 @dataclass(frozen=True, eq=False)
 class PatchingGrid:
@@ -49,13 +52,14 @@ class PatchingGrid:
         return self.effect(path) if self.goal_B is None else self.restored(path)
 
     def table(self, word: Callable[[int], str] = str, *, most: int = 20) -> Table:
-        """The places with the largest effects; `word` says a position."""
+        """The places with the largest effects, without those that have none; `word` says a position."""
         found = [
             (path, at, float(figures[at]))
             for path in self.changed
             for figures in [self.figures(path)]
             for at in (largest_first(figures, most) if self.by else [()])
         ]
+        found = [each for each in found if abs(each[2]) >= SEEN]
         found.sort(key=lambda each: -abs(each[2]))
         said = {"T": "position", "H": "head"}
         heads = ("path", *(said.get(letter, letter) for letter in self.by), "effect" if self.goal_B is None else "restored")
@@ -112,7 +116,8 @@ def attribution_patching(
         start_B.sum().backward()  # type: ignore[no-untyped-call]
     changed = {}
     for path in chosen:
-        steps = (values[path] - seen[path].detach()) * seen.gradients[path]
+        slope = seen.gradients.get(path, torch.zeros_like(values[path]))  # absent where no gradient passes
+        steps = (values[path] - seen[path].detach()) * slope
         moved = summed_but(steps, axes_of(model, path, by))
         changed[path] = start_B.detach() + moved
     return PatchingGrid(by, start_B.detach(), goal_B, changed, estimated=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.call_inputs import CallInputs, pools
 from anyformer.inspecting.places import entrance, scales, writers
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -75,6 +75,7 @@ def attribution(
     Every norm between a sublayer and the head keeps the scale that it has in this call, so that logits are linear in what is
     added to the stream; a share is the gradient times the value, which is then exact (Elhage et al. 2021, A mathematical
     framework for transformer circuits; Wang et al. 2022, arXiv 2211.00593). A soft cap of logits keeps its ratio likewise.
+    A head that pools positions has one logit per row, T = 1, with the shares of all positions.
     """
     prompt = CallInputs.of(given)
     places = [entrance(model), *(each.by_head if by_head and each.heads else each.output for each in writers(model))]
@@ -91,11 +92,11 @@ def attribution(
         with torch.no_grad():
             nothing = {path: torch.zeros_like(leaf) for path, leaf in leaves.items()}
             constant_BT = _with(model, prompt, nothing, last_BTV, asked_BT, against)
-    T = last_BTV.shape[1]
-    shares = {
-        path: (leaf.detach() * gradient)[:, -T:].flatten(3 if leaf.dim() == 4 and path != places[0] else 2).sum(-1)
-        for (path, leaf), gradient in zip(leaves.items(), gradients, strict=True)
-    }
+    shares = {}
+    for (path, leaf), gradient in zip(leaves.items(), gradients, strict=True):
+        by_one = leaf.dim() == 4 and path != places[0]
+        share = (leaf.detach() * gradient).flatten(3 if by_one else 2).sum(-1)
+        shares[path] = share.sum(1, keepdim=True) if pools(model) else share[:, -last_BTV.shape[1] :]
     total_BT = sum((share.flatten(2).sum(-1) if share.dim() == 3 else share for share in shares.values()), constant_BT)
     logit_BT = _of(last_BTV, asked_BT) - (0 if against is None else _of(last_BTV, against))
     return Attribution(asked_BT, against, logit_BT, shares, constant_BT, logit_BT - total_BT)

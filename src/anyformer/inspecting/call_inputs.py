@@ -12,6 +12,11 @@ from anyformer.describe import InputError
 from anyformer.model.transformer import Transformer
 
 
+def pools(model: Transformer) -> bool:
+    """Whether the head reads all positions together."""
+    return model.architecture.head is not None and model.architecture.head.pool is not None
+
+
 @dataclass(frozen=True, eq=False)
 class CallInputs:
     """The inputs of one call: `tokens` (B, T), of two inputs the source with `decoder_tokens` (B, T) behind it.
@@ -38,9 +43,9 @@ class CallInputs:
         return self.tokens if self.decoder_tokens is None else self.decoder_tokens
 
     def logits(self, model: Transformer) -> Tensor:
-        """The logits of the call, (B, T, V)."""
+        """The logits of the call, (B, T, V); of a head that pools positions (B, 1, V)."""
         found: Tensor = model(self.tokens, self.decoder_tokens, **self.options)
-        return found
+        return found[:, None] if pools(model) else found
 
     def repeated(self, times: int) -> CallInputs:
         """All rows, `times` one behind the other: (times * B, T)."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.describe import InputError
+from anyformer.inspecting.call_inputs import CallInputs, pools
 from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
 from anyformer.inspecting.tables import table_of
@@ -58,6 +59,8 @@ class LensReading:
 
 def read_out(model: Transformer, stream: Tensor) -> Tensor:
     """The stream (B, T, D), or (B, T, N, D) of several residual streams, through the final norm and the head: (B, T, V)."""
+    if pools(model):
+        raise InputError("the head of this model pools positions, so it says nothing of one: take attribution or patching")
     stack = model.get_submodule(model.output)
     assert isinstance(stack, StackModule), "the head reads a stack"
     condition_BD = None if stack.condition is None else stack.condition(len(stream), None, None)

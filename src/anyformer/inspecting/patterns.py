@@ -73,7 +73,12 @@ def pattern_scores(weights_BHTS: Tensor, tokens_BT: Tensor) -> Mapping[str, Tens
 
 def attention_paths(model: Transformer) -> tuple[str, ...]:
     """The paths of the attention weights (B, H, T, S) of a model, of all its stacks; refused where it has none."""
-    found = tuple(path for path, each in model.watchable().items() if each.letters == "BHTS" and path.endswith(WEIGHTS))
+    called = tuple(f"{stack}." for stack in model.architecture.stacks)
+    found = tuple(
+        path
+        for path, each in model.watchable().items()
+        if each.letters == "BHTS" and path.endswith(WEIGHTS) and path.startswith(called)
+    )
     if not found:
         raise InputError(
             "this model has no attention with weights (B, H, T, S), so it has no pattern: look at other paths by model.watch"
@@ -93,6 +98,8 @@ def head_patterns(model: Transformer, given: Tensor | CallInputs | None = None) 
     if given is None and model.architecture.two_inputs:
         return ()
     prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
+    if prompt.read.dim() != 2:
+        raise InputError("heads are scored by which tokens are the same, and this model reads none: take attention_patterns")
     found = []
     for path, weights_BHTS in attention_patterns(model, prompt).items():
         if weights_BHTS.shape[0] != len(prompt) or weights_BHTS.shape[2:] != (prompt.read.shape[1],) * 2:

@@ -66,7 +66,7 @@ class Showing:
 
     def see_rows(self, name: str, value_Z: Tensor, rows: torch.Size) -> Tensor:
         """The same of what the part has for B * T tokens side by side, and shows by row, (B, T, ...)."""
-        return value_Z if self.opened is None else self.see(name, value_Z.unflatten(0, rows)).flatten(0, 1)
+        return value_Z if self.opened is None else self.see(name, torch.unflatten(value_Z, 0, rows)).flatten(0, 1)
 
     def wants(self, *names: str) -> bool:
         """Whether anybody asks for a value that the part gives one of these names."""
