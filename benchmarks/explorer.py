@@ -59,7 +59,10 @@ def serving(*names: str) -> Iterator[str]:
             yield address_of(running)
         finally:
             running.send_signal(signal.SIGINT)
-            running.wait(20)
+            try:
+                running.wait(60)
+            except subprocess.TimeoutExpired:
+                running.kill()
 
 
 def address_of(running: subprocess.Popen[str]) -> str:

@@ -31,6 +31,7 @@ COMMANDS = (
     "plan llama-3-8b --serve --length 8k",
     "cost llama-3-8b --mode decode",
     "cost mixtral-8x7b --mode prefill",
+    "explore gemma-2-2b --json",
     "cost gpt2 --explain attention --mode decode",
 )
 """Questions whose answers are the same with torch and without."""

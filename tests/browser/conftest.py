@@ -74,4 +74,4 @@ def refusing(browser: Any, explorer: str) -> Iterator[Opened]:
     yield pages
     pages.close()
     assert pages.said
-    assert all(re.search("status of 4(00|04|22)", said) for said in pages.said), pages.said
+    assert all(re.search("status of 4(00|04|22)|ERR_INTERNET_DISCONNECTED", said) for said in pages.said), pages.said

@@ -234,3 +234,13 @@ def test_paper_shows_figures_without_controls(opened):
     assert not page.locator("header").is_visible()
     assert page.locator(".drawing").is_visible()
     assert page.locator(".headlines").is_visible()
+
+
+def test_a_server_that_has_ended_is_said(refusing):
+    page = ready(refusing("#of=llama-3-8b&part=decoder.layer.attention"))
+    page.context.set_offline(True)
+    give(page, KV, "4")
+    page.wait_for_selector(".field.bad .refused:text('does not answer')")
+    page.context.set_offline(False)
+    give(page, KV, "2")
+    gone_to(page, f"{KV}=2")

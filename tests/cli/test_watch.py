@@ -10,10 +10,10 @@ import sys
 import pytest
 
 from anyformer.cli.run_page import lines
-from anyformer.exploring.run_status import RunFiles, runs
 from anyformer.cli.text_chart import ROWS, chart
 from anyformer.cli.watch import follow
 from anyformer.describe import UserError
+from anyformer.exploring.run_status import RunFiles, runs
 
 USAGE = {
     "tokens_per_second_per_device": 640.0, "mfu": 0.4125, "hfu": 0.55, "memory": 3 * 10**9, "communication": 0.25,

@@ -157,6 +157,21 @@ def test_edges_lead_forward(trained):
     assert len(runs.edges) == 2 * 1 + 3 + 2 * 4 + 6 + 7
 
 
+@pytest.mark.parametrize("by_head", [True, False])
+@pytest.mark.parametrize("name", ["parallel_one_norm", "hashed_ngrams", "compressed", "pair_pre_norm", "experts_top_1"])
+def test_all_edges_cut_is_the_other_call_and_none_this_one(name, by_head):
+    from zoo import ZOO
+
+    from anyformer.testing.inputs import inputs
+
+    model, (*source, tokens) = build(ZOO[name], seed=0).eval(), inputs(ZOO[name])
+    clean, corrupted = (CallInputs(*source, each) for each in (tokens, tokens.roll(1, 0)))
+    with torch.no_grad():
+        runs = EdgeRun.of(model, clean, corrupted, by_head=by_head)
+        assert torch.allclose(runs.logits(frozenset()), clean.logits(model), atol=1e-5)
+        assert torch.allclose(runs.logits(frozenset(runs.edges)), corrupted.logits(model), atol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["bert-base-uncased", "gemma-2-2b"])
 def test_a_stream_that_is_no_sum_is_refused(name):
     model = build(architecture(name, tiny=True), seed=0).eval()

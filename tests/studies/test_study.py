@@ -7,9 +7,9 @@ import pytest
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.costs import UnmatchedError, budget_of
+from anyformer.costs.staircase import stairs
 from anyformer.describe import DescriptionError, change, diff, from_json, from_toml, to_json, to_toml
 from anyformer.studies import Arm, ArmTuning, Matching, Staircase, Study, load_study, resolve_arms
-from anyformer.studies.staircase import stairs
 from anyformer.training.priced import flops_of
 
 

@@ -85,7 +85,8 @@ def patching(asked: InspectedText) -> Iterator[InsideView]:
         found = inspecting.activation_patching(model, asked.clean, asked.corrupted, asked.metric, paths, by=by)
         words = [f"{number} {word}" for number, word in enumerate(asked.words)]
         data = {path: found.restored(path).tolist() for path in found.changed}
-        draw = partial(_titled, inspecting.draw_patching, asked, "patching", found, asked.words)
+        title = f"patching by {'head' if by == 'H' else 'position'}"
+        draw = partial(_titled, inspecting.draw_patching, asked, title, found, asked.words)
         yield InsideView(name, (found.table(words.__getitem__, most=MOST_PATHS),), data, draw)
 
 

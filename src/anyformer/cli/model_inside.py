@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ anyformer inspect gpt2-directory --text "When Mary and John left, John gave it t
 anyformer inspect gpt2-directory --text "Rome is in" --against "Oslo is in" --wanted " Italy" --other " Norway" --patching
 anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.05 --json
 """
+WIDE = 140
+"""Columns of tables that no terminal shows."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +84,7 @@ def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Js
         return
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
     for table in (table for each in found for table in each.tables):
         console.print(table)
     if views.out is not None:

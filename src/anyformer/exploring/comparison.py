@@ -9,6 +9,7 @@ from typing import Any
 
 from anyformer.costs.difference import Change, Difference, difference
 from anyformer.costs.sheet import CostSheet
+from anyformer.costs.staircase import steps_between, word_of_step
 from anyformer.describe import UserError, change_all, get
 from anyformer.describe.value import as_data
 from anyformer.exploring.diagram import diagram_data
@@ -16,7 +17,6 @@ from anyformer.exploring.figures import figures, sheet_of
 from anyformer.exploring.forms import inline
 from anyformer.exploring.question import KEYS, PricedCall, Query, call_of, changes_of, check_keys
 from anyformer.model import Architecture
-from anyformer.studies.staircase import steps_between, word_of_step
 
 MOST = 3
 """Architectures side by side at most."""

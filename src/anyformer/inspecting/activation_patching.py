@@ -19,6 +19,9 @@ from anyformer.model.transformer import Transformer
 if TYPE_CHECKING:
     from rich.table import Table
 
+SEEN = 5e-5
+"""The smallest effect that a table with four decimals shows."""
+
 
 @dataclass(frozen=True, eq=False)
 class PatchingGrid:
@@ -49,13 +52,14 @@ class PatchingGrid:
         return self.effect(path) if self.goal_B is None else self.restored(path)
 
     def table(self, word: Callable[[int], str] = str, *, most: int = 20) -> Table:
-        """The places with the largest effects; `word` says a position."""
+        """The places with the largest effects, without those that have none; `word` says a position."""
         found = [
             (path, at, float(figures[at]))
             for path in self.changed
             for figures in [self.figures(path)]
             for at in (largest_first(figures, most) if self.by else [()])
         ]
+        found = [each for each in found if abs(each[2]) >= SEEN]
         found.sort(key=lambda each: -abs(each[2]))
         said = {"T": "position", "H": "head"}
         heads = ("path", *(said.get(letter, letter) for letter in self.by), "effect" if self.goal_B is None else "restored")

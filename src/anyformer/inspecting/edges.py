@@ -33,21 +33,24 @@ class Edge:
 
 @dataclass(frozen=True)
 class GraphNode:
-    """A sublayer, or a head of it, and the place of its step in the order of computation."""
+    """A sublayer, or a head of it; `place`: of its step in the order of computation; `hears`: whether it reads the stream."""
 
     name: str
     writer: StreamWriter
     head: int | None
     place: int
+    hears: bool
 
 
 def nodes_of(model: Transformer, *, by_head: bool) -> tuple[GraphNode, ...]:
     """The sublayers of the stack that the head reads, or their heads, in the order of computation."""
-    found, steps = [], dict[tuple[int, int], int]()
+    found, steps, watchable = [], dict[tuple[int, int], int](), model.watchable()
     for writer in writers(model):
         place = steps.setdefault((writer.layer, writer.number), len(steps))
-        heads = range(writer.heads) if by_head and writer.heads else (None,)
-        found += [GraphNode(writer.path if head is None else f"{writer.path} {head}", writer, head, place) for head in heads]
+        apart, hears = f"{writer.path}.head_outputs" in watchable, f"{writer.path}.input" in watchable
+        heads = range(writer.heads) if by_head and apart else (None,)
+        names = [writer.path if head is None else f"{writer.path} {head}" for head in heads]
+        found += [GraphNode(name, writer, head, place, hears) for name, head in zip(names, heads, strict=True)]
     return tuple(found)
 
 
@@ -76,7 +79,7 @@ class EdgeRun:
     def edges(self) -> tuple[Edge, ...]:
         """All edges: of every receiver in the order of computation, from every sender in front of it."""
         last = max(node.place for node in self.nodes) + 1
-        receivers = [*((node.name, node.place) for node in self.nodes), (OUTPUT, last)]
+        receivers = [*((node.name, node.place) for node in self.nodes if node.hears), (OUTPUT, last)]
         return tuple(
             Edge(sender, receiver, place)
             for receiver, place in receivers
@@ -114,7 +117,8 @@ class CutCall:
             of_writer.setdefault(node.writer, []).append(node)
         yield entrance(model), partial(self._sent, INPUT)
         for writer, nodes in of_writer.items():
-            yield f"{writer.path}.before", partial(self._before, writer)
+            if nodes[0].hears:
+                yield f"{writer.path}.before", partial(self._before, writer)
             if any(node.name in self.heard_from for node in nodes):
                 yield f"{writer.path}.input", partial(self._input, writer, nodes)
             if nodes[0].head is not None:

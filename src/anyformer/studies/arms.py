@@ -8,10 +8,10 @@ from typing import Any
 
 from anyformer.costs import Budget, UnmatchedError, budget_of
 from anyformer.costs.match import match
+from anyformer.costs.staircase import stairs
 from anyformer.describe import DescriptionError, diff
 from anyformer.operations import Shape
 from anyformer.resizing.sizes import Sizes, sizes
-from anyformer.studies.staircase import stairs
 from anyformer.studies.study import QUANTITIES, SECONDS, Arm, Matching, Study
 from anyformer.training import Run
 from anyformer.training.priced import flops_of

@@ -12,7 +12,10 @@ export class Refused extends Error {
 }
 
 async function json(address, signal) {
-  const answer = await fetch(address, { signal });
+  const answer = await fetch(address, { signal }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Refused([{ path: "", message: "The server does not answer: is `anyformer explore` still running?", set: null, suggestions: [] }]);
+  });
   const text = await answer.text();
   let data = null;
   try {

@@ -20,6 +20,8 @@ function inUnits(value, units, unit) {
 /** 8030261248 -> 8.03 B; what is below a thousand as it is. */
 export const count = (value) => inUnits(value, COUNTS, "");
 export const bytes = (value) => inUnits(value, UNITS, "B");
+/** FLOPs where a heading says so: 16.1 G. */
+export const operations = (value) => inUnits(value, UNITS, "");
 export const flops = (value) => inUnits(value, UNITS, "FLOPs");
 export const rate = (value) => inUnits(value, UNITS, "FLOP/s");
 export const bandwidth = (value) => inUnits(value, UNITS, "B/s");

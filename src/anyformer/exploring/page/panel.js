@@ -2,6 +2,7 @@
 
 import { h, fill } from "./dom.js";
 import { field, kinds, marked, refusal, spaced } from "./fields.js";
+import { pathOf } from "./question.js";
 import { bytes, count, flops, percent, whole } from "./numbers.js";
 
 const times = (text) => text.replaceAll(" x ", " × ").replace(/ - /g, " − ");
@@ -92,7 +93,9 @@ export class Panel {
       return field(about, { edit: this.edit, open: this.open, error: errors[each.path] ?? errors[`${each.path}.kind`] });
     });
     // Values that are as usual stand behind a line, which stays open where it was opened.
-    const said = rows.filter((_, number) => !shown[number].default || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
+    // What was changed stays where it was given, also where it is as usual again.
+    const given = new Set(this.sheet.set.map(pathOf));
+    const said = rows.filter((_, number) => !shown[number].default || given.has(shown[number].path) || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
     const more = others.length ? h("details", { class: "others", open: this.wide, ontoggle: (event) => (this.wide = event.target.open) }, h("summary", {}, said.length ? `${others.length} more, as usual` : `${others.length} values, all as usual`), others) : null;
     return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, said, more);
   }
