@@ -24,7 +24,7 @@ FLOORS = [
     {"costs", "data"},
     {"generation", "tasks"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
-    {"atlas", "exporting", "resolving"},
+    {"atlas", "exporting", "inspecting", "resolving"},
     {"loading"},
     {"engines"},
     {"training"},

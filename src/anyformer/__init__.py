@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anyformer import inspecting as inspect
     from anyformer.api import cost, difference, match, transform
     from anyformer.building import build
     from anyformer.costs import Budget
@@ -38,6 +39,8 @@ _HOMES = {
     "studies": ("Study", "compare"),
     "training": ("Run", "train"),
 }
+_ROOMS = {"inspect": "inspecting"}
+"""Rooms that are a name of the package themselves."""
 
 __all__ = [
     "Architecture",
@@ -60,6 +63,7 @@ __all__ = [
     "export_gguf",
     "generate",
     "get",
+    "inspect",
     "load",
     "load_plugin",
     "match",
@@ -71,6 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"anyformer.{_ROOMS[name]}")
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f"anyformer.{home}"), name)

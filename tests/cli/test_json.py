@@ -59,6 +59,7 @@ ASKED = {
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
+    "inspect": ("inspect MODEL --json", "heads"),
     "compare": ("compare study.toml --dry-run --json", "arms"),
     "transform": ("transform MODEL --pad-vocab 64 --out padded --json", "lines"),
     "quantise": ("quantise MODEL --out small --json", "format"),

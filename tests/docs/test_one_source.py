@@ -31,6 +31,7 @@ REFUSED = {
     "other tokens for a table that is taken are refused": "was trained with other tokens (",
     "as the embedding reads, which is refused otherwise": "numbers per frame, and the embedding reads ",
     "lasts longer than a model hears is refused": " s at most: ",
+    "other models are refused by `find_circuit`": "an edge can be cut where every sublayer reads the sum",
     "is refused, with the difference shown": "was begun with other values than those given now",
     "such as `output_attentions`, it refuses": "attention weights are never written out by the kernels",
     "and refuses a disk without room": "are free, and the teacher's answers need",

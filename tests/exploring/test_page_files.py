@@ -11,7 +11,9 @@ from anyformer.exploring.server import PAGE
 MODULES = sorted(PAGE.glob("*.js"))
 TEXTS = sorted(path for path in PAGE.iterdir() if path.suffix in (".js", ".css", ".html"))
 LONGEST, BYTES = 300, 300_000
-NAMED = re.compile(r"""(?:\bfrom |\bimport\(|^import )["'](?P<module>[^"'\n]+)["']|(?:href|src)="(?P<file>\./[^"#]+)\"""", re.MULTILINE)
+NAMED = re.compile(
+    r"""(?:\bfrom |\bimport\(|^import )["'](?P<module>[^"'\n]+)["']|(?:href|src)="(?P<file>\./[^"#]+)\"""", re.MULTILINE
+)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

@@ -58,6 +58,10 @@ def needle(row: Row) -> Solved:
     return _behind(row, lambda read: [read[read.index(read[-1]) + 1]])
 
 
+def indirect_object(row: Row) -> Solved:
+    return _behind(row, lambda read: [symbol for symbol in read if symbol[0] == "n" and read.count(symbol) == 1])
+
+
 def parity(row: Row) -> Solved:
     return {place: str(row[: place + 1].count("1") % 2) for place in range(len(row))}
 
@@ -109,7 +113,7 @@ ORACLES = {
     each.__name__: each
     for each in (
         mqar, induction, copying, reversal, selective_copying, sorting, modular_addition, needle, parity, dyck, fuzzy_recall,
-        compression, regression,
+        compression, regression, indirect_object,
     )
 }  # fmt: skip
 """The tasks whose answers follow from the row; those of `memorisation` are told nowhere."""

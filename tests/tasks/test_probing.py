@@ -11,7 +11,6 @@ import torch
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
-from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED
 from anyformer.describe import UserError, change_all
 from anyformer.describe.value import subclasses
@@ -20,14 +19,12 @@ from anyformer.evaluation.intervals import share
 from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.parts import EluPlusOne, Head, LinearAttention, RMSNorm, pre_norm
-from anyformer.plan import Plan
-from anyformer.probing import attention_maps, fitting, head_scores, lens, level_of, objective_of, probe, question
+from anyformer.probing import fitting, lens, level_of, objective_of, probe, question
 from anyformer.probing.levels import Accuracy, buckets
 from anyformer.tasks import MQAR, Induction, Parity, TaskData, Transduction
 from anyformer.training import Run, journal
 from anyformer.training.held_out import corpus_of
 
-WRITTEN = Plan(precision="fp32", compile="off", attention="plain")
 TASK = {"kind": "mqar", "pairs": 3, "keys": 6, "values": 5}
 
 
@@ -160,42 +157,6 @@ def test_two_inputs_are_asked_too(tmp_path):
     found = probe(subject.model, question(subject), (8, 16), 6)
     assert [level.targets.asked for level in found.levels] == [24, 48]
     assert {type(task) for task in fitting(subject)} <= set(subclasses(Transduction))
-
-
-@pytest.mark.parametrize("name", ["llama-2-7b", "gpt2", "gpt-oss-20b"])
-def test_maps_are_the_attention_that_the_model_computes(name):
-    """Weights of each row sum to one, less what a sink takes, and see nothing later; the call gives what it gives without."""
-    model = build(architecture(name, tiny=True), WRITTEN, seed=0).eval()
-    tokens = torch.arange(12).view(1, 12) % 9
-    kept = []
-    maps = attention_maps(model, lambda: kept.append(model(tokens)))
-    with torch.no_grad():
-        assert torch.equal(kept[0], model(tokens))
-    assert len(maps) == model.architecture.output_stack.depth
-    for weights in maps.values():
-        assert weights.shape[2:] == (12, 12)
-        assert not weights.triu(1).any()
-        sums = weights.sum(-1)
-        assert (sums < 1 + 1e-5).all()
-        assert name == "gpt-oss-20b" or torch.allclose(sums, torch.ones_like(sums))
-
-
-def test_a_model_without_attention_written_out_has_no_map():
-    model = build(architecture("llama-2-7b", tiny=True), WRITTEN.but(attention="sdpa"), seed=0)
-    with pytest.raises(UserError, match=r"attention maps need plan\.attention = 'plain'"):
-        attention_maps(model, lambda: None)
-
-
-def test_heads_made_by_hand_have_their_scores():
-    """Queries of a head look one back, whatever the tokens: by rotary positions alone its score is that of the one before."""
-    model = build(llama(width=8, depth=1, heads=1, kv_heads=1, ffn=8, vocab=64, tied=True), WRITTEN, seed=0).eval()
-    attention = model.get_submodule("decoder.layers.0.attention.sublayer")
-    with torch.no_grad():
-        for parameter in (attention.query.weight, attention.key.weight):
-            parameter.zero_()
-    (uniform,) = head_scores(model, 64)
-    assert uniform.previous == pytest.approx(np.mean([1 / (place + 1) for place in range(1, 50)]), rel=1e-4)
-    assert uniform.induction == pytest.approx(np.mean([1 / (place + 1) for place in range(25, 50)]), rel=1e-4)
 
 
 def test_the_last_layer_of_the_lens_is_what_the_model_says(directory):

@@ -24,6 +24,7 @@ SMALL = {
     "reversal": {"letters": 5},
     "selective_copying": {"items": 4, "letters": 5},
     "needle": {"needles": 3, "keys": 5, "values": 6, "letters": 7},
+    "indirect_object": {"names": 6, "letters": 3},
     "sorting": {"numbers": 9},
     "parity": {},
     "modular_addition": {"modulus": 11},

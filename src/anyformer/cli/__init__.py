@@ -39,6 +39,7 @@ COMMANDS = {
     "generate": ("generate", RUN),
     "eval": ("evaluating", RUN),
     "probe": ("probing", RUN),
+    "inspect": ("model_inside", RUN),
     "compare": ("comparing", RUN),
     "transform": ("transforming", RUN),
     "quantise": ("quantising", RUN),

@@ -18,7 +18,8 @@ from anyformer.cli.options import grouped
 if TYPE_CHECKING:
     from anyformer.evaluation import Subject
     from anyformer.evaluation.intervals import Interval
-    from anyformer.probing import DistanceBucket, HeadPattern, Lens, Level, Probed, ProbeQuestion
+    from anyformer.inspecting import HeadPattern
+    from anyformer.probing import DistanceBucket, Lens, Level, Probed, ProbeQuestion
     from anyformer.tasks import Task
 
 EXAMPLES = """
@@ -91,12 +92,12 @@ def run(
     """
     from anyformer.evaluation import open_subject
     from anyformer.files import check_directory
-    from anyformer.probing import attending, draw_probed, probe
+    from anyformer.inspecting import attention_paths
+    from anyformer.probing import draw_probed, probe
 
     subject = open_subject(model)
-    seen = written_out(subject) if looks.attention else None
-    if seen is not None:
-        attending(seen.model)
+    if looks.attention:
+        attention_paths(subject.model)
     out = looks.out
     tasks, wanted = questions(subject, asked.task), None if asked.lengths is None else lengths_of(asked.lengths)
     if out is not None:
@@ -115,10 +116,10 @@ def run(
             draw_probed(found, out / f"{kind}.png", title=f"{subject.path.name}: {kind}")
         if looks.lens:
             _lens(subject, each, out, report["tasks"][-1], lines)
-        if seen is not None and out is not None:
-            _maps(seen, each, out)
-    if seen is not None:
-        _heads(seen, report, lines)
+        if looks.attention and out is not None:
+            _maps(subject, each, out)
+    if looks.attention:
+        _heads(subject, report, lines)
     if out is not None:
         (out / "probe.json").write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
         lines += ["", f"pictures and probe.json: {out}"]
@@ -206,33 +207,39 @@ def _buckets(what: str, found: Sequence[DistanceBucket]) -> Iterator[str]:
 
 def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
     """The scores of every head, the greatest first."""
-    from anyformer.probing import head_scores
+    from anyformer.inspecting import head_patterns
 
-    vocab = min(subject.model.architecture.vocabularies.values())
-    found = sorted(head_scores(subject.model, vocab), key=lambda head: -head.induction)
+    found = sorted(head_patterns(subject.model), key=lambda head: -head.induction)
     report["heads"] = [asdict(head) for head in found]
     if not found:
         return
     lines += ["", "induction and previous-token scores of heads, on repeated random tokens"]
-    lines += aligned([("layer", "head", "induction", "previous"), *map(_head, found[:MOST_HEADS])], (False, True, True, True))
+    lines += aligned(
+        [("attention", "head", "induction", "previous"), *map(_head, found[:MOST_HEADS])], (False, True, True, True)
+    )
     if len(found) > MOST_HEADS:
         lines.append(f"and {len(found) - MOST_HEADS} more (--json)")
 
 
 def _head(head: HeadPattern) -> tuple[str, ...]:
-    return head.layer, str(head.head), f"{head.induction:.3f}", f"{head.previous:.3f}"
+    return head.path, str(head.head), f"{head.induction:.3f}", f"{head.previous:.3f}"
 
 
 def _maps(subject: Subject, asked: ProbeQuestion, out: Path) -> None:
+    import torch
+
+    from anyformer.inspecting import attention_paths, draw_patterns
     from anyformer.parts.call.reports import Auxiliary
-    from anyformer.probing import attention_maps, draw_maps, objective_of
+    from anyformer.probing import objective_of
 
     model, examples = subject.model, _one(subject, asked, 1)
-    objective = objective_of(model.architecture)
-    maps = attention_maps(model, lambda: objective.logits(model, examples, None, Auxiliary()))
+    paths = attention_paths(model)
+    with torch.no_grad(), model.watch(*paths) as seen:
+        objective_of(model.architecture).logits(model, examples, None, Auxiliary())
+    maps = {path: seen[path] for path in paths}
     words = [asked.tokenizer.token(number) or "" for number in examples.tokens[0].tolist()]
     kind = asked.data.task.kind
-    draw_maps(maps, words, out / f"{kind}-attention.png", title=f"{subject.path.name}: attention on {kind}")
+    draw_patterns(maps, words, out / f"{kind}-attention.png", title=f"{subject.path.name}: attention on {kind}")
 
 
 def _lens(subject: Subject, asked: ProbeQuestion, out: Path | None, report: dict[str, Any], lines: list[str]) -> None:
@@ -254,13 +261,3 @@ def _one(subject: Subject, asked: ProbeQuestion, rows: int) -> Any:
     """Examples of the trained length, or of the shortest that is asked."""
     length = asked.trained or asked.lengths(subject.model.architecture)[0]
     return next(iter(asked.feed(subject.model.architecture, length, rows).once())).to(subject.model.device)
-
-
-def written_out(subject: Subject) -> Subject:
-    """The same model, computed so that its attention weights are written out."""
-    from dataclasses import replace
-
-    from anyformer.evaluation.subject import PLAN
-    from anyformer.loading import load
-
-    return replace(subject, model=load(subject.path, plan=PLAN.but(attention="plain"))[0])

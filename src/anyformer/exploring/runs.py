@@ -115,7 +115,8 @@ def _predictions(summary: Any) -> dict[str, Any] | None:
     """Predictions beside measurements, and the notes on them; None before the end of a run."""
     if not isinstance(summary, Mapping):
         return None
-    both = {key: value for key, value in summary.items() if isinstance(value, Mapping) and value.keys() >= {"predicted", "measured"}}
+    whole = {"predicted", "measured"}
+    both = {key: value for key, value in summary.items() if isinstance(value, Mapping) and value.keys() >= whole}
     return {"figures": both, "notes": summary.get("notes", [])}
 
 

@@ -30,6 +30,8 @@ from anyformer.exploring.classes import kinds
 from anyformer.exploring.comparison import compared_of
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import MemoryDesk
+from anyformer.exploring.opening_desk import OpeningDesk
+from anyformer.exploring.opening_routes import opening_routes
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, plain_problem
 from anyformer.exploring.question import SheetQuestion, check_keys, question_of
 from anyformer.exploring.start import start_data
@@ -53,8 +55,9 @@ FOREIGN = ("cross-site", "same-site")
 """Where a browser says that a request comes from, if from another page."""
 
 
-def application(desk: Desk, memory: MemoryDesk) -> Starlette:
-    """The application. `desk` answers questions, `memory` traces."""
+def application(desk: Desk, memory: MemoryDesk, models: OpeningDesk | None = None) -> Starlette:
+    """The application. `desk` answers questions, `memory` traces, `models` looks into those that were opened."""
+    models = OpeningDesk(desk) if models is None else models
 
     def answered(*names: str) -> Callable[[Request], Response]:
         return _asked(lambda question: JSONResponse(desk.sections(question, *names)))
@@ -74,6 +77,7 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/runs", lambda request: JSONResponse(plain(desk.runs.runs(query_of(request))))),
         Route("/api/study", lambda request: JSONResponse(plain(desk.runs.study(query_of(request))))),
         Route("/api/compare", lambda request: JSONResponse(desk.compared(compared_of(query_of(request))))),
+        *opening_routes(models, query_of),
         *atlas_routes(),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
@@ -86,17 +90,19 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
             Middleware(GZipMiddleware, minimum_size=2000, compresslevel=4),
         ],
         exception_handlers={UserError: _told, Exception: _broken},
-        lifespan=partial(_lifespan, memory),
+        lifespan=partial(_lifespan, memory, models),
     )
 
 
 @asynccontextmanager
-async def _lifespan(memory: MemoryDesk, _: Starlette) -> AsyncIterator[None]:
-    """Read what the first question needs while the browser loads the page; end the worker at the end."""
+async def _lifespan(memory: MemoryDesk, models: OpeningDesk, _: Starlette) -> AsyncIterator[None]:
+    """Read what the first question needs while the browser loads the page; end the workers at the end."""
     memory.start()
+    models.start()
     Thread(target=kinds, daemon=True).start()
     yield
     memory.close()
+    models.close()
 
 
 def _asked(answer: Callable[[SheetQuestion], Response]) -> Callable[[Request], Response]:

@@ -43,6 +43,8 @@ class RecordedDecode:
         self._repeat: Repeat | None = None
 
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
+        if model.asked is not None:  # a recorded step shows no values, and one with other values would serve later texts
+            return decode(model, tokens_B, state)
         slots = state.slots
         if self._repeat is None or self._state is not state or slots.used > self._visible:
             memory = dict(_tensors(state))

@@ -14,10 +14,11 @@ from anyformer.model.among import embedded
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.contexts import context_of
-from anyformer.model.initialise import Described, assemble
+from anyformer.model.initialise import assemble
 from anyformer.model.inputs import Call, CallOptions, StackCall, StackInput, count_positions, rearranged
 from anyformer.model.mup import based, computed
 from anyformer.model.narrow import narrow_products
+from anyformer.model.opening import Openable
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
@@ -31,7 +32,7 @@ from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 
 
-class Transformer(Described):
+class Transformer(Openable):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
@@ -129,6 +130,7 @@ class Transformer(Described):
 
     def _features(self, call: Call) -> Tensor:
         check_inputs(self.architecture, self._tally, call, training=self.training)
+        self._begin(state=call.state is not None)
         if self.training and self._draws and call.noise is None:
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
         for module in self._inputs:
@@ -155,7 +157,8 @@ class Transformer(Described):
         # The context holds the values left, so it must not stay among them.
         stream, embedded, context = (left.pop((None, name)) for name in (TRUNK, EMBEDDED, CONTEXT))
         trunk = Trunk(features, stream, embedded, self._norm, context)
-        return tuple(self.logits(read) for read in (features, *self.mtp(trunk)))
+        later = (self._see(f"mtp.head[{k}].logits", self._logits(read)) for k, read in enumerate(self.mtp(trunk)))
+        return (self.logits(features), *later)
 
     def _norm(self, x_BTD: Tensor) -> Tensor:
         """The norm after the layers of the stack that the head reads."""
@@ -165,12 +168,15 @@ class Transformer(Described):
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
+        self._begin(state=True)
         return self._run(self.output, self.entered(tokens, padding), Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); without a head the features themselves."""
-        if self.head is None:
-            return features
+        return features if self.head is None else self._see("head.logits", self._logits(features))
+
+    def _logits(self, features: Tensor) -> Tensor:
+        assert self.head is not None, "asked of a model with a head"
         entrance = self.decoder_embedding or self.embedding
         return self.head(features, entrance.weight if self.head.head.tied else None)  # type: ignore[no-any-return]
 
@@ -192,6 +198,8 @@ class Transformer(Described):
         else:
             entrance = self.architecture.embedding
             x_BTD, added = embedded(self.embedding, self.images, self.audio, given, call)
+        target = call is None and self.architecture.two_inputs
+        x_BTD = self._see("decoder_embedding.output" if target else "embedding.output", x_BTD)
         tokens = None if entrance.symbols is None else given
         entered = StackInput(x_BTD, entrance.padding(padding), tokens, entrance.axes(given), added)
         return entered if call is None or call.kept is None else entered.at(call.kept, x_BTD)
@@ -245,6 +253,7 @@ class Transformer(Described):
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
         seen = call if self._reads_prefix else replace(call, prefix=None)
         context = context_of(given, replace(seen, auxiliary=auxiliary), source, self.plan, self.images)
+        context = context if self.asked is None else replace(context, opened=self._opened(name))
         x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
             # The residual stream has the type of the products: half the memory traffic of all operations between them.

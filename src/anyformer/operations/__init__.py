@@ -5,6 +5,7 @@ from anyformer.operations.extent import Extent
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
 from anyformer.operations.tally import Inner, Node, StateBytes, Tally, matrix, total
+from anyformer.operations.watchable import Watchable, Watchables, inside, value
 from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight, Wider
 from anyformer.operations.work import (
     Contraction,
@@ -40,9 +41,13 @@ __all__ = [
     "Shape",
     "StateBytes",
     "Tally",
+    "Watchable",
+    "Watchables",
     "Weight",
     "Wider",
     "distinct_experts",
+    "inside",
     "matrix",
     "total",
+    "value",
 ]

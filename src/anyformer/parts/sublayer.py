@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import AfterValidator
 
 from anyformer.describe import DescriptionError, Registry, nested
-from anyformer.operations import Shape, Tally
+from anyformer.operations import Shape, Tally, Watchables
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layout import OutsideAttention, WeightLayout
 from anyformer.parts.masks.mask import Mask
@@ -217,6 +217,10 @@ class Sublayer(Drawn):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         """Its weights, operations, decode state and limits for one call."""
         raise NotImplementedError
+
+    def watchable(self, width: int) -> Watchables:
+        """The values that its module names while it computes (`Context.see`), beside what it reads and gives."""
+        return {}
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -1,21 +1,18 @@
-"""Logit lens: what the head would say after every layer."""
+"""Logit lens on a task: how many targets the head would say after every layer."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from anyformer.data import IGNORED
+from anyformer.inspecting import read_out, streams
 from anyformer.model.loss import likeliest
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.objectives.answers import AnswersObjective
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.parts.layers.stack_module import StackModule
 
 
 @dataclass(frozen=True)
@@ -33,16 +30,10 @@ def lens(model: Transformer, objective: AnswersObjective, examples: Examples) ->
 
     The last one is what the model says. Residual streams become one first, where there are several.
     """
-    stack, streams = model.get_submodule(model.output), list[Tensor]()
-
-    def keep(module: Any, given: Any, output: Tensor) -> None:
-        streams.append(output)
-
-    with ExitStack() as hooks, torch.no_grad():
-        for layer in stack.layers:  # type: ignore[union-attr]
-            hooks.callback(layer.register_forward_hook(keep).remove)
+    layers = streams(model)[1:]
+    with torch.no_grad(), model.watch(*layers) as seen:
         last = objective.logits(model, examples, None, Auxiliary(objective.counted(examples)))
-        lines = [_said(model, stream) for stream in streams]
+        lines = [read_out(model, seen[path]) for path in layers]
     valid = examples.targets != IGNORED
     first = valid[0]
     wanted = examples.targets[0][first]
@@ -53,10 +44,3 @@ def lens(model: Transformer, objective: AnswersObjective, examples: Examples) ->
     return Lens(
         tuple(accuracy), tuple(tuple(row.tolist()) for row in probabilities), tuple(torch.nonzero(first)[:, 0].tolist())
     )
-
-
-def _said(model: Transformer, stream: Tensor) -> Tensor:
-    stack = model.get_submodule(model.output)
-    assert isinstance(stack, StackModule)
-    condition = None if stack.condition is None else stack.condition(len(stream), None, None)
-    return model.logits(stack.exit(stream, condition))

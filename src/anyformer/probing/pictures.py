@@ -1,13 +1,11 @@
-"""Pictures of what a model reaches on a task, of its attention, and of its logit lens."""
+"""Pictures of what a model reaches on a task, and of its logit lens."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from torch import Tensor
 
 from anyformer.pictures.style import FAINT, INK, drawing, in_tokens, line_of
 from anyformer.probing.lens import Lens
@@ -15,9 +13,6 @@ from anyformer.probing.levels import DistanceBucket, Level, Probed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MOST_MAPS = 24
-"""Heads that are drawn at most."""
 
 
 def draw_probed(found: Probed, path: Path, *, title: str) -> None:
@@ -62,28 +57,6 @@ def _finish(axes: Axes, places: Sequence[int], what: str) -> None:
     axes.set_ylabel("accuracy")
     axes.grid()
     axes.legend()
-
-
-def draw_maps(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, title: str) -> None:
-    """The attention weights of the first row, a square per head: queries down, keys across; `words`: its tokens."""
-    heads = [(f"{layer} {head}", weights[0, head]) for layer, weights in maps.items() for head in range(weights.shape[1])]
-    shown = heads[:MOST_MAPS]
-    columns = min(4, len(shown))
-    rows = math.ceil(len(shown) / columns)
-    more = f"; {len(heads) - len(shown)} more heads" if len(heads) > len(shown) else ""
-    with drawing(path, 3.2 * columns, 3.2 * rows + 0.4) as figure:
-        figure.suptitle(title + more, x=0.01, ha="left", fontweight="bold", fontsize=10)
-        axes = figure.subplots(rows, columns, squeeze=False).flat
-        for place, (name, weights) in zip(axes, shown, strict=False):
-            place.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
-            place.set_title(name, fontsize=6.5)
-            if len(words) <= 32 and weights.shape[0] == weights.shape[1] == len(words):
-                place.set_xticks(range(len(words)), words, rotation=90, fontsize=4.5)
-                place.set_yticks(range(len(words)), words, fontsize=4.5)
-            else:
-                place.tick_params(labelsize=6)
-        for place in list(axes):
-            place.remove()
 
 
 def draw_lens(found: Lens, path: Path, *, title: str) -> None:

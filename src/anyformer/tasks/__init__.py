@@ -6,6 +6,7 @@ from anyformer.tasks.data import TaskData, named_task
 from anyformer.tasks.draws import Draws
 from anyformer.tasks.dyck import Dyck
 from anyformer.tasks.fuzzy_recall import FuzzyRecall
+from anyformer.tasks.indirect_object import IndirectObject
 from anyformer.tasks.induction import Induction
 from anyformer.tasks.memorisation import Memorisation
 from anyformer.tasks.modular_addition import ModularAddition
@@ -26,6 +27,7 @@ __all__ = [
     "Draws",
     "Dyck",
     "FuzzyRecall",
+    "IndirectObject",
     "Induction",
     "Memorisation",
     "ModularAddition",

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.attention.attend_blocks import attend_blocks
+from anyformer.parts.attention.named_values_module import scores_seen
 from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop
+from anyformer.parts.call.opened import OpenedPart
 from anyformer.processor import multiplies_tiles
 
 Kernel = Literal["plain", "blocks", "sdpa"]
@@ -46,28 +48,32 @@ def attend(
     drop: Drop | None = None,
     weigh: Callable[[Tensor, Tensor | None], Tensor] | None = None,
     kernel: str = "auto",
+    shown: OpenedPart | None = None,
 ) -> Tensor:
     """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, U); query head h reads kv head h // (H / K).
 
     cap(s) = softcap * tanh(s / softcap), before the mask, so that masked scores stay -inf (Gemma 2). A bias may have 1 for
     B or T. A sink is one more score per head that takes part in the softmax and has no value, so that attention weights sum
     to less than 1 (gpt-oss). What `weigh` puts in the place of the softmax has its scores written out by any kernel. U, the
-    width of a value head, may differ from E.
+    width of a value head, may differ from E. `shown`: who asks for scores and weights, which are then written out.
     """
     if visible.band is not None:
+        assert shown is None, "scores are seen of all pairs, so a layer that shows them asks for no band"
         assert bias_BHTS is None, "a bias is laid out for all pairs, so its layer asks for no band"
         assert drop is None, "noise is drawn for all pairs, so a layer that drops asks for no band"
         attend_blockwise = partial(attend, scale=scale, softcap=softcap, sink_H=sink_H, weigh=weigh, kernel=kernel)
         return _banded(attend_blockwise, q_BHTE, k_BKSE, v_BKSU, visible)
     own = softcap is not None or sink_H is not None or drop is not None
-    used = kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
+    used = "plain" if shown is not None else kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
     if used == "sdpa" and kernel == "auto" and _plain_is_faster(q_BHTE, k_BKSE, v_BKSU):
         used = "plain"
     # On the meta device every product is counted as itself.
     if used == "plain" or weigh is not None or (used == "blocks" and q_BHTE.is_meta):
         allowed, scored = visible.dense(q_BHTE.shape[2], q_BHTE.device), scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap)
+        scored = scored if shown is None else scores_seen(scored, allowed, shown)
         weights = attention_weights(scored, allowed, sink_H)[0] if weigh is None else weigh(scored.float(), allowed)
-        weights = weights.to(v_BKSU.dtype) if drop is None else drop(weights.to(v_BKSU.dtype))
+        weights = weights.to(v_BKSU.dtype) if shown is None else shown.see("weights", weights.to(v_BKSU.dtype))
+        weights = weights if drop is None else drop(weights)
         return (by_group(weights, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
     if used == "sdpa":
         return _fused(q_BHTE, k_BKSE, v_BKSU, visible, scale, bias_BHTS)

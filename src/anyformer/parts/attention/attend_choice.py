@@ -25,7 +25,7 @@ def attend_choice(choice: BlockChoice, q_BHTE: Tensor, memory: Memory, visible: 
         ("blocks of keys", choice.block, memory.keys.label), lambda: places(context, memory.keys, choice.block)
     )
     chosen = choice.chosen(q_BHTE, memory, visible, where, call)
-    sparse = choice.leaves_out(chosen.keys, own.plan) and not where.documents and not own.drops
+    sparse = choice.leaves_out(chosen.keys, own.plan) and not where.documents and not own.drops and call.shown is None
     reports = choice.learns and context.auxiliary is not None
     if not sparse and not reports:
         return _masked(q_BHTE, memory, visible, chosen, call)
@@ -33,7 +33,7 @@ def attend_choice(choice: BlockChoice, q_BHTE: Tensor, memory: Memory, visible: 
     mixed, share = of(q_BHTE, memory, visible, chosen, call)
     if reports:
         choice.report(chosen, share, call)
-    return _masked(q_BHTE, memory, visible, chosen, call) if own.drops else mixed
+    return _masked(q_BHTE, memory, visible, chosen, call) if own.drops or call.shown is not None else mixed
 
 
 def _masked(q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, call: AttentionCall) -> Tensor:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from anyformer.describe import PartSet, upgrade
-from anyformer.operations import Limit, Shape, StateBytes, Tally
+from anyformer.operations import Limit, Shape, StateBytes, Tally, Watchables
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_sketch import attention_sketch, heads_title
@@ -126,6 +126,9 @@ class Attention(Heads):
         )
         products = self.products(width, shape, *self.pairs(shape, plan))
         return self.declared(width, shape, shape.rows) + products + Tally(own_state=state, own_limits=self.limits)
+
+    def watchable(self, width: int) -> Watchables:
+        return self.seen(width, "T", placed=True)
 
     def pairs(self, shape: Shape, plan: Plan) -> tuple[int, int]:
         """The (query, key) pairs of a head and row that are computed, and those that are allowed."""

@@ -51,16 +51,16 @@ class AttentionModule(HeadsModule):
         call = AttentionCall(self, x_BTD, x_BTD, context, state)
         for adjustment in self.adjust:
             call.x = adjustment.read(call.x, call)
-        call.queries = self.projected("query", self.read("query", call), call)
+        call.queries = context.see("query", self.projected("query", self.read("query", call), call))
         q = self.placed("query", call.queries, call)
         for place in self.place:
             q = place.scaled(q, context)
-        q = q.transpose(1, 2)
+        q = context.see("placed_query", q).transpose(1, 2)
         memory = self.remembered(call)
-        if self.outside is not None:
+        if self.outside is not None and call.shown is None:
             return self.finished(self.outside(q, memory, lambda: self.visible(call.x, context, memory.keys)), call)
         bias = self.score.bias(self._of_stack(q, memory, call), q, memory, call)
-        banded = bias is None and self.bands and not self.drops
+        banded = bias is None and self.bands and not self.drops and call.shown is None
         visible = self.visible(call.x, context, memory.keys, banded=banded)
         for part in self.memory:
             memory, visible, bias = part.extended(memory, visible, bias, call)
@@ -89,7 +89,8 @@ class AttentionModule(HeadsModule):
         if context.variant is not None:
             context.leave(VALUES, v)
         call.values = v
-        k, v = (context.gathered(x).transpose(1, 2) for x in (self.placed("key", k, call), v))
+        k = context.see("placed_key", self.placed("key", k, call))
+        k, v = (context.gathered(x).transpose(1, 2) for x in (k, v))
         keys = context.keys
         if state is not None:
             assert isinstance(state, FullState | RingState), "made by the description"

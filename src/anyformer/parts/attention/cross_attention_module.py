@@ -22,7 +22,7 @@ class CrossAttentionModule(HeadsModule):
 
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
         call = AttentionCall(self, x_BTD, x_BTD, context)
-        q = self.projected("query", x_BTD, call).transpose(1, 2)
+        q = context.see("query", self.projected("query", x_BTD, call)).transpose(1, 2)
         if context.source is not None:
             source = self.source_norm(context.source)
             k, v = (x.transpose(1, 2) for x in self.keys_and_values(source, source, call))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from anyformer.operations import Shape, Tally, Weight, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, inside, total
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.attention.weigh import Map, Softmax, Weigh
 from anyformer.parts.derived import LayerShare
@@ -101,9 +101,13 @@ class Differential(Weigh):
         norm = total({"head_norm": self.head_norm.cost(features, shape.rows * pairs)})
         return self.maps.cost(sizes, shape, key_rows) + Tally(vectors) + norm
 
+    def watchable(self, heads: int) -> Watchables:
+        of_half = self.maps.watchable(heads // 2)
+        return {**inside("maps[0]", of_half), **inside("maps[1]", of_half)}
+
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
         """(B, H / 2, T, 2 U)."""
-        first, second = (self.maps.attended(half, call) for half in given.halves)
+        first, second = (self.maps.attended(half, call.of_map(i)) for i, half in enumerate(given.halves))
         assert not isinstance(self.lambda_init, str), "a number in each layer: see `of_layer`"
         mixed: Tensor = call.built("head_norm")(first - self.strength(call).to(first.dtype) * second)
         return mixed * (1 - self.lambda_init)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import lcm
 from typing import ClassVar, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, DescriptionError, PartSet, Problem
-from anyformer.operations import Dimension, Shape, Tally
+from anyformer.operations import Dimension, Shape, Tally, Watchables, value
+from anyformer.parts.attention.named_values import heads_seen
 from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.score import Score
@@ -166,6 +168,23 @@ class Heads(Sublayer):
         mixed: Dimension = (("heads", self.heads), ("features", sizes.value_width)) if of_heads else ()
         parts = self.project.products(sizes, shape.rows, key_rows, heads * features, mixed)
         return sum((part.cost(sizes, shape, key_rows) for part in self.parts), parts)
+
+    def watchable(self, width: int) -> Watchables:
+        return self.seen(width, "S")
+
+    def seen(self, width: int, keys: str, *, placed: bool = False) -> Watchables:
+        """The values that are seen, in the order computed; `keys`: the letter of the positions of its own keys; `placed`:
+        whether positions turn queries and keys."""
+        sizes = self.sizes(width)
+        E, U = sizes.head_width, sizes.value_width
+        query, key = value("BTHE", "queries", H=sizes.heads, E=E), value(f"B{keys}KE", "keys", K=sizes.groups, E=E)
+        found = {"query": query}
+        if sizes.own_keys:
+            found |= {"key": key, "value": value(f"B{keys}KU", "values", K=sizes.groups, U=U)}
+        if placed:
+            found |= {"placed_query": replace(query, about="queries by their positions, as they are scored")}
+            found |= {"placed_key": replace(key, about="keys by their positions")} if sizes.own_keys else {}
+        return found | self.weigh.watchable(sizes.heads) | heads_seen(sizes.mixed, self.read_by_output(width), width)
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, weights and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""

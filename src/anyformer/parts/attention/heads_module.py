@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads import Heads
+from anyformer.parts.attention.named_values_module import by_position, put_out
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.masks.mask import Mask
@@ -51,7 +52,7 @@ class HeadsModule(Attends):
         """What the kernels are told of this attention."""
         return {
             "scale": self.sizes.scale, "softcap": self.heads.score.softcap, "drop": self.dropout.drop(call.context.noise),
-            "kernel": self.plan.attention,
+            "kernel": self.plan.attention, "shown": call.shown,
         }  # fmt: skip
 
     def projected(self, side: Side, x: Tensor, call: AttentionCall) -> Tensor:
@@ -78,16 +79,19 @@ class HeadsModule(Attends):
     def keys_and_values(self, of_keys: Tensor, of_values: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
         """(B, S, K, E) and (B, S, K, U)."""
         if self.sizes.own_values:
-            return self.projected("key", of_keys, call), self.projected("value", of_values, call)
-        # The values are the projected keys, before their norm.
-        y = self.adjusted("key", self.get_submodule("key")(of_keys), of_keys, call)
-        return self.split("key", y, call), self.split("value", y, call)
+            k, v = self.projected("key", of_keys, call), self.projected("value", of_values, call)
+        else:
+            # The values are the projected keys, before their norm.
+            y = self.adjusted("key", self.get_submodule("key")(of_keys), of_keys, call)
+            k, v = self.split("key", y, call), self.split("value", y, call)
+        return call.context.see("key", k), call.context.see("value", v)
 
     def finished(self, mixed_BHTU: Tensor, call: AttentionCall) -> Tensor:
         """What follows once heads are mixed: the combination, then the output projection of the heads side by side."""
+        mixed_BHTU = by_position(mixed_BHTU, call.context)
         for part in self.combine:
             mixed_BHTU = part.mixed(mixed_BHTU, call)
         rows = mixed_BHTU.transpose(1, 2)  # a part may leave other heads
         for part in self.combine:
             rows = part.rows(rows, call)
-        return self.output(rows.flatten(2))  # type: ignore[no-any-return]
+        return put_out(self.output, rows, call.context)

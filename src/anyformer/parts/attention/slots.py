@@ -5,7 +5,7 @@ The forward pass goes through them in order: project, place, score, weigh, combi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 from anyformer.describe import Part
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from anyformer.parts.call.context import Context, Memory, Visible
+    from anyformer.parts.call.opened import OpenedPart
     from anyformer.parts.call.state import State
 
 
@@ -55,6 +56,19 @@ class AttentionCall:
     """(B, T, H, E), before they are placed."""
     values: Tensor | None = None
     """(B, T, K, U) of this call's tokens; None of a layer without values of its own."""
+    opened: OpenedPart | None = None
+    """What is watched of it, where that is another path than the context's: of one of its maps."""
+
+    @property
+    def shown(self) -> OpenedPart | None:
+        """Who asks for scores or weights; None: nobody, so that a kernel may keep them to itself."""
+        opened = self.context.opened if self.opened is None else self.opened
+        return opened if opened is not None and opened.wants("scores", "weights") else None
+
+    def of_map(self, number: int) -> AttentionCall:
+        """The call of one of several maps of weights, whose scores and weights are seen under its number."""
+        opened = self.context.opened
+        return self if opened is None else replace(self, opened=opened.inside(f"maps[{number}]"))
 
     def built(self, name: str) -> Any:
         """What a part built under this name."""

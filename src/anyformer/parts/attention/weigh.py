@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from anyformer.describe import Count, Positive, Probability, Registry
-from anyformer.operations import Shape, Tally, Weight
+from anyformer.operations import Shape, Tally, Watchables, Weight
 from anyformer.operations.elementwise import SCORE
+from anyformer.parts.attention.named_values import pairs_seen
 from anyformer.parts.attention.slots import AttentionCall
 from anyformer.parts.sketch import words
 from anyformer.parts.slot import HeadSizes, SlotPart, Way
@@ -62,6 +63,10 @@ class Weigh(SlotPart):
     def of_layer(self, layer: int, depth: int) -> Self:
         """A copy for layer `layer` of `depth`, counted from 0."""
         return self
+
+    def watchable(self, heads: int) -> Watchables:
+        """The values that are seen of H heads."""
+        return pairs_seen(heads)
 
     def attended(self, given: AttentionInputs, call: AttentionCall) -> Tensor:
         """The mixed values, (B, H, T, U)."""

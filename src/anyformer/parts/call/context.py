@@ -16,6 +16,7 @@ from torch import Tensor
 
 from anyformer.describe import Digested
 from anyformer.parts.call.noise import Noise, Span
+from anyformer.parts.call.opened import Showing
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Read, Shared, read_only
 from anyformer.parts.call.state import EMPTY, ChunkSlots, Keys
@@ -81,7 +82,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Context:
+class Context(Showing):
     """The data of one call of a stack; a layer may get a copy with its own variant or noise."""
 
     positions: Tensor

@@ -58,7 +58,7 @@ class ExpertsModule(HoldsExperts):
     def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
         """The output of the experts joined with that of the shared expert."""
         assert self.shared is not None
-        shared_BTD: Tensor = self.shared(x_BTD, context)
+        shared_BTD: Tensor = self.shared(x_BTD, context.inside("shared"))
         if self.shared_gate is not None:
             shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
         return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2

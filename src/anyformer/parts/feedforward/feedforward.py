@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import model_validator
 
 from anyformer.describe import Choice, Count, Positive, Probability
-from anyformer.operations import Dimension, Role, Shape, Tally, matrix, total
+from anyformer.operations import Dimension, Role, Shape, Tally, Watchables, matrix, total, value
 from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.parametrisation import Parametrisation
@@ -199,6 +199,12 @@ class FeedForward(PositionwiseNetwork):
         from anyformer.parts.feedforward.feedforward_module import FeedForwardModule
 
         return FeedForwardModule(self, width, name)
+
+    def watchable(self, width: int) -> Watchables:
+        F = self.width
+        gate = {"gate": value("BTF", "the gate before the activation", F=F)} if self.gated else {}
+        up = value("BTF", "the up projection" if self.gated else "the up projection, before the activation", F=F)
+        return {**gate, "up": up, "hidden": value("BTF", "act(gate) * up" if self.gated else "act(up)", F=F)}
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length

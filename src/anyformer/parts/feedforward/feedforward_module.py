@@ -35,7 +35,8 @@ class FeedForwardModule(nn.Module):
             gate_BTF, up_BTF = None if gate_BTF is None else gate_BTF + of_gate[0], up_BTF + of_up
         if (sparse := self.ffn.sparse) is not None:
             gate_BTF, up_BTF = (None, sparse.kept(up_BTF)) if gate_BTF is None else (sparse.kept(gate_BTF), up_BTF)
-        h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, up_BTF), context.noise)
+        gate_BTF, up_BTF = None if gate_BTF is None else context.see("gate", gate_BTF), context.see("up", up_BTF)
+        h_BTF = self.dropout(context.see("hidden", self.ffn.between(self.activation, gate_BTF, up_BTF)), context.noise)
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
 
 

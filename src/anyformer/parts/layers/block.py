@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all
-from anyformer.operations import Shape, Tally, total
+from anyformer.operations import Shape, Tally, Watchable, Watchables, inside, total, value
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.branch import Branch
@@ -173,6 +173,21 @@ class Block(Value):
             tally += streams.cost(width, shape.rows).within("streams", "branch")
         return tally
 
+    def watchable(self, width: int, streams: Streams | None = None) -> Watchables:
+        """The values that are seen of a layer, in the order computed; branches of a step see the same stream around it."""
+        found = {"input": _stream(width, streams, "the stream before the layer")}
+        for i, step in enumerate(self.steps):
+            norms = {name: inside(f"step[{i}]", norm.shown(name, width)) for name, norm in step.norms.items()}
+            found |= {f"{name}.before": value("BTD", "the stream before its step", D=width) for name in step.branches}
+            found |= norms.get("norm_before", {})
+            for name, branch in step.branches.items():
+                found |= inside(name, branch.watchable(width))
+            found |= norms.get("norm_branches", {}) | norms.get("norm_after", {})
+            one = isinstance(streams, AlternatingUpdates) and step.residual != "inactive"
+            behind = _stream(width, None if one else streams, "the stream behind its step")
+            found |= {f"{name}.after": behind for name in step.branches}
+        return found | {"output": _stream(width, streams, "the stream behind the layer")}
+
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> dict[str, State]:
@@ -181,3 +196,8 @@ class Block(Value):
             name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
         }
         return {name: state for name, state in states.items() if state is not None}
+
+
+def _stream(width: int, streams: Streams | None, about: str) -> Watchable:
+    """The stream, or all streams, where there are several."""
+    return value("BTD", about, D=width) if streams is None else value("BTND", about, N=streams.count, D=width)

@@ -15,6 +15,20 @@ from anyformer.parts.layers.streams import StepStreams
 from anyformer.plan import Plan
 
 
+def before(step: Step, x: Tensor, context: Context) -> Tensor:
+    """The stream that a step begins with, seen under the name of each of its branches."""
+    for name in step.branches if context.opened is not None else ():
+        x = context.see(f"{name}.before", x)
+    return x
+
+
+def after(step: Step, x: Tensor, context: Context) -> Tensor:
+    """The stream behind a step, likewise."""
+    for name in step.branches if context.opened is not None else ():
+        x = context.see(f"{name}.after", x)
+    return x
+
+
 class BlockModule(nn.Module):
     """(B, T, D) -> (B, T, D).
 
@@ -40,7 +54,8 @@ class BlockModule(nn.Module):
         for i, step in enumerate(self.steps):
             assert not isinstance(step.residual_scale, str), "a number in each layer: see `of_layer`"
             x = x.detach() if step.residual == "detached" else x
-            read = self.get_submodule(f"step_{i}_norm_before")(x)
+            x = before(step, x, context)
+            read = context.normed(self.get_submodule(f"step_{i}_norm_before"), x, f"step[{i}].norm_before")
             outputs = self._outputs(i, step, read, context, states, late)
             if step.residual == "none":
                 x = next(outputs)
@@ -49,15 +64,17 @@ class BlockModule(nn.Module):
                 x = x if step.residual_scale == 1.0 else x * step.residual_scale
             for y in outputs:
                 x = x + y
-            x = self.get_submodule(f"step_{i}_norm_after")(x)
+            x = context.normed(self.get_submodule(f"step_{i}_norm_after"), x, f"step[{i}].norm_after")
             x = x if step.gain is None else step.gain.scaled(x, self.get_parameter(f"step_{i}_gain"))
+            x = after(step, x, context)
         for y in late:
             x = x + y
         return x
 
     def _sum(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         """The sum of the branches of a step that reads x."""
-        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
+        norm = self.get_submodule(f"step_{i}_norm_before")
+        read_BTD = context.normed(norm, before(step, x_BTD, context), f"step[{i}].norm_before")
         first_BTD, *others = self._outputs(i, step, read_BTD, context, states, [])
         return sum(others, first_BTD)
 
@@ -76,7 +93,7 @@ class BlockModule(nn.Module):
         """
         summed = None
         for name, branch in step.branches.items():
-            y_BTD = self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
+            y_BTD = self.get_submodule(name)(read_BTD, context.inside(name), states.get(name) if states else None)
             if branch.added is not None:
                 late.append(y_BTD)
             elif step.norm_branches is None:
@@ -84,7 +101,7 @@ class BlockModule(nn.Module):
             else:
                 summed = y_BTD if summed is None else summed + y_BTD
         if summed is not None:
-            yield self.get_submodule(f"step_{i}_norm_branches")(summed)
+            yield context.normed(self.get_submodule(f"step_{i}_norm_branches"), summed, f"step[{i}].norm_branches")
 
 
 class StreamedBlockModule(BlockModule):
@@ -99,7 +116,7 @@ class StreamedBlockModule(BlockModule):
         for i, step in enumerate(self.steps):
             h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
             sum_BTD = self._sum(i, step, h_BTD, context, states)
-            x = mixed_BTND + write_BTN1 * sum_BTD[..., None, :]
+            x = after(step, mixed_BTND + write_BTN1 * sum_BTD[..., None, :], context)
         return x
 
 
@@ -118,5 +135,5 @@ class AlternatingBlockModule(BlockModule):
         x = self.streams.corrected(predicted_BTND, super().forward(predicted_BTND[:, :, 0], context, states))
         for i, step in enumerate(self.beside, len(self.steps)):
             sum_BTD = self._sum(i, step, x[:, :, 0], context, states)
-            x = torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2)
+            x = after(step, torch.cat([x[:, :, :1], x[:, :, 1:] + sum_BTD[:, :, None]], 2), context)
         return x

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import model_validator
 
 from anyformer.describe import Count
-from anyformer.operations import Product, Shape, Tally, matrix, total
+from anyformer.operations import Product, Shape, Tally, Watchables, inside, matrix, total
 from anyformer.operations.elementwise import added
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.call.shared import Read
@@ -98,6 +98,12 @@ class Bottleneck(Sublayer):
         from anyformer.parts.layers.bottleneck_module import BottleneckModule
 
         return BottleneckModule(self, width, plan, name)
+
+    def watchable(self, width: int) -> Watchables:
+        found = inside("attention", self.attention.watchable(self.width))
+        for i in range(self.networks):
+            found |= inside(f"networks[{i}]", self.network.watchable(self.width))
+        return found
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         P, rows = self.width, shape.rows

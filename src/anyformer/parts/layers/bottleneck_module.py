@@ -44,7 +44,7 @@ class BottleneckModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         h_BTP = self.norms["narrow"](self.narrow(x_BTD))
         both = torch.cat([self.norms["shared"](self.shared(x_BTD)), x_BTD], -1)
-        h_BTP = self.norms["attention"](h_BTP + self.attention(both, context, state))
+        h_BTP = self.norms["attention"](h_BTP + self.attention(both, context.inside("attention"), state))
         for i, network in enumerate(self.networks):
-            h_BTP = self.norms[f"network_{i}"](h_BTP + network(h_BTP, context))
+            h_BTP = self.norms[f"network_{i}"](h_BTP + network(h_BTP, context.inside(f"networks[{i}]")))
         return self.widen(h_BTP)  # type: ignore[no-any-return]

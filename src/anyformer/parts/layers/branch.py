@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import model_validator
 
 from anyformer.describe import Probability, Value
-from anyformer.operations import Shape, Tally, Weight, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, total, value
 from anyformer.operations.elementwise import added
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
@@ -63,6 +63,18 @@ class Branch(Value):
         """Its techniques for stable training."""
         own = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
         return (*self.sublayer.traits.stability, *(name for name, used in own.items() if used))
+
+    def watchable(self, width: int) -> Watchables:
+        """The values that are seen of it, in the order computed."""
+        before, after = self.norm_before, self.norm_after
+        return {
+            **(before.shown("norm_before", width) if before else {}),
+            **({"input": value("BTD", "what the sublayer reads", D=width)} if self.sublayer.reads_stream else {}),
+            **self.sublayer.watchable(width),
+            "sublayer.output": value("BTD", "what the sublayer gives", D=width),
+            **(after.shown("norm_after", width) if after else {}),
+            "output": value("BTD", "what is added to the stream", D=width),
+        }
 
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         from anyformer.parts.layers.branch_module import BranchModule

@@ -34,13 +34,15 @@ class BranchModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         gates: list[Tensor] = []
-        x_BTD = self.norm_before(x_BTD)
+        x_BTD = context.normed(self.norm_before, x_BTD, "norm_before")
         if self.modulation is not None:
             shift_B1D, scale_B1D, *gates = self.modulation(context.shared[None, CONDITION])
             x_BTD = applied(x_BTD, shift_B1D, scale_B1D)
+        x_BTD = context.see("input", x_BTD) if self.branch.sublayer.reads_stream else x_BTD
         y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
+        y_BTD = context.see("sublayer.output", y_BTD)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
-        y_BTD = self.norm_after(y_BTD)
+        y_BTD = context.normed(self.norm_after, y_BTD, "norm_after")
         for gate_B1D in gates:
             y_BTD = y_BTD * gate_B1D.to(y_BTD.dtype)
         y_BTD = self.dropout(y_BTD, context.noise)
@@ -49,4 +51,4 @@ class BranchModule(nn.Module):
             y_BTD = self.scaling.scaled(y_BTD, self.gain)
         if self.multiplier != 1.0:
             y_BTD = y_BTD * self.multiplier
-        return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]
+        return context.see("output", self.drop_path(y_BTD, context.noise))

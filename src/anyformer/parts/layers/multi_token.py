@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Registry, change_all
-from anyformer.operations import Inner, Shape, Tally, matrix, total
+from anyformer.operations import Inner, Shape, Tally, Watchable, Watchables, inside, matrix, total, value
 from anyformer.parts.call.shared import TOKENS
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.stack import Stack
@@ -109,6 +109,15 @@ class MultiToken(Drawn):
     def build(self, width: int, stack: Stack, plan: Plan, name: str) -> PredictionsModule:
         """The module."""
         raise NotImplementedError
+
+    def watchable(self, width: int, stack: Stack, outputs: int) -> Watchables:
+        """The values that are seen of it, in the order computed: those of prediction 1 begin with `layer[0]`."""
+        layer = self.layer(stack).watchable(width)
+        said = {"logits": value("BTV", "what the head gives of a later token", V=outputs)}
+        numbers, found = range(self.depth), dict[str, Watchable]()
+        for name, values in (("layer", layer), ("head", said)):
+            found |= {each: of for k in numbers for each, of in inside(f"{name}[{k}]", values).items()}
+        return found
 
     def cost(self, width: int, stack: Stack, shape: Shape, plan: Plan) -> Tally:
         """Its weights, and its work in training on T positions, the head's left out: prediction k is made at T - k of them."""

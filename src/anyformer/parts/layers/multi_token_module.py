@@ -29,8 +29,11 @@ class PredictionsModule(nn.Module):
 
     def layer(self, i: int, x_BTD: Tensor, context: Context) -> Tensor:
         """The output of a layer, computed again in the backward pass where the plan says so."""
+        if context.opened is not None:
+            context = replace(context, opened=replace(context.opened, path="mtp")).inside(f"layer[{i}]")
         if self.checkpointing == "none" or not torch.is_grad_enabled():
-            return self.layers[i](x_BTD, context, None)  # type: ignore[no-any-return]
+            x_BTD = context.see("input", x_BTD)
+            return context.see("output", self.layers[i](x_BTD, context, None))
         return recomputed(self.checkpointing, self.layers[i], x_BTD, context, self.reads[i])
 
 

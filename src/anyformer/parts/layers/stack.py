@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, model_validator
 
 from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean, with_kind
-from anyformer.operations import Inner, Shape, Tally, total
+from anyformer.operations import Inner, Shape, Tally, Watchable, Watchables, inside, total, value
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.shared import STREAM, TOKENS, Read
@@ -230,6 +230,20 @@ class Stack(Value):
         if self.final_modulation is not None:
             tally += self.final_modulation.cost(width, shape.batch, shape.rows).within("final_modulation", "last")
         return tally
+
+    def watchable(self, width: int, embedding_width: int) -> Watchables:
+        """The values that are seen of it, in the order computed: those of layer 3 begin with `layer[3]`."""
+        before, found = self.width_before(width, embedding_width), dict[str, Watchable]()
+        if self.position is not None:
+            found["position.output"] = value("BTD", "the vectors of positions", D=before)
+        if self.input_norm is not None:
+            first = self.input_norm.shown("input_norm", before)
+            found = {**first, **found} if self.input_norm_at == "before_position" else {**found, **first}
+        of_variant = {name: block.watchable(width, self.streams) for name, block in self.variants.items()}
+        for i, name in enumerate(self.layers):
+            found |= inside(f"layer[{i}]", of_variant[name])
+        found |= {} if self.final_norm is None else self.final_norm.shown("final_norm", width)
+        return found | {"output": value("BTD", "what leaves the stack", D=width)}
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""

@@ -7,10 +7,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import InputError
 from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
+from anyformer.parts.call.opened import OpenedPart, normed
 from anyformer.parts.call.shared import EMBEDDED, STREAM, TRUNK, behind
 from anyformer.parts.call.state import State
 from anyformer.parts.embedding.condition import CONDITION
@@ -64,10 +66,10 @@ class StackModule(nn.Module):
         if self.projects_first:
             x_BTD = self.input_projection(x_BTD)
         if self.norms_first:
-            x_BTD = self.input_norm(x_BTD)
+            x_BTD = context.normed(self.input_norm, x_BTD, "input_norm")
         if self.position is not None:
-            x_BTD = x_BTD + self.position(context.positions, x_BTD).to(x_BTD.dtype)
-        x_BTD = self.dropout(x_BTD if self.norms_first else self.input_norm(x_BTD), context.noise)
+            x_BTD = x_BTD + context.see("position.output", self.position(context.positions, x_BTD).to(x_BTD.dtype))
+        x_BTD = self.dropout(x_BTD if self.norms_first else context.normed(self.input_norm, x_BTD, "input_norm"), context.noise)
         if not self.projects_first:
             x_BTD = self.input_projection(x_BTD)
         if self.score_bias is not None:
@@ -90,9 +92,15 @@ class StackModule(nn.Module):
         # A layer leaves values for later layers under the name of its variant.
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         recomputes = self.checkpointing != "none" and states is None and torch.is_grad_enabled()
+        first = 0
+        if context.opened is not None:
+            first, x_BTD = self._opened(context.opened, x_BTD, recomputes=recomputes)
 
         def run(layers: range, x_BTD: Tensor) -> Tensor:
             for i in layers:
+                if i < first:
+                    continue
+                x_BTD = context.see(f"layer[{i}].input", x_BTD)
                 if i == len(self.layers) - 1 and (None, EMBEDDED) in context.shared:
                     context.leave(TRUNK, x_BTD if spread is None else spread.leave(x_BTD, length))
                 block, inner = self.layers[i], self._of_layer(i, contexts[self.leaving[i]])
@@ -100,6 +108,7 @@ class StackModule(nn.Module):
                     y_BTD = recomputed(self.checkpointing, block, x_BTD, inner, self.reads[i])
                 else:
                     y_BTD = block(x_BTD, inner, states[i] if states else None)
+                y_BTD = context.see(f"layer[{i}].output", y_BTD)
                 if (variant := self.leaving[i]) in self.read_behind and variant is not None:
                     contexts[variant].leave(STREAM, y_BTD if spread is None else spread.leave(y_BTD, length))
                 x_BTD = x_BTD if self.aside[i] else y_BTD
@@ -111,16 +120,37 @@ class StackModule(nn.Module):
 
         x_BTD = run(range(len(self.layers)), x_BTD) if self.relay is None else self.relay(run, x_BTD, context)
         x_BTD = x_BTD if spread is None else spread.leave(x_BTD, length)
-        return self.exit(x_BTD, condition_BD)
+        return self.exit(x_BTD, condition_BD, context.opened)
 
-    def exit(self, x: Tensor, condition_BD: Tensor | None) -> Tensor:
+    def exit(self, x: Tensor, condition_BD: Tensor | None, opened: OpenedPart | None = None) -> Tensor:
         """What leaves the stack, (B, T, D), of the stream, or of all streams, behind its last layer."""
-        y_BTD: Tensor = self.final_norm(x if self.streams is None else self.streams.leaving(x))
-        return y_BTD if self.final_modulation is None else applied(y_BTD, *self.final_modulation(condition_BD))
+        y_BTD = normed(self.final_norm, x if self.streams is None else self.streams.leaving(x), opened, "final_norm")
+        y_BTD = y_BTD if self.final_modulation is None else applied(y_BTD, *self.final_modulation(condition_BD))
+        return y_BTD if opened is None else opened.see("output", y_BTD)
+
+    def _opened(self, opened: OpenedPart, x: Tensor, *, recomputes: bool) -> tuple[int, Tensor]:
+        """The first layer that is computed, and the stream before it."""
+        if recomputes:
+            raise InputError(
+                f"plan.checkpointing = {self.checkpointing!r} computes layers again in the backward pass, where no value is "
+                f"watched or replaced: build the model with plan.checkpointing = 'none', or call it in torch.no_grad()"
+            )
+        for i in range(len(self.layers)):
+            if (given := opened.asked.enters(f"{opened.path}.layer[{i}].input")) is not None:
+                return i, entered(given, x, i)
+        return 0, x
 
     def _of_layer(self, i: int, context: Context) -> Context:
         """The context of layer i: layers that share weights must not drop the same elements."""
+        context = context.inside(f"layer[{i}]")
         if self.owners[i] == i:
             return context
         noise = None if context.noise is None else context.noise.other(i)
         return replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
+
+
+def entered(given: Tensor, x: Tensor, layer: int) -> Tensor:
+    """The stream that a call goes on from before a layer: it has the shape of the one that would stand there."""
+    if given.shape != x.shape:
+        raise InputError(f"the value to resume layer {layer} from should have shape {tuple(x.shape)}, got {tuple(given.shape)}")
+    return given.to(x)

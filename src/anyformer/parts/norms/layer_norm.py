@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Elementwise, Tally
+from anyformer.operations import Elementwise, Tally, Watchables, value
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
@@ -26,9 +25,17 @@ class FeatureNorm(Norm):
     """When the result returns to the input's type: before the gain (Llama) or after it (Gemma)."""
 
     def build(self, width: int) -> NormModule:
-        from anyformer.parts.norms.layer_norm_module import NormModule, normalise
+        from anyformer.parts.norms.layer_norm_module import NormModule
 
-        return NormModule(self, width, partial(normalise, eps=self.eps, centre=self.centres))
+        return NormModule(self, width)
+
+    def watchable(self, width: int, lead: str = "BT", features: str = "D") -> Watchables:
+        return self._watchable(width, 1, lead, features)
+
+    def _watchable(self, width: int, groups: int, lead: str, features: str) -> Watchables:
+        about = "the root of the mean square, by which it divides"
+        scale = value(f"{lead}n", about, written_out=True, n=groups)
+        return {"scale": scale, "normalized": value(lead + features, "before gain and bias", **{features: width})}
 
     def cost(self, width: int, vectors: int) -> Tally:
         self.check(width)
@@ -70,10 +77,13 @@ class _GroupedNorm(FeatureNorm, _Groups):
     """The base of norms of equal groups of features."""
 
     def build(self, width: int) -> NormModule:
-        from anyformer.parts.norms.layer_norm_module import NormModule, normalise_groups
+        from anyformer.parts.norms.layer_norm_module import NormModule
 
         self.check(width)
-        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps, centre=self.centres))
+        return NormModule(self, width, self.groups)
+
+    def watchable(self, width: int, lead: str = "BT", features: str = "D") -> Watchables:
+        return self._watchable(width, self.groups, lead, features)
 
     def check(self, width: int) -> None:
         if width % self.groups:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.norms.layer_norm import FeatureNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.opened import NormReader, ShowsInside
 
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
-    return NormModule(norm, heads * head_width, partial(normalise_groups, groups=heads, eps=norm.eps, centre=norm.centres))
+    return NormModule(norm, heads * head_width, heads)
 
 
-class NormModule(nn.Module):
-    """`normalised` in fp32, then gain and bias; `normalised` is a partial function, so that a model can be pickled."""
+class NormModule(ShowsInside):
+    """Normalised in fp32, each of `groups` equal pieces of the features by itself, then gain and bias."""
 
-    def __init__(self, norm: FeatureNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, norm: FeatureNorm, width: int, groups: int = 1) -> None:
         super().__init__()
-        self.norm, self.normalised = norm, normalised
+        self.norm, self.groups = norm, groups
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
         self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
 
@@ -30,8 +28,26 @@ class NormModule(nn.Module):
         return repr(self.norm)
 
     def forward(self, x_D: Tensor) -> Tensor:
-        dtype = x_D.dtype
-        y_D = self.normalised(x_D.float())
+        return self._gained(self._normalised(x_D.float()), x_D.dtype)
+
+    def opened(self, x_D: Tensor, shown: NormReader) -> Tensor:
+        y_D = self._by_scale(x_D.float(), shown) if shown.wants("scale") else self._normalised(x_D.float())
+        return self._gained(shown.see("normalized", y_D), x_D.dtype)
+
+    def _normalised(self, x_D: Tensor) -> Tensor:
+        if self.groups > 1:
+            return normalise_groups(x_D, self.groups, self.norm.eps, centre=self.norm.centres)
+        return normalise(x_D, self.norm.eps, centre=self.norm.centres)
+
+    def _by_scale(self, x_D: Tensor, shown: NormReader) -> Tensor:
+        """The same with the number by which each piece is divided, sqrt(mean(x^2) + eps), written out."""
+        pieces = x_D.unflatten(-1, (self.groups, -1))
+        pieces = pieces - pieces.mean(-1, keepdim=True) if self.norm.centres else pieces
+        scale = (pieces.square().mean(-1) + self.norm.eps).sqrt()
+        return (pieces / shown.see("scale", scale)[..., None]).flatten(-2)
+
+    def _gained(self, y_D: Tensor, dtype: torch.dtype) -> Tensor:
+        """What is normalised, with gain and bias, in the type of x."""
         if self.norm.cast == "before_gain":
             y_D = y_D.to(dtype)
         if self.weight is not None:

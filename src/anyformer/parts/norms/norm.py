@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Registry
-from anyformer.operations import Elementwise, Tally, Weight
+from anyformer.operations import Elementwise, Tally, Watchables, Weight, inside, value
 from anyformer.parts.sketch import Drawn, Sketch
 
 if TYPE_CHECKING:
@@ -35,6 +35,15 @@ class Norm(Drawn):
     def cost(self, width: int, vectors: int) -> Tally:
         """Its weights, and its work on `vectors` vectors."""
         raise NotImplementedError
+
+    def watchable(self, width: int, lead: str = "BT", features: str = "D") -> Watchables:
+        """The values that it shows on its way, of vectors of `width` features; `lead`: the dimensions before these."""
+        return {}
+
+    def shown(self, name: str, width: int, lead: str = "BT", features: str = "D") -> Watchables:
+        """The values that are seen of a norm of this name: those on its way, and what it gives."""
+        output = value(lead + features, "what the norm gives", **{features: width})
+        return inside(name, {**self.watchable(width, lead, features), "output": output})
 
 
 def gain_and_bias(gain: GainKind, bias: bool, width: int, work: Elementwise) -> Tally:

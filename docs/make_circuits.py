@@ -1,0 +1,80 @@
+"""Writes the tables of circuits in docs/inspect.md from their committed result.
+
+python docs/make_circuits.py
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).with_name("inspect.md")
+RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "circuits.json"
+
+
+def page() -> str:
+    """The page with its tables as of the result."""
+    text = PAGE.read_text(encoding="utf-8")
+    for name, lines in TABLES.items():
+        table = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
+        assert table.search(text), f"the page has no place for {name}"
+        made = "\n".join(lines(rows_of(name))) + "\n"
+        text = table.sub(lambda _, made=made: made, text)
+    return text
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """The models of a circuit, by seed."""
+    return [row for row in json.loads(RESULT.read_text(encoding="utf-8"))["results"] if row["name"] == name]
+
+
+def induction(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Every model: its heads, and the edges that stay."""
+    yield "| seed | accuracy | looks at the token before | look at what followed | edges that stay | found |"
+    yield "|---|---|---|---|---|---|"
+    for row in rows:
+        circuit = row["circuit"]
+        yield (
+            f"| {row['seed']} | {row['accuracy']:.3f} | {short(row['previous_token_head'])}: {row['previous']:.2f} | "
+            f"{row['induction_heads']} heads, at most {row['induction']:.2f} | {len(circuit['edges'])} of {circuit['considered']}, KL "
+            f"{circuit['divergence']:.3f} of {circuit['empty']:.1f} nats | {'yes' if row['found'] else 'no'} |"
+        )
+
+
+def indirect_object(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Every model: what its heads of either role do."""
+    yield "| seed | accuracy | name movers | look at IO, S1, S2 | share of IO, S | restore | contrastive heads | look at S2 | share of IO, S | restore | found |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        movers, others = ([head for head in row["heads"] if head["role"] == role] for role in ("name mover", "contrastive"))
+        looks = ", ".join(f"{mean(movers, f'to {name}'):.2f}" for name in ("IO", "S1", "S2"))
+        yield (
+            f"| {row['seed']} | {row['accuracy']:.3f} | {len(movers)} | {looks} | {shares(movers)} | {row['movers restore']:.2f} | "
+            f"{len(others)} | {mean(others, 'to S2'):.2f} | {shares(others)} | {row['contrastive restore']:.2f} | "
+            f"{'yes' if row['found'] else 'no'} |"
+        )
+
+
+def shares(heads: list[dict[str, Any]]) -> str:
+    """What heads add together to the logits of IO and of S."""
+    return ", ".join(f"{sum(head[f'share of {name}'] for head in heads):+.1f}" for name in ("IO", "S"))
+
+
+def mean(heads: list[dict[str, Any]], key: str) -> float:
+    """The mean over heads."""
+    return sum(head[key] for head in heads) / max(1, len(heads))
+
+
+def short(head: str) -> str:
+    """`decoder.layer[0].attention 3` as `layer 0, head 3`."""
+    layer, number = re.findall(r"\d+", head)
+    return f"layer {layer}, head {number}"
+
+
+TABLES = {"induction": induction, "indirect object": indirect_object}
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,105 @@
+"""The views of `anyformer inspect`: each as tables, as data, and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from anyformer import inspecting
+from anyformer.cli.inspected_text import InspectedText
+
+MOST_PATHS = 20
+"""Lines of a table at most; JSON has all."""
+
+
+@dataclass(frozen=True)
+class InsideView:
+    """A view: its name, its tables, its data, and what draws it into a file."""
+
+    name: str
+    tables: tuple[Table, ...]
+    data: Any
+    draw: Callable[[Path], None] | None = None
+
+
+def heads(asked: InspectedText) -> InsideView:
+    """What every head looks for: in the text, or without one in random tokens that come twice."""
+    given = None if asked.prompt.text is None else asked.clean
+    found = inspecting.head_patterns(asked.subject.model, given)
+    return InsideView("heads", (inspecting.pattern_table(found, most=MOST_PATHS),), [asdict(each) for each in found])
+
+
+def lens(asked: InspectedText) -> InsideView:
+    """The logit lens at the position."""
+    import torch
+
+    wanted, position = torch.full_like(asked.clean, asked.numbers[0]), asked.prompt.position
+    found = inspecting.logit_lens(asked.subject.model, asked.clean, wanted=wanted)
+    data = [
+        {
+            "path": path, "tokens": [asked.word(token) for token in found.tokens_LBTk[at, 0, position].tolist()],
+            "probabilities": found.probabilities_LBTk[at, 0, position].tolist(),
+            "wanted": float(found.wanted_LBT[at, 0, position]), "rank": int(found.rank_LBT[at, 0, position]),
+            "divergence": float(found.divergence_LBT[at, 0, position]),
+        }
+        for at, path in enumerate(found.paths)
+    ]  # fmt: skip
+    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, asked.words, asked.word)
+    return InsideView("lens", (found.table(asked.word, position=position),), data, draw)
+
+
+def attribution(asked: InspectedText) -> InsideView:
+    """The shares of the logit, or of the difference."""
+    import torch
+
+    (wanted, other), position = asked.numbers, asked.prompt.position
+    tokens = (None if each is None else torch.full_like(asked.clean, each) for each in (wanted, other))
+    found = inspecting.attribution(asked.subject.model, asked.clean, wanted=next(tokens), against=next(tokens))
+    data = {
+        "logit": float(found.logit_BT[0, position]), "rest": float(found.rest_BT[0, position]),
+        "shares": dict(found.lines(position=position)),
+    }  # fmt: skip
+    draw = partial(_titled, partial(inspecting.draw_attribution, position=position), asked, "direct logit attribution", found)
+    return InsideView("attribution", (found.table(asked.word, position=position, most=MOST_PATHS),), data, draw)
+
+
+def patterns(asked: InspectedText) -> InsideView:
+    """The attention weights of every head."""
+    found = inspecting.attention_patterns(asked.subject.model, asked.clean)
+    draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.words)
+    return InsideView("patterns", (), {path: weights[0].tolist() for path, weights in found.items()}, draw)
+
+
+def patching(asked: InspectedText) -> Iterator[InsideView]:
+    """Values of the text in the other one: the stream position by position, and heads where there are any."""
+    model = asked.subject.model
+    by_head = [each.by_head for each in inspecting.writers(model) if each.heads]
+    for name, paths, by in (("patching", inspecting.streams(model), "T"), ("patched_heads", by_head, "H")):
+        if not paths:
+            continue
+        found = inspecting.activation_patching(model, asked.clean, asked.corrupted, asked.metric, paths, by=by)
+        words = [f"{number} {word}" for number, word in enumerate(asked.words)]
+        data = {path: found.restored(path).tolist() for path in found.changed}
+        draw = partial(_titled, inspecting.draw_patching, asked, "patching", found, asked.words)
+        yield InsideView(name, (found.table(words.__getitem__, most=MOST_PATHS),), data, draw)
+
+
+def circuit(asked: InspectedText, threshold: float) -> InsideView:
+    """The edges that the answer needs."""
+    position = asked.prompt.position
+    found = inspecting.find_circuit(
+        asked.subject.model, asked.clean, asked.corrupted, threshold=threshold, positions=(position,)
+    )
+    edges = [{"from": edge.sender, "to": edge.receiver, "cost": cost} for edge, cost in found.edges]
+    data = {"edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty}
+    return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
+
+
+def _titled(draws: Callable[..., None], asked: InspectedText, what: str, *given: Any) -> None:
+    *values, path = given
+    draws(*values, path, title=f"{asked.subject.path.name}: {what}")

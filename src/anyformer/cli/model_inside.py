@@ -1,0 +1,132 @@
+"""`anyformer inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from anyformer.cli.arguments import Json, Model, output_option
+from anyformer.cli.as_json import json_of, print_json
+from anyformer.cli.inspected_text import InspectedText, InspectOptions
+from anyformer.cli.options import grouped
+
+if TYPE_CHECKING:
+    from anyformer.cli.inside_views import InsideView
+
+EXAMPLES = """
+anyformer inspect runs/2026-01-01-120000
+anyformer inspect gpt2-directory --text "The Eiffel Tower is in" --lens --attribution --out pictures
+anyformer inspect gpt2-directory --text "When Mary and John left, John gave it to" --wanted " Mary" --other " John"
+anyformer inspect gpt2-directory --text "Rome is in" --against "Oslo is in" --wanted " Italy" --other " Norway" --patching
+anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.05 --json
+"""
+
+
+@dataclass(frozen=True)
+class ViewOptions:
+    """What is shown. Without any: heads, and of a text lens and attribution, and beside another text patching."""
+
+    heads: Annotated[
+        bool,
+        typer.Option("--heads", help="Print what every attention head looks for: the token before, the same, what followed."),
+    ] = False
+    lens: Annotated[bool, typer.Option("--lens", help="Print the head's predictions behind every layer (logit lens).")] = False
+    attribution: Annotated[
+        bool, typer.Option("--attribution", help="Print what every sublayer and attention head adds to the logit.")
+    ] = False
+    patterns: Annotated[bool, typer.Option("--patterns", help="Draw the attention weights of every head into --out.")] = False
+    patching: Annotated[
+        bool,
+        typer.Option("--patching", help="Put values of --text into --against, position by position and head by head."),
+    ] = False
+    circuit: Annotated[
+        float | None,
+        typer.Option(
+            help="Cut every edge between heads and sublayers that costs less than this many nats (ACDC).", metavar="NATS"
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, output_option(help="Write pictures and inspect.json into this directory.", metavar="DIRECTORY")
+    ] = None
+
+
+@grouped
+def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Json = False) -> None:
+    """Look inside a trained model: what its heads look for, what its layers say, and which of its parts an answer needs.
+
+    Values are those of `anyformer.inspect` in Python, which takes any architecture and any of its paths.
+    """
+    from anyformer.evaluation import open_subject
+    from anyformer.files import check_directory
+
+    subject = open_subject(model)
+    asked, views = InspectedText(subject, prompt), usual(views, prompt)
+    check(asked, views)
+    if views.out is not None:
+        check_directory(views.out)
+        views.out.mkdir(parents=True, exist_ok=True)
+    found = list(shown(asked, views))
+    report = {"model": str(model), **asked.facts, **{each.name: each.data for each in found}}
+    if views.out is not None:
+        for each in found:
+            if each.draw is not None:
+                each.draw(views.out / f"{each.name}.png")
+        (views.out / "inspect.json").write_text(json_of(report) + "\n", encoding="utf-8")
+    if as_json:
+        print_json(report)
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for table in (table for each in found for table in each.tables):
+        console.print(table)
+    if views.out is not None:
+        print(f"pictures and inspect.json: {views.out}")
+
+
+def usual(views: ViewOptions, prompt: InspectOptions) -> ViewOptions:
+    """The views that are shown where none is asked for."""
+    if views.heads or views.lens or views.attribution or views.patterns or views.patching or views.circuit is not None:
+        return views
+    text, pair = prompt.text is not None, prompt.text is not None and prompt.against is not None
+    return replace(views, heads=not text, lens=text, attribution=text, patching=pair)
+
+
+def check(asked: InspectedText, views: ViewOptions) -> None:
+    """Refuse views that lack something, before any work."""
+    from anyformer.describe import UserError
+
+    text, pair = views.lens or views.attribution or views.patterns, views.patching or views.circuit is not None
+    if (text or pair) and asked.prompt.text is None:
+        raise UserError("give --text TEXT, which the model reads; without it --heads alone can be shown")
+    if pair and asked.prompt.against is None:
+        raise UserError("--patching and --circuit compare two texts: give --against TEXT, of as many tokens as --text")
+    if views.patterns and views.out is None:
+        raise UserError("--patterns are pictures: give --out DIRECTORY, into which they are drawn")
+    if asked.subject.model.architecture.two_inputs and asked.prompt.text is not None:
+        raise UserError(
+            "this model reads a source and a target, and the command reads one text: in Python, anyformer.inspect takes "
+            "CallInputs(tokens, decoder_tokens)"
+        )
+
+
+def shown(asked: InspectedText, views: ViewOptions) -> Iterator[InsideView]:
+    """The views, in order."""
+    from anyformer.cli import inside_views
+
+    if views.heads:
+        yield inside_views.heads(asked)
+    if views.lens:
+        yield inside_views.lens(asked)
+    if views.attribution:
+        yield inside_views.attribution(asked)
+    if views.patterns:
+        yield inside_views.patterns(asked)
+    if views.patching:
+        yield from inside_views.patching(asked)
+    if views.circuit is not None:
+        yield inside_views.circuit(asked, views.circuit)

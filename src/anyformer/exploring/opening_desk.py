@@ -1,0 +1,122 @@
+"""Questions about the models that were opened: which text, which path, and the worker that answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from anyformer.describe import UserError, did_you_mean
+from anyformer.exploring import opened
+from anyformer.exploring.desk import Desk
+from anyformer.exploring.parts import PartPlaces
+from anyformer.exploring.problems import UnknownNameError
+from anyformer.exploring.question import Query, check_keys
+from anyformer.exploring.tree import tree
+from anyformer.exploring.workshop import WAIT, Workshop
+from anyformer.model import Architecture
+from anyformer.model.value_paths import watchable
+
+LONGEST = 4000
+"""Letters of a text at most."""
+NEEDS = "a model is opened by torch: pip install torch"
+_LAYER = re.compile(r"(\w+)\.layer\[(\d+)\]\.(.*)")
+
+
+class OpeningDesk:
+    """Answers about trained models by their path on the command line."""
+
+    def __init__(self, desk: Desk, wait: float = WAIT) -> None:
+        self.desk, self.workshop = desk, Workshop(NEEDS, wait)
+
+    def values(self, query: Query) -> dict[str, Any]:
+        """Every value that can be watched in a model of an architecture, with the part and the layer in which it is."""
+        check_keys(query, ("of",))
+        return {"values": values_of(self.desk.architecture(_given(query, "of")))}
+
+    def reading(self, query: Query) -> dict[str, Any]:
+        """Tokens, lens and heads of a text."""
+        return self._asked(query, opened.reading)
+
+    def attention(self, query: Query) -> dict[str, Any]:
+        """Attention weights at a path."""
+        return self._asked(query, opened.attention, "path")
+
+    def strongest(self, query: Query) -> dict[str, Any]:
+        """A token's value at a path."""
+        position = _given(query, "position")
+        if not (position.isascii() and position.isdecimal() and len(position) < 9):
+            raise UserError(f"position: should be a whole number from 0, got {position[:40]!r}")
+        return self._asked(query, opened.strongest, "path", position=int(position))
+
+    def patched(self, query: Query) -> dict[str, Any]:
+        """One text patched into another."""
+        return self._asked(query, opened.patched, "other")
+
+    def samples(self, query: Query) -> dict[str, Any]:
+        """What the checkpoints of a run write."""
+        return self._asked(query, opened.samples)
+
+    def start(self) -> None:
+        """Load in the worker what looking into a model takes, where one may be looked into."""
+        if any(Path(of).is_dir() for of in self.desk.opened):
+            self.workshop.start(opened.ready)
+
+    def close(self) -> None:
+        """End the worker."""
+        self.workshop.close()
+
+    def _asked(self, query: Query, work: Callable[..., dict[str, Any]], *keys: str, **numbers: int) -> dict[str, Any]:
+        check_keys(query, ("of", "text", *keys, *numbers))
+        of, text = _given(query, "of"), _given(query, "text")
+        if of not in (known := [*self.desk.architectures, *self.desk.runs.opened.every]):
+            raise UnknownNameError(f"of: {of[:200]!r} was not opened{did_you_mean(of, known)}")
+        if not Path(of).exists():
+            why = "has no weights here: name a run, a checkpoint or a directory with weights on the command line"
+            raise UserError(f"of: {of} {why}")
+        if "path" in keys and (at := _given(query, "path")) not in (paths := watchable(self.desk.architecture(of))):
+            raise UserError(f"path: no value is called {at[:200]!r}{did_you_mean(at, paths)}")
+        given = [text, *(_given(query, key) for key in keys), *numbers.values()]
+        kept = checkpoints_of(of)
+        return {"of": of, **self.workshop.ask((work.__name__, of, kept, *given), work, of, kept, *given)}
+
+
+def values_of(architecture: Architecture) -> list[dict[str, Any]]:
+    """The values of a model of an architecture by their paths, in the order computed."""
+    places = PartPlaces(tree(architecture))
+    found = []
+    for path, each in watchable(architecture).items():
+        layer, place = _in_description(path, architecture)
+        found.append(
+            {
+                "path": path, "letters": each.letters, "about": each.about, "sizes": dict(each.sizes), "layer": layer,
+                # The target has the source's embedding where it has none of its own.
+                "part": places.holder(place) or "embedding",
+            }
+        )  # fmt: skip
+    return found
+
+
+def _in_description(path: str, architecture: Architecture) -> tuple[int | None, str]:
+    """The number of the layer of a value, and the address in the description: `decoder.layer[3].attention.key` is in
+    `decoder.local.attention.key`."""
+    match = _LAYER.match(path)
+    if match is None or match[1] not in architecture.stacks:
+        return None, path
+    number = int(match[2])
+    return number, f"{match[1]}.{architecture.stacks[match[1]].layers[number]}.{match[3]}"
+
+
+def checkpoints_of(path: str) -> Sequence[str]:
+    """The names of the checkpoints that a run keeps, in order."""
+    return tuple(sorted(each.name for each in (Path(path) / "checkpoints").glob("step-*")))
+
+
+def _given(query: Query, key: str) -> str:
+    found = query.get(key, [""])[0]
+    if not found:
+        raise UserError(f"{key}: say which, as in {key}=...")
+    if len(found) > LONGEST:
+        raise UserError(f"{key}: at most {LONGEST:,} letters, got {len(found):,}")
+    return found

@@ -1,0 +1,99 @@
+"""Circuits: the edges between sublayers that a prompt's answer needs, found by cutting the others one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
+from anyformer.inspecting.metrics import divergence
+from anyformer.inspecting.tables import table_of
+from anyformer.model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """The edges that stay of all `considered`, each with what its cut would cost: nats of KL(model || circuit) at the positions
+    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut."""
+
+    edges: tuple[tuple[Edge, float], ...]
+    considered: int
+    threshold: float
+    divergence: float
+    empty: float
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """What the edges run between, in the order of computation."""
+        found = {name for edge, _ in self.edges for name in (edge.sender, edge.receiver)}
+        order = dict.fromkeys(
+            [INPUT, *(edge.receiver for edge, _ in sorted(self.edges, key=lambda each: each[0].place)), OUTPUT]
+        )
+        return tuple(name for name in order if name in found)
+
+    def has(self, sender: str, receiver: str) -> bool:
+        """Whether an edge stays."""
+        return any((edge.sender, edge.receiver) == (sender, receiver) for edge, _ in self.edges)
+
+    def table(self) -> Table:
+        """The edges, the most needed first."""
+        rows = [(edge.sender, edge.receiver, f"{cost:.4f}") for edge, cost in sorted(self.edges, key=lambda each: -each[1])]
+        title = (
+            f"{len(self.edges)} of {self.considered} edges: KL {self.divergence:.4f} nats, of {self.empty:.4f} with none; "
+            f"threshold {self.threshold:g}"
+        )
+        return table_of(title, ("from", "to", "cost of the cut (nats)"), rows, words=2)
+
+
+def find_circuit(
+    model: Transformer,
+    clean: Tensor | CallInputs,
+    corrupted: Tensor | CallInputs,
+    *,
+    threshold: float = 0.01,
+    by_head: bool = True,
+    positions: Sequence[int] = (-1,),
+) -> Circuit:
+    """The edges that the answer to the clean prompt needs, by the search of Conmy et al. 2023 (ACDC, arXiv 2304.14997).
+
+    From the output back to the input, every edge is cut if that moves the distribution at `positions` by less than `threshold`
+    nats: what its sender gives is then that of the corrupted prompt, for this receiver alone. Nodes are what enters the layers,
+    every sublayer, `by_head` every attention head, and what the head reads; one forward pass per edge. Refused is a model
+    whose stream is not the sum of what its sublayers add.
+    """
+    good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
+    good.exchanges_with(bad)
+    with torch.no_grad():
+        runs = EdgeRun.of(model, good, bad, by_head=by_head)
+        whole_BTV = good.logits(model)[:, list(positions)]
+
+        def apart(cut: frozenset[Edge]) -> float:
+            return float(divergence(whole_BTV, runs.logits(cut)[:, list(positions)]).mean())
+
+        edges = runs.edges
+        cut: frozenset[Edge] = frozenset()
+        reached, costs = apart(cut), dict[Edge, float]()
+        for edge in reversed(edges):
+            if edge.receiver != OUTPUT and not any(kept.sender == edge.receiver for kept in costs):
+                cut |= {edge}  # nobody that is asked hears the receiver
+                continue
+            without = apart(cut | {edge})
+            if without - reached < threshold:
+                cut, reached = cut | {edge}, without
+            else:
+                costs[edge] = without - reached
+        return Circuit(
+            tuple((edge, costs[edge]) for edge in edges if edge in costs),
+            len(edges),
+            threshold,
+            reached,
+            apart(frozenset(edges)),
+        )

@@ -1,0 +1,130 @@
+"""Pictures of what is found inside a model: grids of paths by positions, shares of a logit, attention patterns, circuits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from anyformer.inspecting.activation_patching import PatchingGrid
+from anyformer.inspecting.attribution import Attribution
+from anyformer.inspecting.circuit import Circuit
+from anyformer.inspecting.logit_lens import LensReading
+from anyformer.pictures.style import FAINT, INK, drawing, line_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_MAPS = 24
+"""Heads that are drawn at most."""
+WIDE = 32
+"""Positions whose tokens are written at an axis, at most."""
+
+
+def draw_reading(found: LensReading, words: Sequence[str], word: Callable[[int], str], path: Path, *, title: str) -> None:
+    """The likeliest token behind every path at every position of the first row, on its probability; `words`: what is read."""
+    figures = found.probabilities_LBTk[:, 0, :, 0]
+    said = [[word(int(token)) for token in line] for line in found.tokens_LBTk[:, 0, :, 0]]
+    count, positions = figures.shape
+    with drawing(path, max(5.0, 0.55 * positions + 2.6), max(2.4, 0.32 * count + 1.4)) as figure:
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
+        axes = figure.subplots()
+        _grid(figure, axes, figures, found.paths, words, "probability", cmap="Blues", vmin=0.0, vmax=1.0)
+        if positions <= WIDE:
+            for row, line in enumerate(said):
+                for column, text in enumerate(line):
+                    colour = "white" if figures[row, column] > 0.6 else INK
+                    axes.text(column, row, text[:9], ha="center", va="center", fontsize=5.5, color=colour)
+
+
+def draw_patching(found: PatchingGrid, words: Sequence[str], path: Path, *, title: str) -> None:
+    """What every replaced place brings, a line per path: of one letter, as `by` T or H has them."""
+    assert len(found.by) == 1, "a line per path has one letter along it"
+    figures = torch.stack([found.figures(each) for each in found.changed])
+    columns = list(words) if found.by == "T" else [str(head) for head in range(figures.shape[1])]
+    most = max(1e-6, float(figures.abs().max()))
+    with drawing(path, max(5.0, 0.4 * len(columns) + 3.0), max(2.4, 0.28 * len(figures) + 1.4)) as figure:
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
+        label = "effect" if found.goal_B is None else "share that is restored"
+        _grid(figure, figure.subplots(), figures, list(found.changed), columns, label, cmap="RdBu", vmin=-most, vmax=most)
+
+
+def _grid(
+    figure: Any, axes: Axes, figures: Tensor, rows: Sequence[str], columns: Sequence[str], label: str, **colours: Any
+) -> None:
+    image = axes.imshow(figures.float().cpu().numpy(), aspect="auto", interpolation="nearest", **colours)
+    axes.set_yticks(range(len(rows)), rows, fontsize=6)
+    every = max(1, math.ceil(len(columns) / WIDE))
+    axes.set_xticks(range(0, len(columns), every), list(columns)[::every], rotation=90, fontsize=6)
+    figure.colorbar(image, ax=axes, label=label)
+
+
+def draw_attribution(found: Attribution, path: Path, *, title: str, row: int = 0, position: int = -1, most: int = 24) -> None:
+    """The largest shares of a logit as bars, in the order of computation; the others together."""
+    lines = found.lines(row, position)
+    kept = set(sorted(range(len(lines)), key=lambda at: -abs(lines[at][1]))[:most])
+    shown = [lines[at] for at in sorted(kept)]
+    if rest := [lines[at][1] for at in range(len(lines)) if at not in kept]:
+        shown.append((f"{len(rest)} more", sum(rest)))
+    with drawing(path, 6.0, max(2.2, 0.2 * len(shown) + 1.2)) as figure:
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
+        axes = figure.subplots()
+        places = list(range(len(shown)))[::-1]
+        axes.barh(places, [share for _, share in shown], color=line_of(0)["color"])
+        axes.set_yticks(places, [name for name, _ in shown], fontsize=6)
+        axes.axvline(0, color=FAINT, linewidth=0.8)
+        axes.set_xlabel("share of the logit")
+        axes.grid(axis="x")
+
+
+def draw_patterns(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, title: str) -> None:
+    """The attention weights of the first row, a square per head: queries down, keys across; `words`: its tokens."""
+    heads = [(f"{layer} {head}", weights[0, head]) for layer, weights in maps.items() for head in range(weights.shape[1])]
+    shown = heads[:MOST_MAPS]
+    columns = min(4, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    more = f"; {len(heads) - len(shown)} more heads" if len(heads) > len(shown) else ""
+    with drawing(path, 3.2 * columns, 3.2 * rows + 0.4) as figure:
+        figure.suptitle(title + more, x=0.01, ha="left", fontweight="bold", fontsize=10)
+        axes = figure.subplots(rows, columns, squeeze=False).flat
+        for place, (name, weights) in zip(axes, shown, strict=False):
+            place.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+            place.set_title(name, fontsize=6.5)
+            if len(words) <= WIDE and weights.shape[0] == weights.shape[1] == len(words):
+                place.set_xticks(range(len(words)), words, rotation=90, fontsize=4.5)
+                place.set_yticks(range(len(words)), words, fontsize=4.5)
+            else:
+                place.tick_params(labelsize=6)
+        for place in list(axes):
+            place.remove()
+
+
+def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
+    """Nodes from the input below to the output on top, and the edges that stay, the wider the more their cut costs."""
+    levels: dict[int, list[str]] = {}
+    place_of = {edge.receiver: edge.place for edge, _ in found.edges}
+    for name in found.nodes:
+        levels.setdefault(place_of.get(name, -1), []).append(name)
+    at = {
+        name: ((number + 1) / (len(names) + 1), level)
+        for level, names in enumerate(levels[place] for place in sorted(levels))
+        for number, name in enumerate(names)
+    }
+    most = max((cost for _, cost in found.edges), default=1.0)
+    with drawing(path, max(4.0, 1.7 * max(map(len, levels.values()), default=1)), 1.1 * len(levels) + 1.0) as figure:
+        figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
+        axes = figure.subplots()
+        for edge, cost in found.edges:
+            (x, y), (to_x, to_y) = at[edge.sender], at[edge.receiver]
+            wide = 0.6 + 3.0 * max(0.0, cost) / most
+            axes.plot([x, to_x], [y, to_y], color=line_of(0)["color"], linewidth=wide, alpha=0.6, zorder=1)
+        for name, (x, y) in at.items():
+            boxed = {"boxstyle": "round", "facecolor": "white", "edgecolor": INK, "linewidth": 0.8}
+            axes.text(x, y, name, ha="center", va="center", fontsize=6.5, bbox=boxed, zorder=2)
+        axes.set_xlim(0, 1)
+        axes.set_ylim(-0.5, len(levels) - 0.5)
+        axes.axis("off")

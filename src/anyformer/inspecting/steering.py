@@ -1,0 +1,69 @@
+"""Steering vectors: a direction of the stream, added while the model computes or generates."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from anyformer.describe import InputError
+from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.sweep import kept_values
+from anyformer.inspecting.tables import table_of
+from anyformer.model.transformer import Transformer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class SteeringVector:
+    """A direction (D,) of the value at `path`; `cosine`: how like it the differences of single prompts are, on average.
+
+    `typical`: the mean length of the values at the path, beside which the length of the direction is read.
+    """
+
+    path: str
+    direction_D: Tensor
+    cosine: float
+    typical: float
+
+    def steering(self, model: Transformer, strength: float = 1.0) -> AbstractContextManager[object]:
+        """While it is open, `strength` times the direction is added at every position, when generating too."""
+        return model.patch(self.path, partial(moved, direction_D=self.direction_D, strength=strength))
+
+    def table(self) -> Table:
+        """Its length beside the values', and how far the prompts agree on it."""
+        rows = [(self.path, f"{float(self.direction_D.norm()):.4g}", f"{self.typical:.4g}", f"{self.cosine:.3f}")]
+        return table_of("steering vector", ("path", "length", "length of values", "cosine with single pairs"), rows)
+
+
+def moved(value: Tensor, direction_D: Tensor, strength: float) -> Tensor:
+    """(..., D) with the direction added."""
+    return value + strength * direction_D.to(value)
+
+
+def steering_vector(
+    model: Transformer, path: str, towards: Tensor | CallInputs, away: Tensor | CallInputs, *, position: int | None = -1
+) -> SteeringVector:
+    """The mean value at `path` of the prompts `towards` less that of those `away` (Turner et al. 2023, arXiv 2308.10248; Rimsky
+    et al. 2023, arXiv 2312.06681), at `position`, or with None over all positions.
+
+    Rows may be as many as one likes on either side; where they are as many, they are pairs.
+    """
+    if model.watchable()[path].letters != "BTD":
+        raise InputError(f"{path} is ({', '.join(model.watchable()[path].letters)}), and a direction is one of (B, T, D)")
+    sides = []
+    for given in (towards, away):
+        value_BTD = kept_values(model, CallInputs.of(given), (path,))[0][path]
+        sides.append(value_BTD.float().mean(1) if position is None else value_BTD[:, position].float())
+    towards_BD, away_BD = sides
+    direction_D = towards_BD.mean(0) - away_BD.mean(0)
+    paired = len(towards_BD) == len(away_BD)
+    apart_BD = towards_BD - away_BD if paired else towards_BD - away_BD.mean(0)
+    cosine = torch.nn.functional.cosine_similarity(apart_BD, direction_D, -1).mean()
+    return SteeringVector(path, direction_D, float(cosine), float(torch.cat(sides).norm(dim=-1).mean()))

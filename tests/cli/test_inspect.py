@@ -1,0 +1,79 @@
+"""`anyformer inspect`: its views as tables, data and pictures, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from anyformer import checkpoint
+from anyformer.catalogue.llama import llama
+from anyformer.data import Symbols
+from anyformer.evaluation import open_subject
+from anyformer.inspecting import attribution
+from anyformer.model.transformer import build
+from anyformer.tasks import IndirectObject
+from anyformer.tasks.symbols import tokenizer_of
+
+TEXT, AGAINST = "n1 x0 n3 n1 =", "n1 x0 n3 n3 ="
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A random model over the symbols of a task."""
+    folder, task = tmp_path_factory.mktemp("inspected") / "model", IndirectObject(names=6, letters=2)
+    made = build(llama(width=16, depth=2, heads=2, kv_heads=1, ffn=24, vocab=len(task.symbols) + 2), seed=3)
+    checkpoint.save(made, folder, tokenizer=tokenizer_of(Symbols(), task.symbols))
+    return folder
+
+
+def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
+    out = tmp_path / "out"
+    asked = ["inspect", str(model), "--text", TEXT, "--against", AGAINST, "--wanted", "n3", "--other", "n1"]
+    views = ["--heads", "--lens", "--attribution", "--patterns", "--patching", "--circuit", "0.000001", "--out", str(out)]
+    shown = call(*asked, *views)
+    assert shown.returncode == 0, shown.stderr
+    for said in ("mean attention weight of heads", "logit lens", "logit of n3 less that of n1", "replaced values", "edges: KL"):
+        assert said in " ".join(shown.stdout.split()), said
+    drawn = {"lens", "attribution", "patterns", "patching", "patched_heads", "circuit"}
+    assert {path.name for path in out.iterdir()} == {f"{name}.png" for name in drawn} | {"inspect.json"}
+    told = json.loads((out / "inspect.json").read_text())
+    assert told["tokens"] == TEXT.split()
+    assert (told["wanted"], told["other"]) == ("n3", "n1")
+    assert told["lens"][-1]["path"] == "head.logits"
+    assert sum(told["attribution"]["shares"].values()) == pytest.approx(told["attribution"]["logit"], abs=1e-4)
+    assert len(told["patching"]["decoder.layer[1].output"]) == 5
+    assert len(told["patched_heads"]["decoder.layer[0].attention.heads"]) == 2
+    assert told["circuit"]["considered"] == 2 + 3 + 2 * 4 + 6 + 7
+    assert {each["path"] for each in told["heads"]} == {f"decoder.layer[{layer}].attention" for layer in range(2)}
+    assert len(told["patterns"]["decoder.layer[0].attention.weights"]) == 2
+    assert {"heads", "lens", *drawn} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
+
+
+def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, call):
+    told = json.loads(call("inspect", str(model), "--text", TEXT, "--position", "1", "--json").stdout)
+    assert {"lens", "attribution"} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
+    subject = open_subject(model)
+    tokens = torch.tensor([subject.text.encode(TEXT)])
+    found = attribution(subject.model, tokens)
+    assert told["wanted"] == subject.text.token(int(found.wanted_BT[0, 1]))
+    assert told["attribution"]["logit"] == pytest.approx(float(found.logit_BT[0, 1]), abs=1e-5)
+    assert told["lens"][-1]["rank"] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lens"], "give --text TEXT"),
+        (["--text", TEXT, "--patching"], "give --against TEXT"),
+        (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
+        (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),
+        (["--text", TEXT, "--wanted", "n1 n2"], "is 2 tokens"),
+        (["--text", TEXT, "--against", "n1 n3 n3 =", "--patching"], "give as many rows and as many tokens of both"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(model, call, options, message):
+    shown = call("inspect", str(model), *options)
+    assert shown.returncode == 2
+    assert message in " ".join(shown.stderr.split())

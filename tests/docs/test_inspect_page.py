@@ -1,0 +1,40 @@
+"""`docs/inspect.md` has the tables of its committed result, its snippet runs, and both circuits were found with three seeds."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "inspect.md"
+
+
+def test_the_tables_are_those_of_the_result():
+    maker = runpy.run_path(str(ROOT / "docs" / "make_circuits.py"))
+    assert PAGE.read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_circuits.py"
+
+
+def test_both_circuits_were_found_with_three_seeds():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "circuits.json").read_text(encoding="utf-8"))["results"]
+    for name in ("induction", "indirect object"):
+        assert sum(row["found"] for row in rows if row["name"] == name) >= 3
+
+
+def test_the_snippets_run(capsys):
+    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M):
+        exec(compile(block, str(PAGE), "exec"), {})
+    assert "torch.Size([" in capsys.readouterr().out
+
+
+def test_every_function_that_the_page_names_is_there():
+    from anyformer import inspecting
+
+    table = PAGE.read_text(encoding="utf-8").split("| function |")[1].split("\n\n")[0]
+    named = {name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
+    assert named == {
+        "logit_lens", "tuned_lens", "attribution", "activation_patching", "attribution_patching", "ablation", "steering_vector",
+        "attention_patterns", "head_patterns", "find_circuit",
+    }  # fmt: skip
+    assert named <= set(inspecting.__all__)

@@ -1,0 +1,175 @@
+"""A model opened in the explorer: what it is told to show is what `anyformer.inspect` and the model itself say."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+
+import numpy as np
+import pytest
+import torch
+from starlette.testclient import TestClient
+
+import anyformer as af
+from anyformer import catalogue
+from anyformer.exploring import opened, workshop
+from anyformer.exploring.desk import Desk
+from anyformer.exploring.memory import MemoryDesk
+from anyformer.exploring.opening_desk import OpeningDesk, checkpoints_of, values_of
+from anyformer.exploring.server import application
+from anyformer.exploring.tree import tree
+from anyformer.exploring.workshop import Workshop, told
+from anyformer.generation.sampling import GREEDY
+from text.chat.folders import LOGICS, plain, write_model
+
+TEXT, OTHER = "a b c a b", "a b c b a"
+
+
+class InPlace(Workshop):
+    """A workshop without a process."""
+
+    def ask(self, key, work, *given):
+        return {"pending": False, **told(work, given)}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A small model with a tokenizer, in Hugging Face's layout."""
+    place = tmp_path_factory.mktemp("opened")
+    write_model(place, plain(LOGICS["thinking"]))
+    return place / "model"
+
+
+@pytest.fixture(scope="module")
+def ask(model):
+    desk = Desk([str(model), "gpt2"])
+    models = OpeningDesk(desk)
+    models.workshop = InPlace("")
+    page = TestClient(application(desk, MemoryDesk(), models), base_url="http://127.0.0.1")
+
+    def asked(address, status=200, **query):
+        answer = page.get(address, params={"of": str(model), **query})
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    return asked
+
+
+def test_a_text_is_read_at_every_layer(ask, model):
+    found = ask("/api/open", text=TEXT)
+    loaded, tokenizer = af.load(model)
+    ids = tokenizer.encode(TEXT)
+    assert [token["id"] for token in found["tokens"]] == ids
+    assert "".join(token["text"] for token in found["tokens"]) == TEXT
+    lens = af.inspect.logit_lens(loaded, torch.tensor([ids]))
+    assert found["lens"]["paths"] == list(lens.paths)
+    assert np.array(found["lens"]["probabilities"]) == pytest.approx(lens.probabilities_LBTk[:, 0].numpy(), abs=1e-5)
+    with torch.no_grad():
+        likeliest = loaded(torch.tensor([ids]))[0].argmax(-1)
+    assert found["lens"]["says"] == [tokenizer.decode([int(token)]) for token in likeliest]
+    heads = af.inspect.head_patterns(loaded, torch.tensor([ids]))
+    assert [(each["path"], each["induction"]) for each in found["heads"]] == [(each.path, each.induction) for each in heads]
+
+
+def test_attention_is_that_of_the_model(ask, model):
+    loaded, tokenizer = af.load(model)
+    (path, *_) = af.inspect.attention_paths(loaded)
+    found = ask("/api/attention", text=TEXT, path=path)
+    weights = af.inspect.attention_patterns(loaded, torch.tensor([tokenizer.encode(TEXT)]))[path][0]
+    for told_bytes, head in zip(found["heads"], weights, strict=True):
+        cells = np.frombuffer(b64decode(told_bytes), np.uint8).reshape(found["queries"], found["keys"]) / 255
+        assert cells == pytest.approx(head.numpy(), abs=1 / 255 + 1e-6)
+    other = path.replace(".weights", ".key")
+    assert "attention weights have BHTS" in ask("/api/attention", text=TEXT, path=other)["why"]
+
+
+def test_the_strongest_entries_of_a_token_are_its_largest(ask, model):
+    loaded, tokenizer = af.load(model)
+    path = next(path for path in loaded.watchable() if path.endswith("feedforward.hidden"))
+    found = ask("/api/value", text=TEXT, path=path, position=2)
+    with torch.no_grad(), loaded.watch(path) as seen:
+        loaded(torch.tensor([tokenizer.encode(TEXT)]))
+    value = seen[path][0]
+    assert found["norms"] == pytest.approx(value.norm(dim=1).tolist(), abs=1e-4)
+    sizes = [abs(each["value"]) for each in found["strongest"]]
+    assert sizes == sorted(sizes, reverse=True)
+    for each in found["strongest"]:
+        assert each["value"] == pytest.approx(float(value[2][tuple(each["at"])]), abs=1e-5)
+    assert sizes[0] == pytest.approx(float(value[2].abs().max()), abs=1e-5)
+    assert "positions 0 to" in ask("/api/value", text=TEXT, path=path, position=99)["why"]
+
+
+def test_a_whole_stream_of_the_other_text_goes_all_of_the_way(ask, model):
+    found = ask("/api/patch", text=TEXT, other=OTHER)
+    if "why" in found:  # a model of random weights may go on in one way behind both
+        assert "nothing is moved" in found["why"]
+        return
+    last = found["restored"][-1]
+    assert last[-1] == pytest.approx(1, abs=1e-3)
+    assert last[:-1] == pytest.approx([0] * (len(last) - 1), abs=1e-3)
+
+
+def test_texts_of_other_lengths_are_not_patched(ask):
+    assert "token for token" in ask("/api/patch", text=TEXT, other="a")["why"]
+
+
+def test_every_value_is_in_a_part_of_the_sheet():
+    for name in ("gemma-2-2b", "deepseek-v3", "t5-small"):
+        made = catalogue.architecture(name)
+        parts = {part.path for part in tree(made)}
+        values = values_of(made)
+        assert {each["part"] for each in values} <= parts - {""}
+        weights = [each for each in values if each["path"].endswith("attention.weights") and each["layer"] == 1]
+        assert all(each["part"].endswith("attention") for each in weights)
+    local = next(each for each in values_of(catalogue.architecture("gemma-2-2b")) if each["layer"] == 1)
+    assert local["part"] == "decoder.global"
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "says"),
+    [
+        ({"text": ""}, 400, "say which"),
+        ({"text": "x" * 4001}, 400, "at most 4,000 letters"),
+        ({"of": "gpt2", "text": TEXT}, 400, "has no weights here"),
+        ({"of": "/etc", "text": TEXT}, 404, "was not opened"),
+        ({"text": TEXT, "path": "x"}, 400, "has no 'path'"),
+    ],
+)
+def test_what_cannot_be_opened_is_refused(ask, query, status, says):
+    assert says in ask("/api/open", status, **query)["errors"][0]["text"]
+
+
+def test_a_path_that_is_none_is_refused_with_the_nearest(ask):
+    (found,) = ask("/api/attention", 400, text=TEXT, path="decoder.layer[0].attention.weight")["errors"]
+    assert "decoder.layer[0].attention.weights" in found["suggestions"]
+    for position in ("-1", "x", "9" * 20):
+        assert ask("/api/value", 400, text=TEXT, path="embedding.output", position=position)["errors"]
+
+
+def test_a_text_of_too_many_tokens_is_not_read(ask):
+    assert "1 to 128 tokens" in ask("/api/open", text="a b " * 900)["why"]
+
+
+def test_samples_are_those_of_every_kept_checkpoint(model, tmp_path):
+    for step in (2, 10):
+        place = tmp_path / "run" / "checkpoints" / f"step-{step:08}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.symlink_to(model)
+    kept = checkpoints_of(str(tmp_path / "run"))
+    found = opened.samples(str(tmp_path / "run"), kept, "a b")
+    loaded, tokenizer = af.load(model)
+    text = af.generate(loaded, tokenizer, "a b", max_tokens=opened.WRITTEN, sampling=GREEDY)
+    assert [(each["step"], each["text"]) for each in found["samples"]] == [(2, text), (10, text)]
+
+
+def test_a_workshop_says_what_is_pending_and_what_is_lacking(monkeypatch):
+    made = Workshop("needs", wait=0.0)
+    try:
+        assert made.ask("a", slow) == {"pending": True}
+    finally:
+        made.close()
+    monkeypatch.setattr(workshop, "traceable", lambda: False)
+    assert made.ask("a", slow) == {"pending": False, "why": "needs"}
+
+
+def slow():
+    return {}

@@ -1,0 +1,164 @@
+"""Circuits: a planted one is found, edge for edge; cuts are what a model written out in parts gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyformer.catalogue import architecture
+from anyformer.describe import InputError
+from anyformer.inspecting import find_circuit
+from anyformer.inspecting.call_inputs import CallInputs
+from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
+from anyformer.model import decoder_only
+from anyformer.model.transformer import build
+from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm, residual
+
+EYE = torch.eye(4)
+CLEAN, CORRUPTED = torch.tensor([[0, 1, 2], [3, 0, 1]]), torch.tensor([[0, 1, 3], [3, 0, 2]])
+FROM, VIA, ASIDE, TO = (slice(4 * at, 4 * at + 4) for at in range(4))
+"""Quarters of the stream: where tokens stand, what is in between, what nobody reads, and what the head reads."""
+
+
+def planted(sublayer):
+    """A model of three such sublayers whose stream of 16 features is in four parts; tokens stand in the first."""
+    arch = decoder_only(Embedding(vocab=4), 16, [residual(sublayer)] * 3, final_norm=None, head=Head())
+    model = build(arch, seed=0).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+        model.embedding.weight[:, FROM] = 5 * EYE
+        model.head.weight[:, TO] = EYE
+    return model
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Layer 0 moves FROM to VIA, layer 1 FROM to ASIDE, which nobody reads, layer 2 VIA to TO."""
+    model = planted(FeedForward(width=4, activation="relu", gated=False))
+    with torch.no_grad():
+        for layer, (read, write) in enumerate(((FROM, VIA), (FROM, ASIDE), (VIA, TO))):
+            network = model.get_submodule(f"decoder.layers.{layer}.feedforward.sublayer")
+            network.up.weight[:, read] = EYE
+            network.down.weight[write] = EYE
+    return model
+
+
+@pytest.fixture(scope="module")
+def heads():
+    """Heads that look at all before alike: head 1 of layer 0 moves FROM to VIA, head 0 of layer 1 VIA to TO."""
+    model = planted(Attention(heads=2, kv_heads=2, head_width=4))
+    with torch.no_grad():
+        for layer, moves in enumerate(
+            (
+                ((FROM, ASIDE), (FROM, VIA)),
+                ((VIA, TO), (FROM, ASIDE)),
+                ((FROM, ASIDE), (VIA, ASIDE)),
+            )
+        ):
+            attention = model.get_submodule(f"decoder.layers.{layer}.attention.sublayer")
+            for head, (read, write) in enumerate(moves):
+                own = slice(4 * head, 4 * head + 4)
+                attention.value.weight[own, read] = EYE
+                attention.output.weight[write, own] = EYE
+    return model
+
+
+def test_a_planted_circuit_is_found(networks):
+    found = find_circuit(networks, CLEAN, CORRUPTED, threshold=1e-4)
+    first, _, last = (f"decoder.layer[{layer}].feedforward" for layer in range(3))
+    assert [(edge.sender, edge.receiver) for edge, _ in found.edges] == [(INPUT, first), (first, last), (last, OUTPUT)]
+    assert found.considered == 10
+    assert found.divergence == pytest.approx(0, abs=1e-6)
+    assert all(cost == pytest.approx(found.empty, rel=1e-4) and cost > 0.1 for _, cost in found.edges)
+    assert found.nodes == (INPUT, first, last, OUTPUT)
+    assert found.has(first, last)
+    assert not found.has(INPUT, OUTPUT)
+    assert found.table().row_count == 3
+
+
+def test_a_planted_circuit_of_heads_is_found(heads):
+    found = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4)
+    first, second = "decoder.layer[0].attention 1", "decoder.layer[1].attention 0"
+    assert [(edge.sender, edge.receiver) for edge, _ in found.edges] == [(INPUT, first), (first, second), (second, OUTPUT)]
+    whole = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4, by_head=False)
+    assert [edge.receiver for edge, _ in whole.edges] == ["decoder.layer[0].attention", "decoder.layer[1].attention", OUTPUT]
+    assert not find_circuit(heads, CLEAN, CORRUPTED, threshold=100.0).edges
+
+
+@pytest.fixture(scope="module")
+def trained():
+    norm = RMSNorm()
+    blocks = [pre_norm(norm, Attention(heads=2, kv_heads=1), FeedForward(width=8, activation="gelu", gated=False))] * 2
+    made = build(decoder_only(Embedding(vocab=4), 8, blocks, final_norm=norm, head=Head()), seed=1).eval()
+    with torch.no_grad():
+        for name, weight in made.named_parameters():
+            weight.mul_(1 if "norm" in name else 20)
+    return made
+
+
+def written_out(model, tokens, other, cut):
+    """The model in a plain loop over its sublayers, every receiver on a stream of its own; heads by zeroing the others."""
+    names = [f"decoder.layer[{layer}].{branch}" for layer in range(2) for branch in ("attention", "feedforward")]
+
+    def added(name, stream):
+        layer, branch = name[14], name[17:].split()[0]
+        module = model.get_submodule(f"decoder.layers.{layer}.{branch}")
+        read = module.norm_before(stream)
+        if branch == "feedforward":
+            return module.sublayer.down(torch.nn.functional.gelu(module.sublayer.up(read)))
+        inner = module.sublayer
+        q, k, v = (getattr(inner, side)(read) for side in ("query", "key", "value"))
+        head = int(name.split()[1])
+        scores = q[..., 4 * head : 4 * head + 4] @ k.mT / 2
+        weights = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf")).softmax(-1)
+        return (weights @ v) @ inner.output.weight[:, 4 * head : 4 * head + 4].mT
+
+    senders = [sender for name in names for sender in ([f"{name} 0", f"{name} 1"] if "attention" in name else [name])]
+
+    def call(tokens, instead, cut):
+        given, places = {INPUT: model.embedding.weight[tokens]}, {}
+        for name in senders:
+            place = name.split()[0]
+            places.setdefault(place, list(given))
+            stream = sum(instead[one] if (one, name) in cut else given[one] for one in places[place])
+            given[name] = added(name, stream)
+        last = sum(instead[one] if (one, OUTPUT) in cut else value for one, value in given.items())
+        return given, model.decoder.final_norm(last) @ model.head.weight.mT
+
+    return call(tokens, call(other, {}, set())[0], cut)[1]
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {("input", "decoder.layer[0].attention 0")},
+        {("input", "decoder.layer[0].attention 1"), ("decoder.layer[0].attention 0", "decoder.layer[0].feedforward")},
+        {("decoder.layer[0].attention 1", "decoder.layer[1].attention 0"), ("input", "decoder.layer[1].attention 1")},
+        {("decoder.layer[0].feedforward", "decoder.layer[1].attention 1"), ("decoder.layer[0].attention 0", OUTPUT)},
+    ],
+)
+def test_cuts_are_those_of_a_model_written_out(trained, cut):
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
+    chosen = frozenset(edge for edge in runs.edges if (edge.sender, edge.receiver) in cut)
+    assert len(chosen) == len(cut)
+    with torch.no_grad():
+        assert torch.allclose(runs.logits(chosen), written_out(trained, CLEAN, CORRUPTED, cut), atol=1e-5)
+        assert torch.allclose(runs.logits(frozenset()), trained(CLEAN), atol=1e-6)
+        assert torch.allclose(runs.logits(frozenset(runs.edges)), trained(CORRUPTED), atol=1e-5)
+
+
+def test_edges_lead_forward(trained):
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
+    assert Edge(INPUT, OUTPUT, 4) in runs.edges
+    assert not any(
+        edge.sender == "decoder.layer[0].attention 0" and edge.receiver == "decoder.layer[0].attention 1" for edge in runs.edges
+    )
+    assert len(runs.edges) == 2 * 1 + 3 + 2 * 4 + 6 + 7
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "gemma-2-2b"])
+def test_a_stream_that_is_no_sum_is_refused(name):
+    model = build(architecture(name, tiny=True), seed=0).eval()
+    with pytest.raises(InputError, match="an edge can be cut where"):
+        find_circuit(model, CLEAN, CORRUPTED)
