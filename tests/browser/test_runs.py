@@ -69,6 +69,24 @@ def test_a_study_shows_arms_and_trials_whose_curves_open(opened):
     page.wait_for_selector(".of-runs")
 
 
+def test_a_model_is_opened_by_a_text(opened, runs):
+    page = opened(f"#model={runs / 'seed-1'}")
+    page.get_by_label("text", exact=True).fill("some text")
+    page.get_by_role("button", name="open").click()
+    page.wait_for_selector("table.lens", timeout=60_000)
+    assert page.locator(".token").count() == len("some text")
+    page.locator("table.heads button").first.click()
+    assert page.locator("svg.look").first.get_attribute("aria-label") == "head 0"
+    assert page.locator("svg.look").count() == 2
+    page.locator(".lens .cell").first.click()
+    page.wait_for_selector("h2:has-text('at token 0')")
+    page.wait_for_selector("h2:has-text('what its checkpoints write')")
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
+    watched = opened(f"#model={runs / 'seed-1'}&text=some+text", csp=False)
+    watched.wait_for_selector("table.lens", timeout=60_000)
+    assert [(each["id"], each["nodes"][0]["html"]) for each in axe.run(watched).response["violations"]] == []
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(opened, runs, scheme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()

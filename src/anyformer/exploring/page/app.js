@@ -137,7 +137,7 @@ export class App {
     const signal = this.fresh();
     const slow = setTimeout(() => document.body.classList.add("asking"), SLOW);
     try {
-      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.view === "study" ? this.showStudy(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
+      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.view === "study" ? this.showStudy(question, signal) : question.view === "model" ? this.showModel(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
     } catch (error) {
       if (error.name === "AbortError") return undefined;
       if (!(error instanceof Refused)) throw error;
@@ -240,6 +240,27 @@ export class App {
     this.sheet = null;
     this.draw(view, await this.source.study(String(new URLSearchParams({ study: question.study })), signal), question);
     document.title = "study · anyformer";
+  }
+
+  /** A model opened by a text, another text patched into it, and what its checkpoints write, each where it was asked for. */
+  async showModel(question, signal) {
+    const { ModelView } = await import("./model.js");
+    const view = this.take(ModelView), { of, text, other } = question;
+    this.sheet = null;
+    document.title = `${this.title(of)}, opened · anyformer`;
+    const found = { answer: null, patch: null, samples: null, error: null };
+    const asked = async (place, what, more) => {
+      try {
+        found[place] = await this.source.model(what, new URLSearchParams({ of, text, ...more }), signal);
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error;
+        found.error ??= error.errors[0];
+      }
+    };
+    if (text) await asked("answer", "open");
+    if (text && other) await asked("patch", "patch", { other });
+    if (text && this.start.opened.find((each) => each.of === of)?.kind === "run") await asked("samples", "samples");
+    this.draw(view, found, question);
   }
 
   /** The catalogue as a whole, by words of the address behind #atlas. */

@@ -1,6 +1,7 @@
 // Answers of the server; without one, of the static site: files of sheets and an evaluator of changes.
 
 const KEPT = 60;
+const AGAIN = 400; // milliseconds
 const answers = new Map();
 
 /** A refusal in the words of the project: {path, message, set, suggestions, text} each. */
@@ -67,23 +68,32 @@ class Server {
     return (await json(`api/runs?${words}`, signal)).data;
   }
 
+  /** What a model that is opened says: `open`, `attention`, `value`, `patch`, `samples`. */
+  async model(what, words, signal) {
+    const answer = await awaited(`api/${what}?${words}`, signal);
+    if (answer.why) throw new Refused([{ path: "", message: answer.why, set: null, suggestions: [] }]);
+    return answer;
+  }
+
   async study(words, signal) {
     return (await json(`api/study?${words}`, signal)).data;
   }
 
-  /** Traced memory, asked again while it is pending. */
+  /** Traced memory, which is remembered. */
   async memory(words, signal) {
     const address = `api/memory?${words}`;
-    if (answers.has(address)) return answers.get(address);
-    for (;;) {
-      const { data, status } = await json(address, signal);
-      if (status !== 202 && !data.pending) {
-        answers.set(address, data);
-        return data;
-      }
-      await new Promise((done) => setTimeout(done, 400));
-      signal?.throwIfAborted();
-    }
+    if (!answers.has(address)) answers.set(address, await awaited(address, signal));
+    return answers.get(address);
+  }
+}
+
+/** An answer that takes longer, asked for again while it is pending. */
+async function awaited(address, signal) {
+  for (;;) {
+    const { data, status } = await json(address, signal);
+    if (status !== 202 && !data.pending) return data;
+    await new Promise((done) => setTimeout(done, AGAIN));
+    signal?.throwIfAborted();
   }
 }
 

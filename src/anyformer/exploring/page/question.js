@@ -22,18 +22,22 @@ export function read(hash, defaults) {
   const call = Object.fromEntries(CALL.map((name) => [name, words.get(name) ?? defaults[name] ?? ""]));
   const on = words.getAll("on").filter(Boolean);
   return {
-    view: words.has("run") ? "runs" : words.has("study") ? "study" : "sheet",
+    view: words.has("model") ? "model" : words.has("run") ? "runs" : words.has("study") ? "study" : "sheet",
     models,
     call: { ...call, on: words.has("on") ? on : (defaults.on ?? []) },
     part: words.get("part"),
     runs: words.getAll("run"),
     study: words.get("study"),
+    of: words.get("model"),
+    text: words.get("text") ?? "",
+    other: words.get("other") ?? "",
   };
 }
 
 /** The words of a question that its defaults do not say, for an address. */
 export function written(question, defaults) {
   if (question.view === "atlas") return ["#atlas", ...question.atlas].join("/");
+  if (question.view === "model") return `#${new URLSearchParams({ model: question.of, text: question.text, other: question.other })}`;
   if (question.view === "runs") return `#${new URLSearchParams(question.runs.map((run) => ["run", run]))}`;
   if (question.view === "study") return `#${new URLSearchParams({ study: question.study })}`;
   const words = query(question, defaults);

@@ -37,7 +37,7 @@ export class RunsView {
       h("thead", {}, h("tr", {}, ["run", "state", "step", "loss", "tokens/s", "left", ""].map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
       h("tbody", {}, runs.map((run, number) => h("tr", {}, h("th", { scope: "row" }, h("i", { class: `dot c${1 + (number % 8)}`, "aria-hidden": "true" }), run.title),
         h("td", {}, run.state, run.reason ? h("small", {}, ` ${run.reason}`) : null), h("td", {}, `${whole(run.step)} of ${whole(run.steps)}`), h("td", {}, said(run.series.loss?.mean.at(-1), three)),
-        h("td", {}, said(run.tokens_per_second, count)), h("td", {}, said(run.left, seconds)), h("td", {}, h("a", { href: "#", onclick: open(run) }, "its architecture")))))));
+        h("td", {}, said(run.tokens_per_second, count)), h("td", {}, said(run.left, seconds)), h("td", {}, h("a", { href: "#", onclick: open(run) }, "its architecture"), " ", h("a", { href: `#${new URLSearchParams({ model: run.run })}` }, "its model")))))));
   }
 
   axis() {

@@ -64,6 +64,10 @@ class Site {
     throw refused("This site shows one architecture at a time: `anyformer explore A B` shows them side by side.");
   }
 
+  async model() {
+    throw refused("This site has no models: `anyformer explore DIRECTORY` opens one.");
+  }
+
   async study() {
     throw refused("This site has no studies: `anyformer explore STUDY` shows them.");
   }

@@ -1,0 +1,139 @@
+// A model opened by a text: its tokens, what the head would say already after each layer, where every head looks, the values of
+// a part, and what of one text restores the answer to another.
+
+import { h, fill, s } from "./dom.js";
+import { refusal } from "./fields.js";
+import { percent, three, whole } from "./numbers.js";
+
+const SCORES = ["previous", "duplicate", "induction", "first", "own"];
+
+export class ModelView {
+  constructor(app) {
+    this.app = app;
+    this.answer = null;
+    this.at = null;
+    this.text = h("textarea", { id: "model-text", rows: "2", spellcheck: "false" });
+    this.other = h("input", { id: "model-other", type: "text", autocomplete: "off", spellcheck: "false" });
+    this.head = h("div", { class: "about" });
+    this.tokens = h("div", { class: "tokens", role: "group", "aria-label": "tokens" });
+    this.body = h("div", { class: "numbers" });
+    this.detail = h("div", { class: "numbers" });
+    const open = h("form", { class: "model-form", onsubmit: (event) => {
+      event.preventDefault();
+      this.app.go({ ...this.question, text: this.text.value, other: this.other.value });
+    } }, h("p", {}, h("label", { for: "model-text" }, "text"), this.text), h("p", {}, h("label", { for: "model-other" }, "patched into"), this.other), h("button", { class: "main" }, "open"));
+    this.element = h("div", { class: "model" }, this.head, open, this.tokens, this.detail, this.body);
+  }
+
+  /** `answer`: of the text; `patch`, `samples`: null where they were not asked for. */
+  show({ answer, patch, samples, error }, question) {
+    this.question = question;
+    if (document.activeElement !== this.text) this.text.value = question.text;
+    if (document.activeElement !== this.other) this.other.value = question.other;
+    fill(this.head, h("h1", {}, this.app.title(question.of)), error ? refusal(error, () => undefined) : null);
+    if (answer !== this.answer) fill(this.detail);
+    this.answer = answer;
+    this.at = answer === this.answer && this.at !== null && this.at < (answer?.tokens.length ?? 0) ? this.at : (answer?.tokens.length ?? 1) - 1;
+    this.draw();
+    fill(this.body, answer ? [this.lens(answer), this.heads(answer)] : [], patch ? restored(patch) : null, samples ? written(samples) : null);
+  }
+
+  showPart() {}
+
+  draw() {
+    fill(this.tokens, (this.answer?.tokens ?? []).map((token, number) => h("button", { type: "button", class: "token", "data-key": `token-${number}`, "aria-pressed": String(number === this.at), title: `token ${token.id}, position ${number}`, onclick: () => {
+      this.at = number;
+      this.draw();
+      if (this.path) this.value(this.path);
+    } }, visible(token.text))));
+  }
+
+  /** What the head would say after every layer, at every position; a cell opens the value there. */
+  lens({ lens, tokens }) {
+    if (!lens) return null;
+    const rows = lens.paths.map((path, layer) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, path)), tokens.map((_, at) => {
+      const share = lens.probabilities[layer][at][0], cell = h("td", {}, h("button", { type: "button", class: "cell", title: `${visible(lens.likeliest[layer][at][0])} ${percent(share)}; the answer is number ${lens.rank[layer][at]} here; ${three(lens.entropy[layer][at])} nats of entropy`, onclick: () => {
+        this.at = at;
+        this.draw();
+        this.value(path);
+      } }, visible(lens.likeliest[layer][at][0])));
+      cell.style.setProperty("--share", share);
+      return cell;
+    }))).reverse();
+    return h("section", { class: "wide" }, h("h2", { class: "title" }, "what the head would say after each layer"), scrolled("lens", h("table", { class: "lens" },
+      h("thead", {}, h("tr", {}, h("td", {}), tokens.map((token) => h("th", { scope: "col" }, visible(token.text))))), h("tbody", {}, rows))));
+  }
+
+  /** Scores of heads; a path opens where its heads look. */
+  heads({ heads }) {
+    if (!heads?.length) return null;
+    return h("section", { class: "wide" }, h("h2", { class: "title" }, "heads, by where they look"), scrolled("heads", h("table", { class: "heads" }, h("thead", {}, h("tr", {}, ["attention", "head", ...SCORES].map((name) => h("th", { scope: "col", class: name === "attention" ? null : "number" }, name)))),
+      h("tbody", {}, heads.map((each) => h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => this.attention(each.path, each.head) }, h("code", {}, each.path))), h("td", { class: "number" }, each.head),
+        SCORES.map((name) => {
+          const cell = h("td", { class: "number shaded" }, three(each[name] ?? 0));
+          cell.style.setProperty("--share", each[name] ?? 0);
+          return cell;
+        })))))));
+  }
+
+  async asked(what, ask) {
+    try {
+      fill(this.detail, await ask());
+    } catch (error) {
+      fill(this.detail, h("section", { class: "wide" }, h("h2", { class: "title" }, what), refusal(error.errors?.[0] ?? error, () => undefined)));
+    }
+    this.detail.scrollIntoView({ block: "nearest" });
+  }
+
+  words(more) {
+    return String(new URLSearchParams({ of: this.question.of, text: this.question.text, ...more }));
+  }
+
+  attention(path, head) {
+    return this.asked(path, async () => {
+      const found = await this.app.source.model("attention", this.words({ path: path.endsWith(".weights") ? path : `${path}.weights` }));
+      const pictures = found.heads.map((cells, number) => looks(cells, found, number, this.answer.tokens, number === head));
+      return h("section", { class: "wide" }, h("h2", { class: "title" }, `where the heads of ${path} look: queries downwards, keys to the right`), h("div", { class: "looks" }, pictures));
+    });
+  }
+
+  value(path) {
+    this.path = path;
+    return this.asked(path, async () => {
+      const found = await this.app.source.model("value", this.words({ path, position: String(this.at) }));
+      return h("section", { class: "wide" }, h("h2", { class: "title" }, `${path} at token ${this.at}, “${visible(this.answer.tokens[this.at].text)}”`), h("p", { class: "faint note" }, `${found.about ?? ""} ${found.letters ? `(${[found.letters].flat().join(", ")})` : ""}: ${found.shape.map(whole).join(" × ")}; size ${three(found.norms[this.at] ?? 0)}`),
+        h("table", {}, h("thead", {}, h("tr", {}, ["feature", "value"].map((name) => h("th", { scope: "col" }, name)))), h("tbody", {}, found.strongest.map((each) => h("tr", {}, h("th", { scope: "row" }, each.at.join(", ")), h("td", {}, three(each.value)))))));
+    });
+  }
+}
+
+const visible = (text) => text.replaceAll(" ", "\u2423").replaceAll("\n", "\u21b5") || "\u2205";
+const scrolled = (name, inside) => h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": name }, inside);
+
+/** Where one head looks. */
+function looks(cells, { queries, keys }, number, tokens, chosen) {
+  const shares = Uint8Array.from(atob(cells), (letter) => letter.charCodeAt(0)), size = Math.max(3, Math.min(12, 220 / Math.max(queries, keys)));
+  const marks = [];
+  shares.forEach((share, at) => {
+    const query = Math.floor(at / keys), key = at % keys;
+    if (share > 5) marks.push(s("rect", { class: "fill c1", x: key * size, y: query * size, width: size, height: size, opacity: share / 255 }, s("title", {}, `${visible(tokens[query]?.text ?? "")} → ${visible(tokens[key]?.text ?? "")}: ${percent(share / 255)}`)));
+  });
+  return h("figure", { class: chosen ? "chosen" : null }, s("svg", { class: "look", viewBox: `0 0 ${keys * size} ${queries * size}`, width: keys * size, height: queries * size, role: "img", "aria-label": `head ${number}` }, marks), h("figcaption", {}, `head ${number}`));
+}
+
+/** How far a value of the first text, put into the second, restores the answer. */
+function restored(patch) {
+  return h("section", { class: "wide" }, h("h2", { class: "title" }, `patched: how much of “${visible(patch.right)}” before “${visible(patch.wrong)}” comes back`), scrolled("patched", h("table", { class: "lens" },
+    h("thead", {}, h("tr", {}, h("td", {}), patch.tokens.map((token) => h("th", { scope: "col" }, visible(token.text ?? token))))),
+    h("tbody", {}, patch.paths.map((path, layer) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, path)), patch.restored[layer].map((share) => {
+      const cell = h("td", { class: "number shaded" }, three(share));
+      cell.style.setProperty("--share", Math.max(0, Math.min(1, share)));
+      return cell;
+    })))))));
+}
+
+/** What every kept checkpoint writes behind the text. */
+function written({ samples }) {
+  if (!samples.length) return null;
+  return h("section", { class: "wide" }, h("h2", { class: "title" }, "what its checkpoints write behind the text"), h("dl", { class: "keys" }, samples.map((each) => h("div", {}, h("dt", {}, `step ${whole(each.step)}`), h("dd", {}, h("pre", {}, each.text))))));
+}
