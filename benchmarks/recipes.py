@@ -38,6 +38,7 @@ OTHERS = {
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
+    **dict.fromkeys(("crosscoder", "sae", "transcoder"), 120),
     "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,
@@ -45,7 +46,10 @@ OTHERS = {
 """Recipes with other numbers of updates."""
 FIRST = {"stdlib": "teacher", "instruction": "answers"}
 """Recipes that others need, and the directory of runs/ in which those look for them."""
-NEED = {"distillation": "stdlib", "dpo": "instruction", "simpo": "instruction"}
+NEED = {
+    **dict.fromkeys(("crosscoder", "distillation", "sae", "transcoder"), "stdlib"),
+    **dict.fromkeys(("dpo", "simpo"), "instruction"),
+}
 LOOKS = 12
 """Evaluations on the way."""
 

@@ -4,8 +4,8 @@
     .venv-saelens/bin/python -m benchmarks.sparse runs/source top_k --steps 200    # one code alone; other results stay
 
 `runs/source` is a model of `recipes/stdlib.toml`. In each update both learn from the same vectors, in the same order, with
-the same rate, width, sparsity and Adam; theirs starts from its own first weights, and is then read from the directory that SAELens
-writes, so that the figures of both are of one evaluation, on held-out text. Writes benchmarks/results/sparse.json. The
+the same rate, width, sparsity and Adam; theirs starts from its own first weights, and is then read from the directory that
+SAELens writes, so that the figures of both are of one evaluation, on held-out text. Writes benchmarks/results/sparse.json. The
 environment: benchmarks/peers/requirements-saelens.txt.
 """
 
@@ -47,7 +47,7 @@ WINDOW = 50
 """Updates after which a feature that was not active is dead."""
 ESTIMATED = 10
 """Batches of which SAELens takes the mean length."""
-HELD_OUT = 64
+HELD_OUT = 16
 """Rows of the evaluation."""
 FIGURES = ("explained_variance", "mse", "l0", "loss_recovered", "dead")
 
@@ -160,18 +160,19 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=400)
     asked = parser.parse_args()
     torch.set_num_threads(1)
-    known = json.loads(RESULT.read_text(encoding="utf-8"))["results"] if RESULT.is_file() else {}
     for name in asked.codes or SETTINGS:
         print(name, flush=True)
-        known[name] = {"updates": asked.steps, **attempt(SETTINGS[name], asked.source.resolve(), asked.steps)}
+        own = {"updates": asked.steps, **attempt(SETTINGS[name], asked.source.resolve(), asked.steps)}
         for who in ("anyformer", "saelens"):
-            print(f"  {who:<10}", "  ".join(f"{each} {known[name][who][each]:.4f}" for each in FIGURES), flush=True)
+            print(f"  {who:<10}", "  ".join(f"{each} {own[who][each]:.4f}" for each in FIGURES), flush=True)
         source = architecture_of(str(asked.source))
         facts = {
             "date": date.today().isoformat(), "machine": machine(), "torch": torch.__version__,
             "sae_lens": version("sae-lens"), "source_parameters": source.folded_cost(Shape()).parameters, "features": FEATURES,
             "positions": BATCH * LENGTH, "path": "decoder.layer[3].output", "held_out_rows": HELD_OUT,
         }  # fmt: skip
+        known = json.loads(RESULT.read_text(encoding="utf-8"))["results"] if RESULT.is_file() else {}
+        known[name] = own
         RESULT.write_text(json.dumps({**facts, "results": known}, indent=2) + "\n", encoding="utf-8")
 
 

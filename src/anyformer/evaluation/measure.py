@@ -20,7 +20,7 @@ from anyformer.evaluation.readings import ByDocument, SideBySide, TextReading
 from anyformer.evaluation.subject import PLAN, Subject, described, own_data
 from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.loading import labels_of
-from anyformer.objectives import Feed, Objective, Partners, Setting, beside, without_penalties
+from anyformer.objectives import Feed, Objective, Partners, Setting, beside, prepared, without_penalties
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -226,7 +226,7 @@ def unit_losses(task: EvaluationTask, progress: Progress = lambda done: None) ->
     seen, partners, alone = 0, task.partners, isinstance(objective, TokenObjective)
     with torch.no_grad():
         for part in feed.once():
-            examples = objective.prepared(part.to(model.device), partners)
+            examples = prepared(objective, part.to(model.device), partners)
             size = 1 if alone else len(examples.rows)
             for at in range(0, len(examples.rows), size):
                 row = examples.slice(at, at + size)

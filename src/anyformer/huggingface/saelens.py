@@ -195,7 +195,7 @@ def _named(module: DictionaryModule) -> tuple[str, dict[str, Any], dict[str, Ten
     name = layout.name if part.centred else layout.transcoder
     if name is None:
         raise SAELensError(f"SAELens has no transcoder whose code is {part.code.kind!r}: it has 'relu' and 'jump_relu'")
-    weights = {theirs: module.get_parameter(ours) for theirs, ours in layout.weights.items()}
+    weights: dict[str, Tensor] = {theirs: module.get_parameter(ours) for theirs, ours in layout.weights.items()}
     if "threshold" in weights:  # below 0 it counts as 0; of a batch's largest there is one for all
         weights["threshold"] = weights["threshold"].clamp(min=0).expand(part.features)
     return name, layout.keys(part.code) | ({} if part.centred else {"d_out": module.decoder.out_features}), weights

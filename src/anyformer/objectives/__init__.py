@@ -33,6 +33,7 @@ from anyformer.objectives.objective import (
     loss_of,
     of_divided_logits,
     penalised,
+    prepared,
     without_penalties,
 )
 from anyformer.objectives.orpo import ORPOObjective
@@ -114,5 +115,6 @@ __all__ = [
     "loss_of",
     "of_divided_logits",
     "penalised",
+    "prepared",
     "without_penalties",
 ]

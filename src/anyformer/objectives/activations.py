@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import prod
@@ -14,6 +15,7 @@ from anyformer.model.transformer import Transformer
 from anyformer.model.value_paths import named, watchable
 
 R = TypeVar("R")
+LAYER = re.compile(r"layer\[-?\d+\]")
 
 
 def vector_at(architecture: Architecture, path: str) -> int:
@@ -29,11 +31,17 @@ def vector_at(architecture: Architecture, path: str) -> int:
     return prod(each for each in numbers if each is not None)
 
 
+def place_of(architecture: Architecture, path: str) -> str:
+    """The path, or in a model that memory is foretold from, which has fewer layers, the last one like it."""
+    return path if path in watchable(architecture) else named(architecture, [LAYER.sub("layer[*]", path)])[-1]
+
+
 def seen(model: Transformer, paths: Sequence[str], compute: Callable[[], object]) -> list[Tensor]:
     """(B, T, I) fp32: what passes at each of `paths` while the model computes, which ends behind the last of them."""
     order = list(watchable(model.architecture))
+    paths = [place_of(model.architecture, path) for path in paths]
     last = max(paths, key=order.index)
-    with model.watch(*paths) as found, model.stop_at(last) as stopped:
+    with model.watch(*dict.fromkeys(paths)) as found, model.stop_at(last) as stopped:
         compute()
     values = [stopped.value if path == last else found[path] for path in paths]
     return [value.flatten(2).float() for value in values]

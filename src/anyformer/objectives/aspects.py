@@ -33,6 +33,11 @@ def no_answers(model: Transformer, examples: Examples, tokenizer: Tokenizer) -> 
     return {}
 
 
+def nothing_told(metrics: Mapping[str, float]) -> tuple[str, float] | None:
+    """No baseline: the metrics say none."""
+    return None
+
+
 def no_fields(architecture: Architecture) -> Mapping[str, Any]:
     """No fields: the defaults suit every architecture."""
     return {}
@@ -65,6 +70,8 @@ class LossTraits:
     """A text that a model so trained can go on with, from a held-out example by its number; empty where none suits."""
     answers: Callable[[Transformer, Examples, Tokenizer], dict[str, Tensor]] = no_answers
     """Further sums for `metrics`, of the text that the model gives for examples. Not asked in a run of several processes."""
+    told: Callable[[Mapping[str, float]], tuple[str, float] | None] = nothing_told
+    """As `Objective.baseline`, where another model makes the targets: what the metrics of the last evaluation say of it."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class Partner:
     its head reads; None: all. `length`: the positions that it reads, from the run's architecture and data, where it reads
     what the run's model gives. `check` refuses an architecture that does not suit the run's own, the second it is given.
     `asked`: what it is asked about every training example before the first update, after which it is needed no more.
+    `prepares`: what it makes of examples before the loss reads them, without gradients and outside the graph of the loss.
     """
 
     architecture: Architecture | None = None
@@ -140,6 +148,7 @@ class Partner:
     check: Callable[[Architecture, Architecture], None] = anything
     asked: AskedTeacher | None = None
     length: Callable[[Architecture, Data], int] | None = None
+    prepares: Callable[[Transformer, Examples], Examples] | None = None
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""

@@ -10,7 +10,7 @@ from anyformer.objectives.sparse import SparseObjective
 
 
 class CrosscoderObjective(SparseObjective):
-    """sum_l |y'_l - y_l|^2 of the activations y_l at several paths, all made of the same few features of them all.
+    """Squared error of a model's activations at several paths, all made of the same few features of them all.
 
     They stand side by side in the vectors that the dictionary reads and writes, whose `blocks` is their number: then a
     feature's length is the sum of its lengths at all paths (Lindsey et al. 2024,

@@ -147,11 +147,6 @@ class Objective(Value):
         """The training examples, or those `held_out`, in batches of `batch` samples."""
         raise NotImplementedError
 
-    def prepared(self, examples: Examples, partners: Partners) -> Examples:
-        """The examples as the loss reads them: with what partners that do not learn say of them. It is asked before the loss,
-        without gradients and outside its graph; by default nothing is."""
-        return examples
-
     def counted(self, examples: Examples) -> Tensor | None:
         """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all.
 
@@ -180,10 +175,6 @@ class Objective(Value):
         `steps`: the updates whose examples were seen; `windows`: the rows of the last evaluation; `outputs`: V, the number
         of logits.
         """
-        return None
-
-    def evaluated_baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
-        """As `baseline`, of an objective whose targets another model makes: its own metrics of the last evaluation say it."""
         return None
 
 
@@ -230,6 +221,14 @@ def without_penalties(objective: Own) -> Own:
 def beside(objective: Objective) -> dict[str, Partner]:
     """The partners that are there while the model learns: those that are not asked before."""
     return {name: partner for name, partner in objective.partners.items() if partner.asked is None}
+
+
+def prepared(objective: Objective, examples: Examples, partners: Partners) -> Examples:
+    """The examples as the loss reads them: with what partners make of them before it."""
+    for name, partner in objective.partners.items():
+        if partner.prepares is not None:
+            examples = partner.prepares(partners[name], examples)
+    return examples
 
 
 def asked_of(objective: Objective) -> tuple[str, AskedTeacher] | None:

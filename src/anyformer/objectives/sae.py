@@ -10,7 +10,7 @@ from anyformer.objectives.sparse import SparseObjective
 
 
 class SAEObjective(SparseObjective):
-    """|y' - y|^2 of the activations y at one path, y' made of few features of y itself: a sparse autoencoder.
+    """Squared error of a model's activations at one path, made of few features of themselves: a sparse autoencoder.
 
     Cunningham et al. 2023 (arXiv 2309.08600); top-k: Gao et al. 2024 (arXiv 2406.04093); JumpReLU: Rajamanoharan et al. 2024
     (arXiv 2407.14435): the dictionary's `code` says which.

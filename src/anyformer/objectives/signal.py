@@ -13,7 +13,7 @@ from anyformer.data import Data
 from anyformer.describe import Value
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.objective import Objective, beside, loss_of
+from anyformer.objectives.objective import Objective, beside, loss_of, prepared
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 
@@ -73,5 +73,5 @@ class ObjectiveSignal:
             models[name].train(partner.learns and own.training)
         examples = self.objective.made_up(self.models[OWN], self.data, shape).to(model.device)
         with torch.no_grad():
-            examples = self.objective.prepared(examples, models)
+            examples = prepared(self.objective, examples, models)
         return loss_of(self.objective, own, examples, Noise.at(0, 0, examples.rows), None, models)

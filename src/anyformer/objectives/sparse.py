@@ -20,7 +20,7 @@ from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, remade_rows
-from anyformer.objectives.objective import Objective, Partners, Penalty, Setting, Totals
+from anyformer.objectives.objective import Objective, Partners, Penalty, Setting, Totals, prepared
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -78,11 +78,11 @@ class SparseObjective(Objective):
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {SOURCE: Partner(path=self.source, predicted=_none, check=self._check_source)}
+        return {SOURCE: Partner(path=self.source, predicted=_none, check=self._check_source, prepares=self._prepared)}
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits()
+        return LossTraits(told=_mean_activation)
 
     @property
     def sizes(self) -> SampleSizes:
@@ -130,9 +130,9 @@ class SparseObjective(Objective):
         counts = torch.full((shape.batch,), float(shape.length), dtype=torch.float64)
         return Examples(tokens, tokens, None, torch.arange(shape.batch), counts=counts)
 
-    def prepared(self, examples: Examples, partners: Partners) -> Examples:
+    def _prepared(self, source: Transformer, examples: Examples) -> Examples:
         """`tokens` (B, T, I), `targets` (B, T, O): the source's activations."""
-        read, written = self._activations(examples, partners[SOURCE])
+        read, written = self._activations(examples, source)
         return Examples(read, written, None, examples.rows, padding=examples.padding, counts=examples.counts)
 
     def signal(
@@ -150,7 +150,7 @@ class SparseObjective(Objective):
         return _counted(each_BT, examples).sum()
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
-        given, source = self.prepared(examples, partners), partners[SOURCE]
+        given, source = prepared(self, examples, partners), partners[SOURCE]
         said, coded = self._rebuilt(model, given, None, auxiliary)
         left, target, valid = given.targets - said, given.targets, valid_of(given)
         of_dictionary = scaled(target, coded)
@@ -192,9 +192,6 @@ class SparseObjective(Objective):
             "source_loss": clean, "rebuilt_loss": rebuilt, "zeros_loss": zeros,
         }  # fmt: skip
 
-    def evaluated_baseline(self, metrics: Mapping[str, float]) -> tuple[str, float] | None:
-        return "the mean activation at every position", metrics["mean_activation"]
-
     @property
     def _tokens(self) -> TokenObjective:
         assert isinstance(self.of, TokenObjective), "checked when it was described"
@@ -216,7 +213,7 @@ class SparseObjective(Objective):
         def loss() -> Tensor:
             return self._tokens.token_loss(self._logits(source, examples), examples)
 
-        parts = said.split([vector_at(source.architecture, path) for path in self.written_at], -1)
+        parts = torch.split(said, [vector_at(source.architecture, path) for path in self.written_at], -1)
         rebuilt = {path: partial(_in_place, part) for path, part in zip(self.written_at, parts, strict=True)}
         with torch.no_grad():
             return {
@@ -241,6 +238,10 @@ class SparseObjective(Objective):
 def _none(length: int) -> int:
     """The positions that the source's head reads while activations are learnt."""
     return 0
+
+
+def _mean_activation(metrics: Mapping[str, float]) -> tuple[str, float]:
+    return "the mean activation at every position", metrics["mean_activation"]
 
 
 def _every_position(examples: Examples) -> Examples:

@@ -10,7 +10,7 @@ from anyformer.objectives.sparse import SparseObjective
 
 
 class TranscoderObjective(SparseObjective):
-    """|y' - y|^2 of the activations y at one path, y' made of few features of those at another, of as many numbers.
+    """Squared error of a model's activations at one path, made of few features of those at another, of as many numbers.
 
     Over a feed-forward network it is a sparse one in its place (Dunefsky et al. 2024, arXiv 2406.11944): the dictionary's
     `centred` is false there.

@@ -19,7 +19,7 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Examples, Feed, Setting, penalised
+from anyformer.objectives import Examples, Feed, Setting, penalised, prepared
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.precision.running import Running
 from anyformer.quantising.planes import planes_of
@@ -141,7 +141,7 @@ class Trainer:
     def _prepared(self, piece: Examples) -> Examples:
         """A micro-batch as the loss reads it."""
         with autocast(self.run.plan, self.model.device):
-            return self.within(partial(self.run.objective.prepared, piece, self.partners))
+            return self.within(partial(prepared, self.run.objective, piece, self.partners))
 
     def rate(self, step: int) -> float:
         """The rate of update number `step` (from 0)."""
@@ -274,7 +274,7 @@ class Trainer:
         """What a model without any context is, and its loss on the examples of the last evaluation, which gave these metrics;
         None where there is none."""
         run = self.run
-        if (told := run.objective.evaluated_baseline(metrics)) is not None:
+        if (told := run.objective.traits.told(metrics)) is not None:
             return told
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)

@@ -28,7 +28,8 @@ class MeanLengthModule(CountingModule):
     @torch.no_grad()
     def forward(self, x_BTD: Tensor, counted_BT: Tensor) -> Tensor:
         if self.counting:
-            length_BTn = x_BTD.to(self.length.dtype).unflatten(-1, (len(self.length), -1)).norm(dim=-1)
+            blocks_BTnD = torch.unflatten(x_BTD.to(self.length.dtype), -1, (len(self.length), -1))
+            length_BTn = blocks_BTnD.norm(dim=-1)
             mean = torch.where(counted_BT[..., None], length_BTn, 0.0).flatten(0, 1).sum(0) / counted_BT.sum().clamp(min=1)
             self.seen.copy_((self.seen + 1).clamp(max=self.part.batches))
             self.length.add_((mean - self.length) / self.seen)
@@ -111,5 +112,6 @@ def _penalty(active: Active, vectors_DF: Tensor, blocks: int) -> Tensor | None:
         return None
     if not active.weighed:
         return active.penalised.float().sum(-1)
-    lengths_F = vectors_DF.unflatten(0, (blocks, -1)).norm(dim=1).sum(0)
-    return (active.penalised * lengths_F).float().sum(-1)
+    lengths_F: Tensor = torch.unflatten(vectors_DF, 0, (blocks, -1)).norm(dim=1).sum(0)
+    penalty_BT: Tensor = (active.penalised * lengths_F).float().sum(-1)
+    return penalty_BT
