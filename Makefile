@@ -38,9 +38,9 @@ test: check  ## everything that must hold before a change lands
 test-slow: .venv/.dev  ## the long runs
 	@$(BIN)/python -m pytest -m slow
 
-test-browser: .venv/.dev  ## report.html in a browser; needs Debian's: apt-get install chromium
+test-browser: .venv/.dev  ## the explorer and report.html in a browser, by axe too; needs Debian's: apt-get install chromium
 	@command -v chromium >/dev/null || { echo "no chromium: apt-get install chromium"; exit 1; }
-	@$(PIP) playwright
+	@$(PIP) playwright axe-playwright-python
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-haswell: .venv/.dev  ## chosen tests on a processor with AVX2 alone, emulated; needs Debian's: apt-get install qemu-user

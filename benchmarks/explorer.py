@@ -40,7 +40,7 @@ CHANGES: dict[str, dict[str, Sequence[str]]] = {
         "decoder.local.feedforward.width": ("16384", "8192", "32768"),
     },
     "deepseek-v3": {
-        "decoder.routed.attention.heads": ("64", "96", "32", "16"),
+        "decoder.routed.latent_attention.heads": ("64", "96", "32", "16"),
         "decoder.dense.feedforward.width": ("16384", "8192", "4096"),
     },
     "qwen3-next-80b-a3b": {"embedding.vocab": ("32000", "64000", "100000", "262144")},

@@ -7,7 +7,7 @@ import pytest
 pytestmark = pytest.mark.browser
 PAGES = {
     "sheet": "#of=llama-3-8b",
-    "part": "#of=deepseek-v3&part=decoder.routed.attention&set=decoder.routed.attention.heads%3D64",
+    "part": "#of=deepseek-v3&part=decoder.routed.latent_attention&set=decoder.routed.latent_attention.heads%3D64",
     "windows": "#of=gemma-3-27b&on=h100&on=a100&on=tpu-v5p",
     "beside": "#of=llama-3-8b&of=qwen3-8b",
 }

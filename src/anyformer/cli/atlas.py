@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json as jsons
 from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Json
+from anyformer.cli.bars import bar
 from anyformer.cli.pages import Item, PageTable, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
+from anyformer.describe import UserError
 
 EXAMPLES = """
 anyformer atlas
 anyformer atlas positions
 anyformer atlas experts --json
+anyformer atlas --out site
+anyformer atlas --out lecture --entry gpt2 --entry gemma-2-2b
 """
 
 if TYPE_CHECKING:
@@ -32,15 +38,56 @@ def run(
             help="A topic, such as positions, norms or experts; without one, all topics and trends.", metavar="TOPIC"
         ),
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIRECTORY",
+            help="Write explorer and atlas as a static site, a new directory for any host of files.",
+        ),
+    ] = None,
+    entries: Annotated[
+        list[str] | None,
+        typer.Option("--entry", metavar="NAME", help="With --out: an entry of the site, any number of times. By default all."),
+    ] = None,
     json: Json = False,
 ) -> Answer:
-    """Read the catalogue as a whole: what there is since when, trends, and a page per topic, each sentence with its source."""
+    """Read the catalogue as a whole: what there is since when, trends, and a page per topic, each sentence with its source.
+
+    --out writes a site whose pages show every sheet of `anyformer explore` worked out before, and price changes of numbers by
+    formulas that are generated from the declared ones.
+    """
     from anyformer import atlas
 
+    if out is not None:
+        return site(out, entries, topic, json=json)
+    if entries:
+        raise UserError("--entry names entries of a site: give --out DIRECTORY too")
     if json:
         found = atlas.atlas_data() if topic is None else atlas.topic_data(topic)
         return Answer([Verbatim(jsons.dumps(found, indent=2, ensure_ascii=False))])
     return Answer(list(overview() if topic is None else page(atlas.topic_page(atlas.topic(topic)))))
+
+
+def site(out: Path, entries: list[str] | None, topic: str | None, *, json: bool) -> Answer:
+    """Write a site, and say what is in it."""
+    from anyformer.catalogue import architecture, listing
+    from anyformer.costs.figures import size
+    from anyformer.exploring.site import write_site
+
+    if topic is not None:
+        raise UserError(f"--out writes a site of all topics: leave {topic!r} out")
+    names = list(dict.fromkeys(entries or [entry.name for entry in listing()]))
+    for name in names:
+        architecture(name)
+    with bar("sheets", len(names)) as advance:
+        written = write_site(out, names, advance)
+    if json:
+        return Answer([Verbatim(jsons.dumps(asdict(written), indent=2))])
+    told = f"{out}: {written.entries:,} entries, {written.files:,} files, {size(written.bytes).text.strip()}, "
+    return Answer(
+        [Paragraph(f"{told}{size(written.compressed).text.strip()} as hosts compress them. README.txt says how to open it.")]
+    )
 
 
 def overview() -> Iterator[Item]:

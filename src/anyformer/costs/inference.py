@@ -76,11 +76,7 @@ def decode_state(
     plan = plan or Plan(precision=Bf16())
 
     def state(length: int, source_length: int) -> Mapping[Address, int]:
-        if not length:
-            return {}
-        tally = architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source_length), plan)
-        own = ((node, node.tally.own_state) for node in tally.nodes())
-        return {node.address: state.held * node.times for node, state in own if state is not None and state.held}
+        return held_state(architecture, batch, length, source_length, plan)
 
     now, before, after = (state(length, source_length) for length in (context, context - 1, context + 1))
     all_grow = all(after[at] > size for at, size in now.items())
@@ -97,6 +93,15 @@ def decode_state(
             grows = "never"
         memories.append(LayerState(str(at), at.component, size, (size - before.get(at, 0)) // batch, grows))
     return DecodeState(batch, context, tuple(memories), slot_bytes(batch, context) if memories else 0)
+
+
+def held_state(architecture: Architecture, batch: int, length: int, source: int, plan: Plan) -> Mapping[Address, int]:
+    """Bytes that every kind of layer holds for `batch` sequences of `length` positions, all its layers together."""
+    if not length:
+        return {}
+    tally = architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source), plan)
+    own = ((node, node.tally.own_state) for node in tally.nodes())
+    return {node.address: state.held * node.times for node, state in own if state is not None and state.held}
 
 
 @dataclass(frozen=True)

@@ -71,10 +71,10 @@ def application(desk: Desk, memory: MemoryDesk) -> Starlette:
         Route("/api/sheet", answered(*SECTIONS)),
         *(Route(f"/api/{name}", answered(name)) for name in SECTIONS),
         Route("/api/memory", _asked(traced)),
-        *atlas_routes(),
         Route("/api/runs", lambda request: JSONResponse(plain(desk.runs.runs(query_of(request))))),
         Route("/api/study", lambda request: JSONResponse(plain(desk.runs.study(query_of(request))))),
         Route("/api/compare", lambda request: JSONResponse(desk.compared(compared_of(query_of(request))))),
+        *atlas_routes(),
         Route("/api/{rest:path}", _unknown),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]

@@ -39,7 +39,7 @@ class Shape:
     def __post_init__(self) -> None:
         for name, low, high in _BOUNDS:
             given = getattr(self, name)
-            if type(given) is not int or not low <= given <= high:
+            if not isinstance(given, int) or isinstance(given, bool) or not low <= given <= high:
                 raise UserError(f"{name} should be a whole number from {low} to {high:,}, got {given!r}")
         if self.capacity is not None and self.capacity < self.keys:
             raise UserError(f"capacity {self.capacity} cannot hold past + length = {self.keys} positions")

@@ -8,6 +8,7 @@ import { History, called, changed, pathOf, query, valueOf, without } from "./que
 import { SheetView, words } from "./sheet.js";
 import { toast, undoable } from "./tools.js";
 
+const AGAIN = 3000; // milliseconds until a run that goes on is asked for again
 const SLOW = 120; // milliseconds after which an answer is said to be awaited
 
 /** Set a mark behind the frame that shows what was just drawn: `benchmarks.explorer` reads it. */
@@ -24,7 +25,7 @@ export class App {
     this.edit = this.edit.bind(this);
     this.call = this.call.bind(this);
     this.openPart = this.openPart.bind(this);
-    this.history = new History(this.start.defaults, (question, before) => this.show(question, before));
+    this.history = new History(this.start, (question, before) => this.show(question, before));
   }
 
   go(question, options) {
@@ -136,7 +137,7 @@ export class App {
     const signal = this.fresh();
     const slow = setTimeout(() => document.body.classList.add("asking"), SLOW);
     try {
-      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
+      await (question.view === "atlas" ? this.showAtlas(question) : question.view === "runs" ? this.showRuns(question, signal) : question.view === "study" ? this.showStudy(question, signal) : question.models.length > 1 ? this.showCompare(question, signal) : this.showSheet(question, signal));
     } catch (error) {
       if (error.name === "AbortError") return undefined;
       if (!(error instanceof Refused)) throw error;
@@ -148,21 +149,25 @@ export class App {
     return undefined;
   }
 
-  async take(kind, load) {
-    if (!(this.view instanceof kind)) {
-      this.view = await load();
-      fill(the("#main"), this.view.element);
-    }
+  /** The view of a kind: the one that is there, or a new one, which comes into the page with its first answer. */
+  take(Kind) {
+    if (!(this.view instanceof Kind)) this.view = new Kind(this);
     return this.view;
+  }
+
+  draw(view, ...answer) {
+    this.shown = answer;
+    if (!view.element.isConnected) fill(the("#main"), view.element);
+    view.show(...answer);
   }
 
   async showSheet(question, signal) {
     const asked = words(question, this.start.defaults), model = question.models[0];
     if (!model) return this.empty();
-    const view = await this.take(SheetView, () => new SheetView(this));
+    const view = this.take(SheetView);
     const bare = model.set.length ? words({ ...question, models: [{ of: model.of, set: [] }] }, this.start.defaults) : null;
     let base = null;
-    if (this.sheet?.of === model.of) {
+    if (this.sheet?.of === model.of && view.element.isConnected) {
       const quick = await this.source.figures(asked, signal);
       base = bare && this.base?.[0] === bare ? this.base[1] : null;
       view.showFigures(quick, base);
@@ -174,8 +179,7 @@ export class App {
       base = (await this.source.figures(bare, signal)).figures;
       this.base = [bare, base];
     }
-    this.shown = [this.sheet, question, base];
-    view.show(...this.shown);
+    this.draw(view, this.sheet, question, base);
     this.slots ??= await this.source.kinds();
     view.showPart(question);
     document.title = `${this.title(this.sheet.of)} · anyformer`;
@@ -205,23 +209,37 @@ export class App {
 
   async showCompare(question, signal) {
     const { CompareView } = await import("./compare.js");
-    const view = await this.take(CompareView, () => new CompareView(this));
+    const view = this.take(CompareView);
     const answer = await this.source.compare(String(query(question, this.start.defaults)), signal);
     this.sheet = null;
-    this.shown = [answer, question];
-    view.show(...this.shown);
+    this.draw(view, answer, question);
     document.title = `${answer.of.join(" beside ")} · anyformer`;
     say(`${answer.details.length} values differ`);
   }
 
+  /** Runs, asked for again while one of them goes on. */
   async showRuns(question, signal) {
     const { RunsView } = await import("./runs.js");
-    const view = await this.take(RunsView, () => new RunsView(this));
-    const asked = new URLSearchParams(question.runs.map((run) => ["run", run]));
+    const view = this.take(RunsView);
+    const asked = String(new URLSearchParams(question.runs.map((run) => ["run", run])));
     this.sheet = null;
-    this.shown = [await this.source.runs(String(asked), signal), question];
-    view.show(...this.shown);
     document.title = "runs · anyformer";
+    for (;;) {
+      const answer = await this.source.runs(asked, signal);
+      this.draw(view, answer, question);
+      document.body.classList.remove("asking");
+      if (!answer.runs.some((run) => run.state.startsWith("running"))) return;
+      await new Promise((done) => setTimeout(done, AGAIN));
+      signal.throwIfAborted();
+    }
+  }
+
+  async showStudy(question, signal) {
+    const { StudyView } = await import("./study.js");
+    const view = this.take(StudyView);
+    this.sheet = null;
+    this.draw(view, await this.source.study(String(new URLSearchParams({ study: question.study })), signal), question);
+    document.title = "study · anyformer";
   }
 
   /** The catalogue as a whole, by words of the address behind #atlas. */

@@ -64,6 +64,10 @@ class Server {
     return (await json(`api/runs?${words}`, signal)).data;
   }
 
+  async study(words, signal) {
+    return (await json(`api/study?${words}`, signal)).data;
+  }
+
   /** Traced memory, asked again while it is pending. */
   async memory(words, signal) {
     const address = `api/memory?${words}`;
@@ -80,15 +84,12 @@ class Server {
   }
 }
 
-/** What gives the answers: the server, else the static site. */
+/** What gives the answers: the server, or in the static site, which says so in its page, the files beside it. */
 export async function source() {
-  try {
-    const { data } = await json("api/start");
-    return new Server(data);
-  } catch (error) {
+  if ("static" in document.documentElement.dataset) {
     const { open } = await import("./static.js");
-    const site = await open();
-    if (site === null) throw error;
-    return site;
+    return open();
   }
+  const { data } = await json("api/start");
+  return new Server(data);
 }

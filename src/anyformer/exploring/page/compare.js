@@ -1,14 +1,16 @@
 // Two or three architectures side by side: what differs in the diagram, the staircase of single changes between them and what
-// each step costs, every value that differs, to be edited where it stands.
+// a step costs, which can be taken by itself, every value that differs.
 
 import { Call } from "./call.js";
 import { Diagram } from "./diagram.js";
 import { fill, h } from "./dom.js";
-import { refusal } from "./fields.js";
-import { bytes, change, count, flops, whole } from "./numbers.js";
+import { refusal, spaced } from "./fields.js";
+import { bytes, change, count, dollars, flops } from "./numbers.js";
 import { pathOf, valueOf, without } from "./question.js";
 
-const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["state_per_token", "decode state per token", bytes], ["weights", "weights in bf16", bytes]];
+const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops],
+  ["state_per_token", "decode state per token", bytes], ["state", "decode state of the batch", bytes], ["weights", "weights in bf16", bytes],
+  ["train_price", "dollars of training on 1M tokens", dollars], ["prefill_price", "dollars of reading 1M tokens", dollars], ["decode_price", "dollars of writing 1M tokens", dollars]];
 
 export class CompareView {
   constructor(app) {
@@ -27,15 +29,14 @@ export class CompareView {
     this.question = question;
     const names = titles(question, (of) => this.app.title(of));
     this.showHead(question, names);
-    this.callControls.show({ ...question.call, ...answer.call }, this.app.errors);
+    this.callControls.show({ ...question.call, length: answer.length }, this.app.errors);
     this.diagram.show(answer.diagram.svg, names.join(" beside "), question.part);
-    fill(this.body, this.costs(answer, names), this.staircases(answer, names), table("in short", answer.summary.map((row) => [row.what, row.values]), names), this.details(answer, names));
+    fill(this.body, this.costs(answer, names), table("in short", answer.summary, names), this.staircases(answer, names), table("every value that differs", answer.details, names, "wide"));
   }
 
   showPart(question) {
     this.question = question;
     this.diagram.mark(question.part);
-    for (const row of this.body.querySelectorAll("[data-path]")) row.classList.toggle("open", question.part !== null && row.dataset.path.startsWith(question.part));
   }
 
   showHead(question, names) {
@@ -57,17 +58,15 @@ export class CompareView {
   }
 
   costs(answer, names) {
-    return h("section", {}, h("h2", { class: "title" }, "costs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" },
-      h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, answer.costs.map((row) => h("tr", {}, h("th", { scope: "row" }, row.what), row.values.map((value, number) =>
-        h("td", { class: "number", title: typeof value === "number" ? whole(value) : null }, row.texts?.[number] ?? whole(value),
-          number && typeof value === "number" ? h("small", { class: `moved ${value > row.values[0] ? "more" : "less"}` }, change(row.values[0], value)) : null))))))));
+    return h("section", {}, h("h2", { class: "title" }, "costs"), scrolled("costs", h("table", { class: "costs" },
+      h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col", class: "number" }, name)))),
+      h("tbody", {}, answer.costs.map((row) => h("tr", {}, h("th", { scope: "row" }, row.what), row.values.map((value, number) => h("td", { class: "number" }, value, moved(row.ratios[number])))))))));
   }
 
   /** From one architecture to another in single changes, with what each adds to one cost. */
   staircases(answer, names) {
     if (!answer.staircases?.length) return null;
-    const known = COSTS.filter(([name]) => answer.staircases.some((stairs) => stairs.steps.some((step) => step.costs?.[name] !== undefined)));
+    const known = COSTS.filter(([name]) => answer.staircases.some((stairs) => typeof stairs.start[name] === "number"));
     if (!known.some(([name]) => name === this.chosen)) this.chosen = known[0]?.[0] ?? "parameters";
     const select = h("select", { id: "stairs-of", "data-key": "stairs-of", onchange: (event) => {
       this.chosen = event.target.value;
@@ -79,40 +78,24 @@ export class CompareView {
 
   staircase(stairs, names, answer) {
     const [, , say] = COSTS.find(([name]) => name === this.chosen);
-    const at = stairs.steps.map((step) => step.costs?.[this.chosen]);
-    const shown = at.filter((value) => typeof value === "number");
-    if (!shown.length) return h("p", { class: "faint note" }, "No step of this way can be priced.");
-    const deltas = stairs.steps.map((step) => step.deltas?.[this.chosen] ?? 0);
-    const first = at[0] - deltas[0];
-    const low = Math.min(first, ...shown), high = Math.max(first, ...shown), floor = low - 0.15 * (high - low), span = high - floor || 1;
-    const from = answer.of.indexOf(stairs.from), to = answer.of.indexOf(stairs.to);
+    const from = answer.of.indexOf(stairs.from), first = stairs.start[this.chosen];
+    const all = [first, ...stairs.steps.map((step) => step.costs[this.chosen])].filter((value) => typeof value === "number");
+    if (typeof first !== "number") return h("p", { class: "faint note" }, `${names[from]}: no such figure.`);
+    // The bars begin a little below the lowest, so that small steps are seen.
+    const low = Math.min(...all), high = Math.max(...all), floor = Math.max(0, low - 0.2 * (high - low)), span = high - floor || 1;
     const rows = stairs.steps.map((step, number) => {
-      const before = number ? at[number - 1] : first, after = at[number];
-      const bar = h("i", { class: `stair ${after > before ? "more" : after < before ? "less" : "same"}`, "aria-hidden": "true" });
+      const before = number ? stairs.steps[number - 1].costs[this.chosen] : first, after = step.costs[this.chosen], delta = step.deltas[this.chosen];
+      const bar = h("i", { class: `stair ${delta > 0 ? "more" : delta < 0 ? "less" : "same"}`, "aria-hidden": "true" });
       bar.style.setProperty("--from", (Math.min(before, after) - floor) / span);
       bar.style.setProperty("--to", (Math.max(before, after) - floor) / span);
-      return h("tr", {}, h("th", { scope: "row" }, said(step), changesOf(step)), h("td", { class: "number" }, deltas[number] ? `${deltas[number] > 0 ? "+" : "−"}${say(Math.abs(deltas[number]))}` : "±0"), h("td", { class: "bars" }, bar), h("td", { class: "number" }, say(after)));
+      const take = () => this.app.edit(step.changes.map((each) => [each.path, each.to]), from);
+      return h("tr", {}, h("th", { scope: "row" }, spaced(step.name), changesOf(step)), h("td", { class: "number" }, delta ? `${delta > 0 ? "+" : "−"}${say(Math.abs(delta))}` : "–"), h("td", { class: "bars" }, bar), h("td", { class: "number" }, typeof after === "number" ? say(after) : "–"),
+        h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
     });
-    return h("table", { class: "staircase" }, h("caption", {}, `${names[from] ?? stairs.from} → ${names[to] ?? stairs.to}`),
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col", class: "number" }, "adds"), h("td", {}), h("th", { scope: "col", class: "number" }, "then"))),
-      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, names[from] ?? stairs.from), h("td", {}), h("td", {}), h("td", { class: "number" }, say(first))), rows));
-  }
-
-  details(answer, names) {
-    if (!answer.details.length) return h("section", {}, h("h2", { class: "title" }, "every value that differs"), h("p", { class: "faint note" }, "Nothing differs."));
-    const part = this.question.part;
-    return h("section", {}, h("h2", { class: "title" }, "every value that differs"), h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "values" }, h("table", { class: "details" },
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "path"), names.map((name) => h("th", { scope: "col" }, name)))),
-      h("tbody", {}, answer.details.map((row) => h("tr", { "data-path": row.path, class: part && row.path.startsWith(part) ? "open" : null }, h("th", { scope: "row" }, h("code", {}, row.path)), row.values.map((value, number) => this.cell(row.path, value, number, names))))))));
-  }
-
-  /** A value that can be written over where it is one word. */
-  cell(path, value, number, names) {
-    const text = String(value), error = this.app.errors[`${number}:${path}`];
-    if (!/^[\w.+-]+$/.test(text) || !/^[\w.]+$/.test(path)) return h("td", {}, text);
-    const input = h("input", { type: "text", "data-key": `${number}:${path}`, "aria-label": `${path} of ${names[number]}`, value: error?.tried ?? text, "aria-invalid": error ? "true" : null, autocomplete: "off", spellcheck: "false" });
-    input.addEventListener("change", () => input.value.trim() !== text && this.app.edit([[path, input.value.trim()]], number));
-    return h("td", { class: error ? "bad" : null }, input, error ? refusal(error, (meant) => this.app.edit([[path, meant]], number)) : null);
+    const errors = Object.entries(this.app.errors).filter(([place]) => place.startsWith(`${from}:`)).map(([, error]) => refusal(error, () => undefined));
+    return [scrolled("staircase", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col", class: "number" }, "adds"), h("td", {}), h("th", { scope: "col", class: "number" }, "then"), h("td", {}))),
+      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, names[from]), h("td", {}), h("td", {}), h("td", { class: "number" }, say(first)), h("td", {})), rows))), errors];
   }
 }
 
@@ -124,16 +107,23 @@ function titles(question, title) {
   });
 }
 
-function said(step) {
-  return step.name.replace(/^plus_\d+_/, "").replaceAll("_", " ");
-}
-
 function changesOf(step) {
-  return h("small", {}, (step.changes ?? []).map((each) => h("span", {}, h("code", {}, each.path), ` ${each.from} → ${each.to}`)));
+  return h("small", {}, step.changes.map((each) => h("span", {}, h("code", {}, each.path), ` ${short(each.from)} → ${short(each.to)}`)));
 }
 
-function table(title, rows, names) {
+const short = (text) => (text.length > 60 ? `${text.slice(0, 58)} …` : text);
+
+/** The share by which a figure differs from the first one's. */
+function moved(ratio) {
+  if (typeof ratio !== "number" || ratio === 1) return null;
+  return h("small", { class: `moved ${ratio > 1 ? "more" : "less"}` }, change(1, ratio));
+}
+
+/** A table that is moved sideways where the page is narrow. */
+const scrolled = (name, inside) => h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": name }, inside);
+
+function table(title, rows, names, form) {
   if (!rows.length) return null;
-  return h("section", {}, h("h2", { class: "title" }, title), h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
-    h("tbody", {}, rows.map(([what, values]) => h("tr", {}, h("th", { scope: "row" }, what), values.map((value) => h("td", {}, String(value))))))));
+  return h("section", { class: form }, h("h2", { class: "title" }, title), scrolled(title, h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map(({ what, values }) => h("tr", {}, h("th", { scope: "row" }, what), values.map((value) => h("td", {}, String(value)))))))));
 }

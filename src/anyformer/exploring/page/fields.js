@@ -9,7 +9,7 @@ export const word = (text) => (/^[A-Za-z_][\w-]*$/.test(text) ? text : JSON.stri
 /** A refusal below a field, with what was meant as buttons. */
 export function refusal(error, take) {
   const meant = (error.suggestions ?? []).map((each) => h("button", { type: "button", class: "meant", onclick: () => take(each) }, each));
-  return h("p", { class: "refused", role: "alert" }, error.message || error.text, meant.length ? [" Did you mean ", ...joined(meant), "?"] : null);
+  return h("p", { class: "refused", role: "alert" }, error.message || error.text, meant.length ? [/did you mean/i.test(error.message ?? "") ? " Take " : " Did you mean ", ...joined(meant), "?"] : null);
 }
 
 function joined(items) {
@@ -150,7 +150,7 @@ export function kinds(place, attributes, edit) {
   const known = list.some(here) || place.now === null;
   const select = h(
     "select",
-    { ...attributes, disabled: list.length + (place.optional ? 1 : 0) < 2 },
+    { ...attributes, disabled: list.length + (place.optional || place.now === null ? 1 : 0) < 2 },
     known ? null : h("option", { value: "", selected: true }, place.now ?? place.text ?? "as it is"),
     place.optional || place.now === null ? h("option", { value: "none", selected: place.now === null }, place.adding ? "put in …" : "none") : null,
     list.map((each, at) => h("option", { value: at, selected: here(each), title: each.sentence }, spaced(each.kind || each.class))),

@@ -1,12 +1,12 @@
 // The headline figures, and where parameters and FLOPs are.
 
 import { h } from "./dom.js";
-import { bytes, change, count, flops, percent, whole } from "./numbers.js";
+import { bytes, change, count, flops, operations, percent, whole } from "./numbers.js";
 
 /** Rows of headlines: what, value of figures, how it is said, a note. */
 const HEADLINES = [
   ["parameters", (f) => f.parameters.total, count, (f) => (f.parameters.active !== f.parameters.total ? `${count(f.parameters.active)} active` : "")],
-  ["FLOPs per token", (f) => f.flops.per_token.forward, flops, (f) => (f.flops.per_token.training ? `training ${flops(f.flops.per_token.training)}` : "")],
+  ["FLOPs per token", (f) => f.flops.per_token.forward, operations, (f) => (f.flops.per_token.training ? `training ${operations(f.flops.per_token.training)}` : "")],
   ["state per token", (f) => f.state?.per_token, bytes, (f) => (f.state ? `${bytes(f.state.per_sequence)} per sequence` : "")],
   ["weights, bf16", (f) => f.weights.bf16, bytes, (f) => `int4 ${bytes(f.weights.int4)}`],
   ["read to decode", (f) => f.reading?.total, bytes, (f) => (f.reading ? `${percent(f.reading.state / f.reading.total)} of it state` : "")],

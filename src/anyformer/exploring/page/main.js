@@ -3,7 +3,7 @@
 import { App } from "./app.js";
 import { source } from "./ask.js";
 import { fill, h, say, the } from "./dom.js";
-import { beside } from "./question.js";
+import { alone, beside } from "./question.js";
 import { Search } from "./search.js";
 import { coloured, copying, keys, listening, scheme, share, tools } from "./tools.js";
 
@@ -21,8 +21,13 @@ async function begin() {
   const search = new Search(the("#search"), app.start, (name, shift) => {
     const besides = (next || shift) && app.history.present.models.length;
     next = false;
-    app.go(besides ? beside(app.history.present, name) : { ...app.history.present, models: [{ of: name, set: [] }], part: null, view: "sheet" });
+    app.go(besides ? beside(app.history.present, name) : alone(app.history.present, [{ of: name, set: [] }]));
   });
+  const runs = app.start.opened.filter((each) => each.kind === "run"), study = app.start.opened.find((each) => each.kind === "study");
+  the("#pages").append(...[
+    runs.length ? h("a", { href: `#${new URLSearchParams(runs.map((run) => ["run", run.of]))}` }, runs.length > 1 ? "runs" : "run") : null,
+    study ? h("a", { href: `#${new URLSearchParams({ study: study.of })}` }, "study") : null,
+  ].filter(Boolean));
   app.beside = () => {
     next = true;
     search.input.focus();

@@ -14,7 +14,7 @@ function bars(rows, limits, label) {
   // A limit far beyond all bars would make them dots: it is said in words below instead.
   const near = limits.filter((limit) => limit.value < most * 4);
   const end = Math.max(most * 1.28, ...near.map((limit) => limit.value * 1.04));
-  const at = scale(0, end, LEFT, WIDE - 8), height = rows.length * ROW + 26 + (near.length ? 14 : 0), low = rows.length * ROW + 6;
+  const at = scale(0, end, LEFT, WIDE - 8), height = rows.length * ROW + 26 + 12 * near.length, low = rows.length * ROW + 6;
   const svg = s("svg", { viewBox: `0 0 ${WIDE} ${height}`, class: "chart", role: "img", "aria-label": label });
   for (const value of ticks(end, 5).filter((each) => each <= end)) {
     svg.append(s("line", { class: "grid", x1: at(value), x2: at(value), y1: 2, y2: low }),
@@ -31,15 +31,18 @@ function bars(rows, limits, label) {
     }
     svg.append(s("text", { class: "value", x: at(row.total) + 6, y: y + BAR - 3.5 }, row.note));
   });
-  near.forEach((limit) => svg.append(
+  near.forEach((limit, row) => svg.append(
     s("line", { class: "limit", x1: at(limit.value), x2: at(limit.value), y1: 0, y2: low + 2 }),
-    s("text", { class: "limit", x: Math.min(at(limit.value), WIDE - 60), y: low + 27, "text-anchor": "middle" }, limit.name),
+    s("text", { class: "limit", x: at(limit.value) + (at(limit.value) > WIDE / 2 ? 3 : -3), y: low + 27 + 12 * row, "text-anchor": at(limit.value) > WIDE / 2 ? "end" : "start" }, limit.name),
   ));
   return { svg, far: limits.filter((limit) => !near.includes(limit)) };
 }
 
+/** What accelerators have; those that have as much share a line. */
 function limitsOf(accelerators) {
-  return accelerators.map((each) => ({ value: each.memory, name: each.title }));
+  const found = new Map();
+  for (const each of accelerators) found.set(each.memory, [...(found.get(each.memory) ?? []), each.title]);
+  return [...found].map(([value, titles]) => ({ value, name: titles.join(", ") })).sort((a, b) => a.value - b.value);
 }
 
 function beyond(far) {

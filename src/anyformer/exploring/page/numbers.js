@@ -20,6 +20,8 @@ function inUnits(value, units, unit) {
 /** 8030261248 -> 8.03 B; what is below a thousand as it is. */
 export const count = (value) => inUnits(value, COUNTS, "");
 export const bytes = (value) => inUnits(value, UNITS, "B");
+/** FLOPs where a heading says so: 16.1 G. */
+export const operations = (value) => inUnits(value, UNITS, "");
 export const flops = (value) => inUnits(value, UNITS, "FLOPs");
 export const rate = (value) => inUnits(value, UNITS, "FLOP/s");
 export const bandwidth = (value) => inUnits(value, UNITS, "B/s");
@@ -56,8 +58,8 @@ export function change(before, after) {
   if (!before) return "new";
   const ratio = after / before;
   if (ratio >= 3 || ratio <= 1 / 3) return `×${SPACE}${three(ratio)}`;
-  const share = ratio - 1;
-  return `${share > 0 ? "+" : "−"}${percent(Math.abs(share))}`;
+  const share = Math.abs(ratio - 1), sign = ratio > 1 ? "+" : "−";
+  return share < 0.0005 ? `${sign}${Number((100 * share).toPrecision(1))}${SPACE}%` : `${sign}${percent(share)}`;
 }
 
 /** Number written by a user, with , _ or blanks between digits, or k, M, B behind them; null if it is none. */

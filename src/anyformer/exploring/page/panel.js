@@ -2,6 +2,7 @@
 
 import { h, fill } from "./dom.js";
 import { field, kinds, marked, refusal, spaced } from "./fields.js";
+import { pathOf } from "./question.js";
 import { bytes, count, flops, percent, whole } from "./numbers.js";
 
 const times = (text) => text.replaceAll(" x ", " × ").replace(/ - /g, " − ");
@@ -92,7 +93,9 @@ export class Panel {
       return field(about, { edit: this.edit, open: this.open, error: errors[each.path] ?? errors[`${each.path}.kind`] });
     });
     // Values that are as usual stand behind a line, which stays open where it was opened.
-    const said = rows.filter((_, number) => !shown[number].default || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
+    // What was changed stays where it was given, also where it is as usual again.
+    const given = new Set(this.sheet.set.map(pathOf));
+    const said = rows.filter((_, number) => !shown[number].default || given.has(shown[number].path) || errors[shown[number].path]), others = rows.filter((row) => !said.includes(row));
     const more = others.length ? h("details", { class: "others", open: this.wide, ontoggle: (event) => (this.wide = event.target.open) }, h("summary", {}, said.length ? `${others.length} more, as usual` : `${others.length} values, all as usual`), others) : null;
     return h("div", { class: "fields", role: "group", "aria-label": `values of ${part.title}` }, said, more);
   }
@@ -106,13 +109,16 @@ export class Panel {
       const item = h("li", {}, h("a", { href: "#", "data-key": `list-${each.path}`, title: each.path, onclick: (event) => {
         event.preventDefault();
         this.open(each.path);
-      } }, h("span", { class: "title" }, each.title, each.layers > 1 ? h("small", {}, ` × ${each.layers}`) : ""),
+      } }, h("span", { class: "title" }, each.title, twins(all, each) ? ` ${spaced(each.path.slice(each.path.lastIndexOf(".") + 1))}` : "", each.layers > 1 ? h("small", {}, ` × ${each.layers}`) : ""),
       h("small", { class: "amount" }, each.parameters ? count(each.parameters) : "–"), bar));
       item.style.setProperty("--depth", each.depth - least);
       return item;
     })));
   }
 }
+
+/** Whether another part beside a part has the same title. */
+const twins = (all, part) => all.some((each) => each !== part && each.title === part.title && each.parent === part.parent);
 
 /** The path of a part of a set, by its name. */
 function memberOf(parts, holder, name) {
@@ -132,8 +138,8 @@ function shares(part, all) {
   const rows = [
     ["parameters", part.parameters, part.parameter_share, count],
     ["FLOPs, forward", part.flops?.exact, part.flop_share, flops],
-    ["bytes of weights", part.weight_bytes, all.weight_bytes ? part.weight_bytes / all.weight_bytes : null, bytes],
-    ["bytes of decode state", part.state_bytes, all.state_bytes ? part.state_bytes / all.state_bytes : null, bytes],
+    ["weights", part.weight_bytes, all.weight_bytes ? part.weight_bytes / all.weight_bytes : null, bytes],
+    ["decode state", part.state_bytes, all.state_bytes ? part.state_bytes / all.state_bytes : null, bytes],
   ].filter(([, value]) => value);
   if (!rows.length) return null;
   return h("table", { class: "shares" }, h("caption", { class: "unseen" }, "its share of the whole"), h("tbody", {}, rows.map(([what, value, share, say]) => {

@@ -9,7 +9,7 @@ const MOST = 3;
 
 /** The question of an address: #of=gpt2&set=PATH=VALUE&length=8k&on=h100&part=PATH; behind two `of`, `set` begins with a number. */
 export function read(hash, defaults) {
-  if (hash.startsWith("#atlas")) return { view: "atlas", atlas: hash.split("/").slice(1), models: [], call: { ...defaults, on: defaults.on ?? [] }, part: null, runs: [] };
+  if (hash.startsWith("#atlas")) return { view: "atlas", atlas: hash.split("/").slice(1), models: [], call: { ...defaults, on: defaults.on ?? [] }, part: null, runs: [], study: null };
   const words = new URLSearchParams(hash.replace(/^#/, ""));
   const named = words.getAll("of").slice(0, MOST);
   const models = (named.length ? named : defaults.of ? [defaults.of] : []).map((of) => ({ of, set: [] }));
@@ -22,21 +22,22 @@ export function read(hash, defaults) {
   const call = Object.fromEntries(CALL.map((name) => [name, words.get(name) ?? defaults[name] ?? ""]));
   const on = words.getAll("on").filter(Boolean);
   return {
-    view: words.get("view") ?? "sheet",
+    view: words.has("run") ? "runs" : words.has("study") ? "study" : "sheet",
     models,
     call: { ...call, on: words.has("on") ? on : (defaults.on ?? []) },
     part: words.get("part"),
     runs: words.getAll("run"),
+    study: words.get("study"),
   };
 }
 
 /** The words of a question that its defaults do not say, for an address. */
 export function written(question, defaults) {
   if (question.view === "atlas") return ["#atlas", ...question.atlas].join("/");
+  if (question.view === "runs") return `#${new URLSearchParams(question.runs.map((run) => ["run", run]))}`;
+  if (question.view === "study") return `#${new URLSearchParams({ study: question.study })}`;
   const words = query(question, defaults);
-  if (question.view !== "sheet") words.set("view", question.view);
   if (question.part) words.set("part", question.part);
-  for (const run of question.runs) words.append("run", run);
   return `#${words}`;
 }
 
@@ -84,7 +85,20 @@ export const called = (question, call) => ({ ...question, call: { ...question.ca
 /** One more architecture beside those shown, of three at most. */
 export function beside(question, of) {
   const models = [...question.models, { of, set: [] }].slice(-MOST);
-  return { ...question, models, view: "sheet", part: null };
+  return alone(question, models);
+}
+
+/** The question about some architectures, and no run. */
+export function alone(question, models) {
+  return { ...question, models, view: "sheet", part: null, runs: [], study: null };
+}
+
+/** What the program opens a page with: runs among the names are shown as runs, a study as a study. */
+export function opening(search, opened) {
+  const words = new URLSearchParams(search), kinds = new Map(opened.map((each) => [each.of, each.kind])), of = words.getAll("of");
+  const runs = of.filter((name) => kinds.get(name) === "run"), study = of.find((name) => kinds.get(name) === "study");
+  if (runs.length) return `#${new URLSearchParams(runs.map((run) => ["run", run]))}`;
+  return study ? `#${new URLSearchParams({ study })}` : `#${words}`;
 }
 
 /**
@@ -92,13 +106,13 @@ export function beside(question, of) {
  * `show(question)` is called for every question that becomes the present one.
  */
 export class History {
-  constructor(defaults, show) {
+  constructor({ defaults, opened }, show) {
     this.defaults = defaults;
     this.show = show;
     this.last = history.state?.last ?? 0;
     this.at = history.state?.at ?? 0;
     // The program opens the page with a query; from then on the question stands behind #.
-    this.present = read(location.hash || location.search.replace(/^\?/, "#"), defaults);
+    this.present = read(location.hash || opening(location.search, opened), defaults);
     history.replaceState({ at: this.at, last: this.last }, "", location.pathname + (location.hash || written(this.present, defaults)));
     // A link of the page to another hash is a step too; what the browser goes back to has its number.
     addEventListener("popstate", (event) => {

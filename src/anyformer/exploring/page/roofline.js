@@ -1,8 +1,8 @@
 // The roofline of accelerators with the points of training, prefill and decoding, and what they reach in numbers.
 
 import { h, s } from "./dom.js";
-import { frame, powers, through } from "./axes.js";
-import { dollars, percent, rate, seconds, three, whole } from "./numbers.js";
+import { frame, key, powers, through } from "./axes.js";
+import { bandwidth, dollars, percent, rate, seconds, three, whole } from "./numbers.js";
 
 const MODES = [["train", "training step"], ["prefill", "prefill"], ["decode", "decoding step"]];
 const MARKS = { train: "M0-5L5 0L0 5L-5 0Z", prefill: "M-4.2-4.2H4.2V4.2H-4.2Z", decode: "M0-5A5 5 0 1 1 0 5A5 5 0 1 1 0-5Z" };
@@ -23,8 +23,7 @@ export function roofline(all) {
   const { svg, x: atX, y: atY, edges } = frame({ width: WIDE, height: HIGH, x, y, label: `roofline. ${said}`, left: 72, right: 22 });
   accelerators.forEach((each, number) => {
     const ridge = each.peak / each.bandwidth;
-    svg.append(s("path", { class: `roof c${number + 1}`, d: through([[atX(low), atY(low * each.bandwidth)], [atX(ridge), atY(each.peak)], [edges.right, atY(each.peak)]]) }),
-      s("text", { class: `roof-name c${number + 1}`, x: edges.right - 2, y: atY(each.peak) - 5, "text-anchor": "end" }, `${each.title}, ${rate(each.peak)}`));
+    svg.append(s("path", { class: `roof c${number + 1}`, d: through([[atX(low), atY(low * each.bandwidth)], [atX(ridge), atY(each.peak)], [edges.right, atY(each.peak)]]) }, s("title", {}, each.title)));
   });
   for (const point of points) {
     svg.append(s("path", { class: `mark c${point.number + 1} ${point.mode}`, d: MARKS[point.mode], transform: `translate(${atX(point.intensity).toFixed(1)} ${atY(point.flops_per_second).toFixed(1)})` },
@@ -32,7 +31,7 @@ export function roofline(all) {
   }
   const shown = MODES.filter(([mode]) => points.some((point) => point.mode === mode));
   const list = h("ul", { class: "key" }, shown.map(([mode, words]) => h("li", {}, s("svg", { viewBox: "-7 -7 14 14", width: 12, height: 12, "aria-hidden": "true" }, s("path", { class: `mark ink ${mode}`, d: MARKS[mode] })), words)));
-  return [svg, list];
+  return [svg, key(accelerators.map((each, number) => [number + 1, `${each.title}: ${rate(each.peak)}, ${bandwidth(each.bandwidth)}`])), list];
 }
 
 /** The same in numbers, and the price. */

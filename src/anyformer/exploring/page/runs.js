@@ -1,108 +1,102 @@
-// Runs: curves of several with their bands, what experts carry, samples, predictions beside measurements.
+// Runs: curves of several with their bands, what experts carry, events, predictions beside measurements.
 
-import { around, frame, key, powers, through, ticks } from "./axes.js";
-import { fill, h, s } from "./dom.js";
-import { marked, spaced } from "./fields.js";
+import { curves, loads } from "./curves.js";
+import { fill, h } from "./dom.js";
+import { spaced } from "./fields.js";
 import { bytes, change, count, percent, seconds, three, whole } from "./numbers.js";
+import { alone } from "./question.js";
 
-const WIDE = 560, HIGH = 250;
-
-/** A chart of lines {name, colour, points: [[x, y]], low, high}: bands where `low` and `high` are given by point. */
-export function curves(title, lines, { logarithmic = false, across = "step", say = three } = {}) {
-  const points = lines.flatMap((line) => line.points).filter(([, y]) => Number.isFinite(y) && (!logarithmic || y > 0));
-  if (!points.length) return null;
-  const edges = lines.flatMap((line) => [...(line.low ?? []), ...(line.high ?? [])]).filter((each) => Number.isFinite(each) && (!logarithmic || each > 0));
-  const [low, high] = logarithmic ? around([...points.map(([, y]) => y), ...edges], true) : tight([...points.map(([, y]) => y), ...edges]);
-  const last = Math.max(...points.map(([x]) => x), 1), first = Math.min(...points.map(([x]) => x));
-  const x = { from: Math.min(0, first), to: last, ticks: ticks(last, 5), says: whole, title: across };
-  const y = { from: low, to: high, log: logarithmic, ticks: logarithmic ? powers(low, high, 10, 6) : ticks(high - low, 5).map((each) => low + each), says: say };
-  const ends = lines.filter((line) => line.points.length).map((line) => `${line.name}: ${say(line.points.at(-1)[1])} at ${across} ${whole(line.points.at(-1)[0])}`);
-  const { svg, x: atX, y: atY } = frame({ width: WIDE, height: HIGH, x, y, label: `${title}. ${ends.join("; ")}`, left: 56, right: 18 });
-  for (const line of lines) {
-    const places = line.points.map(([at, value]) => (Number.isFinite(value) && (!logarithmic || value > 0) ? [atX(at), atY(value)] : null));
-    if (line.low) {
-      const over = line.points.map(([at], i) => [atX(at), atY(line.high[i])]), under = line.points.map(([at], i) => [atX(at), atY(line.low[i])]).reverse();
-      svg.append(s("path", { class: `band c${line.colour}`, d: `${through([...over, ...under])}Z` }));
-    }
-    svg.append(s("path", { class: `line c${line.colour}${line.dashed ? " dashed" : ""}`, d: through(places) }, s("title", {}, line.name)));
-    if (places.length === 1 && places[0]) svg.append(s("circle", { class: `fill c${line.colour}`, cx: places[0][0], cy: places[0][1], r: 3 }));
-  }
-  return h("section", {}, h("h2", { class: "title" }, title), svg, lines.length > 1 ? key(lines.map((line) => [line.colour, line.name])) : null);
-}
-
-/** The span of values, a little wider. */
-function tight(values) {
-  const low = Math.min(...values), high = Math.max(...values), room = 0.06 * (high - low || Math.abs(high) || 1);
-  return [low - room, high + room];
-}
-
-/** Loads of experts over steps: a cell per expert and step, the share of tokens that go to it. */
-export function loads(title, experts) {
-  const canvas = h("canvas", { role: "img", "aria-label": `${title}: shares of ${experts.loads[0]?.length ?? 0} experts over ${experts.steps.length} measurements` });
-  canvas.width = experts.steps.length;
-  canvas.height = experts.loads[0]?.length ?? 1;
-  const paint = canvas.getContext("2d"), image = paint.createImageData(canvas.width, canvas.height), most = Math.max(...experts.loads.flat(), 1e-9);
-  experts.loads.forEach((row, step) => row.forEach((load, expert) => image.data.set([36, 82, 127, Math.round((255 * load) / most)], 4 * (expert * canvas.width + step))));
-  paint.putImageData(image, 0, 0);
-  return h("section", { class: "loads" }, h("h2", { class: "title" }, title), canvas, h("p", { class: "faint note" }, `steps to the right, experts downwards; darkest is ${percent(most)} of the tokens`));
-}
+const SAYS = { memory: bytes, tokens_per_second: count, mfu: percent, seconds, flops: count, learning_rate: (value) => String(Number(value.toPrecision(2))) };
+const ALWAYS_LINEAR = ["mfu", "memory", "tokens_per_second"];
 
 export class RunsView {
   constructor(app) {
     this.app = app;
+    this.across = "step";
     this.element = h("div", { class: "runs" });
   }
 
-  show(answer) {
-    const { runs } = answer;
-    const names = [...new Set(runs.flatMap((run) => Object.keys(run.series ?? {})))];
-    fill(this.element, h("div", { class: "about" }, h("h1", {}, runs.length === 1 ? runs[0].title : `${runs.length} runs`)), this.table(runs),
-      h("div", { class: "numbers" }, (answer.bands ?? []).map((band) => this.banded(band)), names.map((name) => this.series(name, runs)),
-        runs.flatMap((run) => (run.experts ?? []).map((each) => loads(`${run.title}: ${each.title ?? each.name ?? "experts"}`, each))), this.samples(runs)));
+  show(answer, question) {
+    this.answer = answer;
+    this.question = question;
+    const { runs } = answer, names = [...new Set(runs.flatMap((run) => Object.keys(run.series)))];
+    fill(this.element,
+      h("div", { class: "about" }, h("h1", {}, runs.length === 1 ? runs[0].title : `${runs.length} runs`)),
+      this.table(runs), this.axis(),
+      h("div", { class: "numbers" }, names.map((name) => this.series(name, answer)), this.evaluations(runs), runs.flatMap((run) => experts(run, runs.length > 1)), runs.map((run) => predictions(run)), runs.map((run) => events(run))));
   }
 
   showPart() {}
 
   table(runs) {
-    const facts = [...new Set(runs.flatMap((run) => [...Object.keys(run.predicted ?? {}), ...Object.keys(run.measured ?? {})]))];
-    return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "runs" }, h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "run"), h("th", { scope: "col" }, "state"), h("th", { scope: "col", class: "number" }, "step"),
-      facts.map((fact) => h("th", { scope: "col", class: "number" }, spaced(fact), h("small", {}, " measured / predicted"))))),
-    h("tbody", {}, runs.map((run, number) => h("tr", {}, h("th", { scope: "row" }, h("i", { class: `dot c${1 + (number % 8)}`, "aria-hidden": "true" }), run.title), h("td", {}, run.state), h("td", { class: "number" }, `${whole(run.step)} of ${whole(run.steps)}`),
-      facts.map((fact) => h("td", { class: "number" }, measured(fact, run.measured?.[fact], run.predicted?.[fact]))))))));
+    const open = (run) => (event) => {
+      event.preventDefault();
+      this.app.go(alone(this.question, [{ of: run.run, set: [] }]));
+    };
+    return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "runs" }, h("table", { class: "of-runs" },
+      h("thead", {}, h("tr", {}, ["run", "state", "step", "loss", "tokens/s", "left", ""].map((head) => (head ? h("th", { scope: "col" }, head) : h("td", {}))))),
+      h("tbody", {}, runs.map((run, number) => h("tr", {}, h("th", { scope: "row" }, h("i", { class: `dot c${1 + (number % 8)}`, "aria-hidden": "true" }), run.title),
+        h("td", {}, run.state, run.reason ? h("small", {}, ` ${run.reason}`) : null), h("td", {}, `${whole(run.step)} of ${whole(run.steps)}`), h("td", {}, said(run.series.loss?.mean.at(-1), three)),
+        h("td", {}, said(run.tokens_per_second, count)), h("td", {}, said(run.left, seconds)), h("td", {}, h("a", { href: "#", onclick: open(run) }, "its architecture")))))));
   }
 
-  series(name, runs) {
-    const lines = runs.map((run, number) => ({ name: run.title, colour: 1 + (number % 8), points: run.series?.[name] ?? [] })).filter((line) => line.points.length);
-    const values = lines.flatMap((line) => line.points.map(([, y]) => y)), positive = values.every((value) => value > 0);
-    return curves(spaced(name), lines, { logarithmic: positive && Math.max(...values) > 50 * Math.min(...values) });
+  axis() {
+    const select = h("select", { id: "across", "data-key": "across", onchange: (event) => {
+      this.across = event.target.value;
+      this.show(this.answer, this.question);
+    } }, ["step", "tokens"].map((name) => h("option", { value: name, selected: name === this.across }, name)));
+    return h("p", { class: "sliding" }, h("label", { for: "across" }, "curves over"), select);
   }
 
-  banded(band) {
-    const lines = band.lines.map((line, number) => ({ name: line.name, colour: 1 + (number % 8), points: line.points.map(([step, , middle]) => [step, middle]), low: line.points.map((point) => point[1]), high: line.points.map((point) => point[3]) }));
-    return curves(spaced(band.name), lines);
+  /** A curve of all runs, and of seeds their mean with its band. */
+  series(name, { runs, bands }) {
+    const told = new Set(bands.flatMap((band) => (band.series[name] ? band.runs : [])));
+    const lines = [
+      ...bands.map((band, number) => this.line(`${band.runs.length} seeds`, counted(band, name, runs), 1 + (number % 8))),
+      ...runs.map((run, number) => (told.has(run.run) ? null : this.line(run.title, run.series[name], 1 + (number % 8)))),
+    ].filter(Boolean);
+    const values = lines.flatMap((line) => line.points.map(([, y]) => y)).filter(Number.isFinite);
+    const logarithmic = !ALWAYS_LINEAR.includes(name) && values.every((value) => value > 0) && Math.max(...values) > 30 * Math.min(...values);
+    return curves(spaced(name), lines, { logarithmic, across: this.across, say: SAYS[name] ?? three });
   }
 
-  samples(runs) {
-    const said = runs.filter((run) => run.samples?.length);
-    if (!said.length) return null;
-    return h("section", { class: "samples" }, h("h2", { class: "title" }, "samples over time"), said.map((run) => {
-      const shown = h("pre", {}), at = h("output", {});
-      const slider = h("input", { type: "range", min: "0", max: String(run.samples.length - 1), value: String(run.samples.length - 1), "aria-label": `sample of ${run.title}` });
-      const take = () => {
-        const sample = run.samples[Number(slider.value)];
-        at.value = `step ${whole(sample.step)}`;
-        shown.textContent = sample.text;
-      };
-      slider.addEventListener("input", take);
-      take();
-      return h("figure", {}, h("figcaption", {}, ...marked(run.title)), h("p", { class: "sliding" }, slider, at), shown);
-    }));
+  line(name, series, colour) {
+    if (!series?.step.length) return null;
+    const at = series[this.across] ?? series.step;
+    return { name, colour, points: at.map((x, i) => [x, series.mean[i]]), low: series.low, high: series.high };
+  }
+
+  evaluations(runs) {
+    const lines = runs.map((run, number) => ({ name: run.title, colour: 1 + (number % 8), marks: true, points: run.evaluations.filter((each) => each.loss !== undefined).map((each) => [each[this.across] ?? each.step, each.loss]) })).filter((line) => line.points.length);
+    return lines.length ? curves("loss on held-out text", lines, { across: this.across }) : null;
   }
 }
 
-/** A measurement beside its prediction. */
-function measured(fact, value, predicted) {
-  const say = /bytes|memory/.test(fact) ? bytes : /seconds|time/.test(fact) ? seconds : count;
-  const both = typeof value === "number" && typeof predicted === "number";
-  return [typeof value === "number" ? say(value) : "–", " / ", typeof predicted === "number" ? say(predicted) : "–", both ? h("small", {}, ` ${change(predicted, value)}`) : null];
+/** A band's series with the tokens of one of its runs, which read as many in a step. */
+function counted(band, name, runs) {
+  const series = band.series[name], like = runs.find((run) => band.runs.includes(run.run))?.series[name];
+  return like?.step.length === series?.step.length ? { ...series, tokens: like?.tokens } : series;
+}
+
+const said = (value, say) => (typeof value === "number" && Number.isFinite(value) ? say(value) : "–");
+
+function experts(run, several) {
+  return Object.entries(run.experts ?? {}).map(([layer, of]) => loads(`experts of ${layer}${several ? `, ${run.title}` : ""}`, of.step ?? [], of.shares ?? []));
+}
+
+/** Predictions beside measurements, of a run that is over. */
+function predictions(run) {
+  const figures = Object.entries(run.predicted?.figures ?? {});
+  if (!figures.length) return null;
+  return h("section", {}, h("h2", { class: "title" }, `predicted and measured, ${run.title}`), h("table", {}, h("thead", {}, h("tr", {}, h("td", {}), ["predicted", "measured", "measured is"].map((head) => h("th", { scope: "col", class: "number" }, head)))),
+    h("tbody", {}, figures.map(([name, of]) => h("tr", {}, h("th", { scope: "row" }, spaced(name)), [of.predicted, of.measured].map((value) => h("td", { class: "number" }, said(value, SAYS[name] ?? count))), h("td", { class: "number" }, typeof of.predicted === "number" && typeof of.measured === "number" ? change(of.predicted, of.measured) || "equal" : "–"))))),
+  (run.predicted.notes ?? []).map((note) => h("p", { class: "faint note" }, note)));
+}
+
+function events(run) {
+  if (!run.events?.length) return null;
+  return h("section", {}, h("h2", { class: "title" }, `events, ${run.title}`), h("ul", {}, run.events.slice(-30).map((event) => {
+    const { kind, step, ...rest } = event;
+    return h("li", {}, h("strong", {}, spaced(String(kind))), typeof step === "number" ? ` at step ${whole(step)} ` : " ", h("small", {}, Object.entries(rest).map(([name, value]) => `${spaced(name)} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ").slice(0, 200)));
+  })));
 }

@@ -30,7 +30,7 @@ function searchable(entry) {
 export class Search {
   /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
   constructor(element, start, choose) {
-    this.rows = [...start.opened.filter((each) => each.kind === "architecture").map((each) => ({ name: each.of, title: each.title, organisation: "", year: 9999, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
+    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: 9999, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
     this.choose = choose;
     this.at = -1;
     this.input = h("input", {

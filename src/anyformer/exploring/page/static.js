@@ -24,6 +24,7 @@ class Site {
     const { of, changes, call } = asked(words, this.start.defaults);
     const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
     if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.start.catalogue.map((each) => each.name)));
+    sheet.classes ??= await file("classes.json");
     const usual = ["length", "batch", "source"].every((name) => call[name] === null || call[name] === sheet.call[name]) && String(call.on) === String(sheet.call.on);
     if (!changes.length && usual) return sheet;
     const { evaluate } = await import("./evaluator.js");
@@ -58,6 +59,10 @@ class Site {
     throw refused("This site shows one architecture at a time: `anyformer explore A B` shows them side by side.");
   }
 
+  async study() {
+    throw refused("This site has no studies: `anyformer explore STUDY` shows them.");
+  }
+
   async runs() {
     throw refused("This site has no runs: `anyformer explore RUN` shows them.");
   }
@@ -83,5 +88,6 @@ function near(word, names) {
 /** The site whose files lie beside this page. */
 export async function open() {
   const start = await file("start.json");
-  return start === null ? null : new Site(start);
+  if (start === null) throw refused("start.json is not beside this page: the site is incomplete, write it anew with `anyformer atlas --out DIRECTORY`.");
+  return new Site(start);
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil, log2
 from typing import TYPE_CHECKING, Literal
 
 from anyformer.operations import Elementwise, Limit, Shape, Tally
@@ -36,8 +35,8 @@ class FourierMixing(Sublayer):
         return FourierMixingModule()
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        """No matrix product: 5 n log2(n) operations per transform of n numbers, as fast transforms are usually counted."""
-        count = 5 * shape.rows * width * ceil(log2(max(width * shape.length, 2)))
+        """No matrix product: 5 n ceil(log2 n) operations per transform of n numbers, as fast transforms are usually counted."""
+        count = 5 * shape.rows * width * (max(width * shape.length, 2) - 1).bit_length()
         work = Elementwise("activations", count, count, moved=4 * shape.rows * width)
         reason = "a Fourier transform over positions reads the whole row, padding included"
         limits = Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed", "padded")

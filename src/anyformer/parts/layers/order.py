@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 Run = tuple[str, int]
 """The name of a variant, and how many layers of it follow one another."""
@@ -16,6 +19,14 @@ MOST_LAYERS = 10_000
 MOST_VARIANTS = 1_000
 """Most variants of a stack, each of which is priced by itself."""
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))", re.ASCII)
+
+
+@dataclass(frozen=True)
+class LayerOrder:
+    """Marks the field of a description that holds an order. `alike`: whether the costs of its holder depend on how many layers
+    each variant has, and not on the place of one."""
+
+    alike: Callable[[Any], bool]
 
 
 def write_order(names: Iterable[str]) -> str:
@@ -96,6 +107,11 @@ def parse_order(text: str) -> tuple[str, ...]:
     if (count := len(set(names))) > MOST_VARIANTS:
         raise ValueError(f"order names {count:,} variants, and a stack may have at most {MOST_VARIANTS:,}")
     return names
+
+
+def count_layers(text: str) -> Counter[str]:
+    """The number of layers of every variant in an order."""
+    return Counter(parse_order(text))
 
 
 def _short(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import compress
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
@@ -18,7 +17,7 @@ from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_inputs import LAYER_INPUTS, LayerInputs
 from anyformer.parts.layers.block import Block
 from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
-from anyformer.parts.layers.order import parse_order
+from anyformer.parts.layers.order import LayerOrder, count_layers, parse_order
 from anyformer.parts.layers.sharing import check_fits, check_reads, check_sharers, check_streams, reached
 from anyformer.parts.layers.streams import Streams, places
 from anyformer.parts.norms.norm import Norm
@@ -51,7 +50,7 @@ class Stack(Value):
     input_projection: InputProjection | None = None
     """For an architecture whose `embedding_width` is not its width."""
     variants: Named[Block]
-    order: str
+    order: Annotated[str, LayerOrder(lambda stack: stack.alike)]
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
     final_norm: Norm | None = None
     final_modulation: Modulation | None = None
@@ -136,13 +135,20 @@ class Stack(Value):
         return tuple(layers.index(name) if name in self.shared_weights else i for i, name in enumerate(layers))
 
     @property
+    def alike(self) -> bool:
+        """Whether the costs of a layer depend on its variant alone, not on its place or on how many there are."""
+        blocks = self.variants.values()
+        alone = self.streams is None and not any(block.detaches for block in blocks)
+        return alone and all(sublayer.sharers is None for block in blocks for sublayer in block.sublayers)
+
+    @property
     def _reached(self) -> tuple[bool, ...]:
         return reached(self.layers, self.variants)
 
     @property
     def depth(self) -> int:
         """L."""
-        return len(self.layers)
+        return sum(count_layers(self.order).values())
 
     @property
     def reads_tokens(self) -> bool:
@@ -191,11 +197,11 @@ class Stack(Value):
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
         if self.streams is not None and self.streams.placed:
             return self.cost(width, embedding_width, shape, plan)
-        layers, learning = {}, Counter(compress(self.layers, self._reached))
-        for name, count in Counter(self.layers).items():
+        layers, unreached = {}, Counter(name for name, learns in zip(self.layers, self._reached, strict=True) if not learns)
+        for name, count in count_layers(self.order).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)
             weights = 1 if name in self.shared_weights else count
-            layers[f"layers.{name}"] = Inner(block, "layer", name, count, weights, count - learning[name])
+            layers[f"layers.{name}"] = Inner(block, "layer", name, count, weights, unreached[name])
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:

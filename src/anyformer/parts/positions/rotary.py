@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import floor
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -77,7 +78,7 @@ class Rotary(Place):
 
     def rotated(self, head_width: int) -> int:
         """R, the rotated features of a head; refuses an odd number."""
-        dims = int(head_width * self.fraction)
+        dims = floor(head_width * self.fraction)
         if dims < 2 or dims % 2:
             raise ValueError(
                 "rotary turns pairs, so head width * fraction must be even and at least 2, "

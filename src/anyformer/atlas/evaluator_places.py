@@ -1,0 +1,73 @@
+"""The places of a description whose numbers may change in a page, by their paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+from anyformer.atlas.evaluator import CALL, FigureProgram, NumberInput
+from anyformer.atlas.evaluator_trace import Keys
+from anyformer.describe import DescriptionError, Value
+from anyformer.describe.path import resolve
+from anyformer.model import Architecture
+
+
+def places(architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput]) -> list[dict[str, Any]]:
+    """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds.
+
+    `fixed`: the program holds for the number that stands there alone.
+    """
+    numbered = list(enumerate(inputs, len(CALL)))
+    fixed = _fixed(program)
+    found = []
+    for keys, items in groupby(numbered, key=lambda item: item[1].keys):
+        at, of_place = zip(*items, strict=True)
+        bounds = of_place[0].bounds
+        found.append(
+            {
+                "paths": list(dict.fromkeys([short_path(architecture, keys), ".".join(map(str, keys))])),
+                "now": _now(architecture, keys),
+                "at": list(at),
+                "least": bounds.least,
+                "greatest": bounds.greatest,
+                "step": bounds.step,
+                "fixed": any(each in fixed for each in at),
+            }
+        )
+    return found
+
+
+def _fixed(program: FigureProgram) -> set[int]:
+    """The inputs of which there is a guard that they equal a constant."""
+    nodes = program.nodes
+    equal = [nodes[at] for at, holds in program.pieces[0].guards if nodes[at][0] == "==" and holds]
+    pairs = [(nodes[left], nodes[right]) for _, left, right in equal]
+    return {left[1] for left, right in pairs if left[0] == "take" and right[0] == "int"}
+
+
+def short_path(architecture: Architecture, keys: Keys) -> str:
+    """The path that a person would write, without the plumbing; the whole one where that is not clear."""
+    here: Any = architecture
+    words = []
+    for key in keys:
+        plumbing = isinstance(here, Value) and key in type(here).through
+        if not plumbing and not (isinstance(key, int) and isinstance(here[key], Value)):
+            words.append(str(key))
+        here = _child(here, key)
+    short = ".".join(words)
+    try:
+        return short if tuple(resolve(architecture, short)) == keys else ".".join(map(str, keys))
+    except DescriptionError:
+        return ".".join(map(str, keys))
+
+
+def _now(architecture: Architecture, keys: Keys) -> Any:
+    here: Any = architecture
+    for key in keys:
+        here = _child(here, key)
+    return list(here) if isinstance(here, tuple) else here
+
+
+def _child(here: Any, key: str | int) -> Any:
+    return here[key] if isinstance(here, Mapping | tuple) else getattr(here, str(key))

@@ -1,0 +1,78 @@
+"""Runs and a study on the explorer's page: curves with the band of seeds, predictions beside measurements, trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from benchmarks.explorer import serving
+
+import anyformer as af
+from anyformer.catalogue.llama import llama
+from anyformer.data import Bytes, Text
+from anyformer.plan import Plan
+from anyformer.studies import Arm, Study
+from anyformer.training import Run
+
+pytestmark = pytest.mark.browser
+
+
+def run_of(place: Path, seed: int = 1) -> Run:
+    return Run(
+        seed=seed, steps=12, batch=2, length=32, data=Text(paths=(str(place / "text.txt"),), tokenizer=Bytes(), validation=0.1),
+        architecture=llama(width=32, depth=1, heads=2, kv_heads=2, ffn=64, vocab=257, tied=True),
+        plan=Plan(precision="fp32", compile="off"),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory) -> Path:
+    """Two runs that differ in their seed, and a study of one arm."""
+    place = tmp_path_factory.mktemp("runs")
+    (place / "text.txt").write_text("some text of a few words\n" * 400)
+    for seed in (1, 2):
+        af.train(run_of(place, seed), place / f"seed-{seed}")
+    arms = {"one_head": Arm(set=("decoder.layer.attention.kv_heads=1",))}
+    af.compare(Study(title="One key head?", base=run_of(place), arms=arms, seeds=(1, 2)), place / "study")
+    return place
+
+
+@pytest.fixture(scope="session")
+def explorer(runs) -> Iterator[str]:
+    with serving(*(str(runs / name) for name in ("seed-1", "seed-2", "study"))) as address:
+        yield address
+
+
+def test_runs_have_curves_with_the_band_of_seeds(opened, runs):
+    page = opened(f"?of={runs / 'seed-1'}&of={runs / 'seed-2'}")
+    page.wait_for_selector(".runs svg.chart")
+    assert page.locator("h1").inner_text() == "2 runs"
+    assert page.locator(".of-runs tbody tr").count() == 2
+    loss = page.locator("section", has=page.get_by_role("heading", name="loss", exact=True)).locator("svg")
+    assert "2 seeds" in loss.get_attribute("aria-label")
+    assert loss.locator("path.band").count() == 1
+    assert page.get_by_text("predicted and measured").count() == 2
+    page.get_by_label("curves over").select_option("tokens")
+    assert "at tokens 768" in loss.get_attribute("aria-label")
+    page.get_by_role("link", name="its architecture").first.click()
+    page.wait_for_selector(".sheet .drawing")
+    assert page.locator("h1").inner_text() == "seed-1"
+
+
+def test_a_study_shows_arms_and_trials_whose_curves_open(opened):
+    page = opened("")
+    page.get_by_role("link", name="study", exact=True).click()
+    page.wait_for_selector("h1:text-is('One key head?')")
+    assert page.locator("section:has(> h2:text-is('trials')) tbody tr").count() == 4
+    page.locator("section:has(> h2:text-is('trials')) tbody a").first.click()
+    page.wait_for_selector(".of-runs")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(opened, runs, scheme):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
+    for hash in (f"#run={runs / 'seed-1'}&run={runs / 'seed-2'}", f"#study={runs / 'study'}"):
+        page = opened(hash, scheme=scheme, csp=False)
+        page.wait_for_selector(".runs table")
+        assert [(each["id"], each["nodes"][0]["html"]) for each in axe.run(page).response["violations"]] == []

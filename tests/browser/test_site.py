@@ -1,0 +1,93 @@
+"""The static site in Chromium, from a folder of a host of files: it opens, prices changes as we do, asks for nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from benchmarks.atlas import differs, drawn_change, exact
+from tests.browser.conftest import Opened
+
+from anyformer.exploring.site import write_site
+
+NAMES = ("gpt2", "gemma-2-2b")
+ASK = """
+async ({ name, changes, call }) => {
+  const { exactly } = await import("./evaluator.js");
+  const read = async (address) => (await fetch(address)).json();
+  const sheet = await read(`sheets/${name}.json`);
+  const plain = (key, value) => (typeof value === "bigint" ? `bigint:${value}` : value);
+  try { return JSON.stringify({ figures: await exactly(sheet, changes, call) }, plain); }
+  catch (error) { return JSON.stringify({ errors: error.errors }); }
+}
+"""
+
+
+class _Silent(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Say nothing of requests."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("host")
+    write_site(root / "lecture", NAMES)
+    return root
+
+
+@pytest.fixture
+def site(browser: Any, folder: Path) -> Iterator[Opened]:
+    """The site in a folder of a host; any word on the console, error, or request to elsewhere fails the test."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Silent, directory=str(folder))) as host:
+        Thread(target=host.serve_forever, daemon=True).start()
+        pages = Opened(browser, f"http://127.0.0.1:{host.server_address[1]}/lecture")
+        yield pages
+        pages.close()
+        host.shutdown()
+        assert pages.said == []
+
+
+def test_changes_are_priced_in_the_page_to_the_unit(site, folder):
+    page, drawn, answered = site(), random.Random(0), 0
+    for name in NAMES * 12:
+        changed = drawn_change(drawn, name, json.loads((folder / "lecture" / "sheets" / f"{name}.json").read_text()))
+        answer = exact(json.loads(page.evaluate(ASK, vars(changed))))
+        ours = changed.ours()
+        if "figures" in answer:
+            assert ours is not None, changed
+            assert not differs(answer["figures"], json.loads(json.dumps(ours))), changed
+            answered += 1
+    assert answered > 5
+
+
+def test_a_change_shows_its_figures_and_says_what_stays(site):
+    page = site("#of=gpt2&set=decoder.order=layer*24")
+    page.get_by_text("Priced in this page by the declared formulas").wait_for()
+    assert page.locator(".headlines").inner_text().startswith("parameters\n209")
+
+
+@pytest.mark.parametrize(
+    ("set", "said"),
+    [
+        ("decoder.layer.attention.heads=7", "its formulas hold while (width % attention.heads) == 0"),
+        ("decoder.layer.attention.heads=0", "should be a whole number from 1"),
+        ("decoder.layer.attention.heads=many", "changes more than the numbers of 12"),
+        ("decoder.order=layer*2 layer*3", "changes more than the numbers"),
+        ("decoder.layer.attention.kind=mamba", "is no number that is priced in this page"),
+    ],
+)
+def test_a_change_that_leaves_the_table_says_so_in_place(site, set, said):
+    page = site(f"#of=gpt2&set={set}")
+    page.get_by_text(said).wait_for()
+
+
+def test_the_atlas_opens_without_a_server(site):
+    page = site("#atlas/topics/positions")
+    page.get_by_role("heading", name="Positions", exact=False).first.wait_for()
