@@ -20,9 +20,11 @@ function sentence(each) {
   return h("p", { class: `told ${each.source.kind}` }, verdict ? h("span", { class: `verdict ${each.verdict}`, title: verdict[1] }, h("span", { "aria-hidden": "true" }, verdict[0]), h("span", { class: "unseen" }, `${verdict[1]}: `)) : null, marked(each.text), source(each.source));
 }
 
+const PAPERS = "https://arxiv.org/abs/";
+
 /** Text whose numbers of arXiv are links. */
 function linked(text) {
-  return text.split(/(\d{4}\.\d{5})/).map((piece, number) => (number % 2 ? h("a", { href: `https://arxiv.org/abs/${piece}`, rel: "noreferrer" }, piece) : piece));
+  return text.split(/(\d{4}\.\d{5})/).map((piece, number) => (number % 2 ? h("a", { href: PAPERS + piece, rel: "noreferrer" }, piece) : piece));
 }
 
 function item(data, each) {
