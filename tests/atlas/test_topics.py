@@ -173,7 +173,7 @@ def test_the_latest_year_is_told_in_short():
     houses = {(entry.lineage, entry.organisation) for entry in latest}
     normed = {(entry.lineage, entry.organisation) for entry in latest if "RMSNorm" in entry.columns.norm.split("+")}
     assert f"Of the {len(houses)} families with a new model in {latest[0].year}" in told
-    assert f"{len(normed)} with RMSNorm" in told
+    assert f"{len(normed)} have one with RMSNorm" in told
 
 
 def test_an_entry_is_a_source():

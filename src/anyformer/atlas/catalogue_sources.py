@@ -54,9 +54,10 @@ class LatestShares(SentenceSource):
     @property
     def says(self) -> str:
         latest = sorted(((each.years[-1], each.mechanism) for each in self._trends()), key=lambda pair: -pair[0].having)
-        told = ", ".join(f"{year.having} with {mechanism.name}" for year, mechanism in latest)
-        year = latest[0][0]
-        return f"Of the {year.families} families with a new model in {year.year}, this many have one: {told}."
+        (year, first), *others = latest
+        told = "".join(f", {each.having} with {mechanism.name}" for each, mechanism in others)
+        having = f"{year.having} have one with {first.name}{told}"
+        return f"Of the {year.families} families with a new model in {year.year}, {having}."
 
     @property
     def cited(self) -> str:
