@@ -13,6 +13,12 @@ from browser.test_accessible import violations
 pytestmark = pytest.mark.browser
 
 
+@pytest.fixture(scope="module", autouse=True)
+def worked_out() -> None:
+    """The catalogue as a whole is kept before a page asks for it: working it out takes seconds."""
+    atlas_data()
+
+
 def shown(page):
     page.wait_for_selector(".atlas h1")
     return page

@@ -11,6 +11,7 @@ from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import CitedPaper, papers
 from anyformer.atlas.source import SentenceSource
 from anyformer.atlas.topic import mechanisms
+from anyformer.atlas.trends import Trend, trends
 from anyformer.catalogue import listed, listing
 
 FIRST = 3
@@ -41,6 +42,36 @@ class CatalogueQuery(SentenceSource):
         if self.mechanism not in mechanisms():
             return f"no topic has the mechanism {self.mechanism.name!r}"
         return None if holders(self.mechanism).entries else f"no entry of the catalogue has {self.mechanism.query}"
+
+
+@dataclass(frozen=True)
+class LatestShares(SentenceSource):
+    """Of the families with a new entry in the latest year, how many have which mechanisms of a topic, most first."""
+
+    kind: ClassVar[str] = "catalogue"
+    topic: str
+
+    @property
+    def says(self) -> str:
+        latest = sorted(((each.years[-1], each.mechanism) for each in self._trends()), key=lambda pair: -pair[0].having)
+        (year, first), *others = latest
+        told = "".join(f", {each.having} with {mechanism.name}" for each, mechanism in others)
+        having = f"{year.having} have one with {first.name}{told}"
+        return f"Of the {year.families} families with a new model in {year.year}, {having}."
+
+    @property
+    def cited(self) -> str:
+        return "the catalogue, trends"
+
+    @property
+    def command(self) -> str:
+        return "anyformer atlas"
+
+    def problem(self) -> str | None:
+        return None if self._trends() else f"no trend is of the topic {self.topic!r}"
+
+    def _trends(self) -> tuple[Trend, ...]:
+        return tuple(each for each in trends(listing()) if each.mechanism.topic == self.topic)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from anyformer.atlas.catalogue_sources import CatalogueQuery
+from anyformer.atlas.catalogue_sources import CatalogueQuery, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
 from anyformer.atlas.measured import findings, studies
@@ -73,6 +73,8 @@ def topic_page(topic: Topic) -> TopicPage:
 def _answers(topic: Topic) -> Iterator[TopicItem]:
     for name in topic.lengths:
         yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
+    if any(each.trend for each in topic.mechanisms):
+        yield TopicItem("", (Sentence.of(LatestShares(topic.name)),))
 
 
 def _mechanisms(topic: Topic) -> Iterator[TopicItem]:

@@ -65,7 +65,7 @@ async function start(place, data) {
 }
 
 /** Those that the first page draws, by name. */
-const START = ["RMSNorm", "rotary positions (RoPE)", "grouped-query attention (GQA)", "mixtures of experts", "SwiGLU", "layers without positions (NoPE)", "tied embeddings", "biases of networks"];
+const START = ["RMSNorm", "rotary positions (RoPE)", "grouped-query attention (GQA)", "mixtures of experts", "SwiGLU", "layers without positions (NoPE)", "tied embeddings", "biases of networks", "sliding windows", "QK-norm"];
 
 async function filtered(place, data, view, words) {
   const modules = { tree: "./atlas-tree.js", trends: "./atlas-trends.js", models: "./atlas-models.js" };
