@@ -12,6 +12,8 @@ from website.addresses import SHOWN, place, rewritten
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
+LAST_IN_SEARCH = "---\nsearch:\n  boost: 0.25\n---\n\n"
+"""Of reports, which have the same words again and again."""
 OUTSIDE_SEARCH = "---\nsearch:\n  exclude: true\n---\n\n"
 
 
@@ -39,7 +41,7 @@ def gather(out: Path) -> None:
             text = notebooks.text(ROOT / path, out / "notebooks", partial(moved, path=path))
         else:
             text = moved((ROOT / path).read_text(encoding="utf-8"), path)
-        _write(out / place(path), text)
+        _write(out / place(path), LAST_IN_SEARCH * path.endswith("/report.md") + text)
     _beside(out, ((file, page) for file, page in linked.items() if file not in own))
     for page in reference.pages(ROOT / "src"):
         _write(out / page.path, page.text)
