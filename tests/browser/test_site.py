@@ -49,7 +49,9 @@ def site(tmp_path_factory) -> Path:
     if "SITE" in os.environ:
         return Path(os.environ["SITE"])
     out = tmp_path_factory.mktemp("site")
-    built = subprocess.run([sys.executable, "-m", "docs.website", str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
+    built = subprocess.run(
+        [sys.executable, "-m", "docs.website", str(out)], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert built.returncode == 0, built.stdout + built.stderr
     return out
 
@@ -120,7 +122,12 @@ def test_the_front_leads_to_the_newest_version(opened):
 
 @pytest.mark.parametrize(
     ("words", "place"),
-    [("RMSNorm", "api/parts-norms.html"), ("resume", "checkpoints.html"), ("interval between saves", "failures.html"), ("look inside", "look-inside.html")],
+    [
+        ("RMSNorm", "api/parts-norms.html"),
+        ("resume", "checkpoints.html"),
+        ("interval between saves", "failures.html"),
+        ("look inside", "look-inside.html"),
+    ],
 )
 def test_the_search_finds_a_page(opened, words, place):
     page = opened(HOME)

@@ -24,7 +24,9 @@ def test_it_runs_and_says_what_it_said(path, tmp_path):
     committed, made = nbformat.read(path, as_version=4), make_notebooks.executed(path, tmp_path)
     for before, after in zip(cells(committed), cells(made), strict=True):
         if make_notebooks.MEASURED not in before.metadata.get("tags", ()):
-            assert make_notebooks.said(after) == make_notebooks.said(before), f"{before.source}\nrun: python docs/make_notebooks.py"
+            assert make_notebooks.said(after) == make_notebooks.said(before), (
+                f"{before.source}\nrun: python docs/make_notebooks.py"
+            )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

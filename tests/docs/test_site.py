@@ -42,7 +42,9 @@ def test_links_of_gathered_pages_lead_to_files_in_the_site(pages):
         for target, anchor in re.findall(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)", text):
             pointed = page.parent / target
             assert pointed.exists(), f"{page.relative_to(pages)}: {target}"
-            assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), f"{page.relative_to(pages)}: {target}#{anchor}"
+            assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), (
+                f"{page.relative_to(pages)}: {target}#{anchor}"
+            )
 
 
 def test_the_navigation_has_every_page_but_code(pages):

@@ -27,7 +27,9 @@ VALUES = {
     "anyformer.data": "data",
     "anyformer.objectives": "objectives",
 }
-"""Packages whose values are topics, and what they are; the last one loads torch, and is asked last."""
+"""Packages whose values are topics, and what they are."""
+LIGHT = [package for package in VALUES if package != "anyformer.objectives"]
+"""Those that need no torch."""
 
 
 MOST = 6
@@ -71,7 +73,7 @@ def topics(words: str) -> list[HelpTopic]:
     """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind.
 
     A kind may be that of several values, as `causal` of a mask and an objective. A class in its own spelling is looked for
-    first, so that few of them load torch.
+    first, so that few names load torch.
 
     Raises:
         TopicError: there is none; the message names the nearest ones.
@@ -79,7 +81,7 @@ def topics(words: str) -> list[HelpTopic]:
     wanted, kept = _plain(words), _kept()
     if words in kept["guides"]:
         return [_guide(words)]
-    if found := _first(_value(kind, package) for package, kind in _every() if kind.__name__ == words):
+    if found := _first(_value(kind, package) for package, kind in _every(LIGHT) if kind.__name__ == words):
         return found
     if found := [_guide(name) for name in kept["guides"] if _plain(name) == wanted]:
         return found
@@ -97,8 +99,8 @@ def _first(found: Iterable[HelpTopic]) -> list[HelpTopic]:
     return list(islice(found, 1))
 
 
-def _every() -> Iterator[tuple[str, type[Value]]]:
-    return ((package, kind) for package in VALUES for kind in _values(package))
+def _every(packages: Iterable[str] = VALUES) -> Iterator[tuple[str, type[Value]]]:
+    return ((package, kind) for package in packages for kind in _values(package))
 
 
 def _telling(words: str) -> str:
