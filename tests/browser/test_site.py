@@ -1,8 +1,8 @@
-"""The documents' site in Debian's Chromium: pages, the reference and the search, in both colour schemes, without a request outside
-or a word on the console. `make test-browser` runs these.
+"""The documents' site in Debian's Chromium: pages, reference and search, in both colour schemes, without a request outside or a
+word on the console. `make test-browser` runs these.
 
-With PICTURES set to a directory, screenshots are left there to be looked at. With SITE set to a directory that `make docs` built,
-that one is opened, else it is built here, which takes half a minute.
+With PICTURES set to a directory, screenshots are left there to be looked at. With SITE set to one that `make docs` built,
+it is opened, else it is built here, which takes half a minute.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted(make_notebooks.NOTEBOOKS.glob("*.ipynb"))
+REMEDY = "run: python docs/make_notebooks.py"
 SLOW = {"train-and-compare"}
 """Trains six models in processes of their own."""
 
@@ -34,7 +35,7 @@ def test_it_is_committed_as_it_ran(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in cells(notebook)]
-    assert counts == list(range(1, len(counts) + 1)), "run: python docs/make_notebooks.py"
+    assert counts == list(range(1, len(counts) + 1)), REMEDY
     said = "".join(text for cell in cells(notebook) for text in make_notebooks.said(cell))
     assert str(Path.home()) not in said
     assert "/tmp/" not in said
