@@ -55,6 +55,8 @@ OWED = {
 NOT_ALONE = {
     # What is no number equals nothing.
     "forward_pass_is_computed": "sublayer_equals_its_twin",
+    # What is changed in place was seen before.
+    "first_prediction_is_the_forward_pass": "declared_values_are_seen",
     # An export is refused if its configuration would be read as another architecture.
     "configuration_there_and_back": "exported_weights_are_loaded_again",
     # A run goes on from the same file.

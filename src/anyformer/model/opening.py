@@ -15,7 +15,7 @@ from anyformer.model.initialise import Described
 from anyformer.model.requests import Patch, Replacement, Request, Requests, ResumeAt, StopAt, StoppedCallError
 from anyformer.model.seen_values import SeenValues
 from anyformer.operations import Watchable
-from anyformer.parts.call.opened import OpenedPart, Inquiry
+from anyformer.parts.call.opened import Inquiry, OpenedPart
 
 COMPILED = (
     "a compiled model shows no values: inside model.watch, model.patch, model.stop_at and model.resume_at call the model "

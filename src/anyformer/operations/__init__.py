@@ -5,7 +5,7 @@ from anyformer.operations.extent import Extent
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
 from anyformer.operations.tally import Inner, Node, StateBytes, Tally, matrix, total
-from anyformer.operations.watchable import Watchable, Watchables, inside, value
+from anyformer.operations.watchable import Watchable, Watchables, inside, sized, value
 from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight, Wider
 from anyformer.operations.work import (
     Contraction,
@@ -48,6 +48,7 @@ __all__ = [
     "distinct_experts",
     "inside",
     "matrix",
+    "sized",
     "total",
     "value",
 ]

@@ -14,6 +14,7 @@ from anyformer.testing import (
     flops,
     learning,
     multi_token,
+    opening,
     order,
     rows,
     saved,
@@ -37,6 +38,7 @@ WEIGHTS, FORWARD = built.declared_weights_are_the_parameters, built.forward_pass
 CAUSAL, LEARNS, FLOPS = order.no_token_sees_a_later_one, learning.every_weight_learns, flops.declared_flops_are_counted
 PADDED, PACKED = rows.padded_row_equals_the_row_alone, rows.packed_documents_equal_each_alone
 STATE, CACHED = decoding.state_takes_the_declared_bytes, decoding.cached_and_chunked_equal_the_whole
+SEEN = opening.declared_values_are_seen
 FIRST = multi_token.first_prediction_is_the_forward_pass
 """Contracts that others need, by a short name."""
 LEARNING = Contract(LEARNS, needs=(FORWARD,), about="gradients")
@@ -77,6 +79,10 @@ CONTRACTS = (
     Contract(decoding.right_padding_goes_with_a_state, decodes_tokens, (CACHED, PADDED), "cached padded"),
     Contract(decoding.later_padding_is_taken_or_refused, decodes_tokens, (CACHED, PADDED), "cached padded"),
     Contract(decoding.forked_state_continues_like_its_row, decodes_tokens, (CACHED,), "cached"),
+    Contract(SEEN, needs=(FORWARD,), about="watch"),
+    Contract(opening.watching_changes_no_bit, needs=(SEEN,)),
+    Contract(opening.patched_values_are_gone_on_with, needs=(SEEN,), about="watch"),
+    Contract(opening.watched_steps_are_those_of_the_whole, decodes_tokens, (SEEN, CACHED), "watch"),
     Contract(chunks.any_chunk_equals_the_default_chunk, recurrent, (LEARNS, CACHED)),
 )
 """In the order in which they are asked: what a contract needs stands before it."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -15,7 +16,8 @@ from anyformer.operations import Watchable
 from anyformer.parts.call.opened import Inquiry
 from anyformer.plan import Plan
 from anyformer.testing.comparisons import equal
-from anyformer.testing.inputs import inputs
+from anyformer.testing.decoding import whole_only
+from anyformer.testing.inputs import inputs, tokens
 from anyformer.testing.models import looked_at
 
 _LAST = re.compile(r"\.[^.]*\Z")
@@ -99,30 +101,85 @@ def watching_changes_no_bit(architecture: Architecture) -> None:
 def patched_values_are_gone_on_with(architecture: Architecture) -> None:
     """Values replaced by equal ones change no bit; replaced by zeros, or by ones where it is zero, each changes the output."""
     model, given = looked_at(architecture, WRITTEN_OUT), inputs(architecture)
-    alone = model.predictions(*given)
     with model.watch("**") as seen:
         written_out = model.predictions(*given)
-    with model.patch("**", lambda value: value.clone()):
+    with model.patch("**", torch.clone):
         assert _same(model.predictions(*given), written_out), "values replaced by equal ones change the output"
-    still = []
-    for path in of_each_variant(architecture, seen):
-        with model.patch(path, 0.0 if bool(seen[path].any()) else 1.0):
-            still += [path] if _same(model.predictions(*given), alone) else []
+    ahead = {path for path, each in model.watchable().items() if each.ahead}
+    paths = [path for path in of_each_variant(architecture, seen) if path not in ahead]
+    still = _without_effect(model, given, [path for path in paths if len(seen[path]) == len(given[0])])
+    for path in (path for path in paths if len(seen[path]) != len(given[0])):
+        with model.patch(path, _emptied):
+            still += [path] if _same(model.predictions(*given), written_out) else []
     assert not still, f"replaced by zeros, and the output is as before: {still}"
 
 
+def _without_effect(model: Transformer, given: tuple[Tensor, ...], paths: list[str]) -> list[str]:
+    """The paths whose values can be replaced and leave the output of their row as it is: in one call a row for each."""
+    rows = tuple(x[:1].expand(len(paths), *x.shape[1:]) for x in given)
+
+    def outputs(change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+        with ExitStack() as stack:
+            for row, path in enumerate(paths):
+                stack.enter_context(model.patch(path, partial(_of_row, row=row, change=change)))
+            return model.predictions(*rows)
+
+    alone, emptied = outputs(torch.clone), outputs(_emptied)
+    return [path for row, path in enumerate(paths) if _same((x[row] for x in emptied), (x[row] for x in alone))]
+
+
+def _of_row(value: Tensor, row: int, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """A value of which one row is changed."""
+    return torch.cat([value[:row], change(value[row : row + 1]), value[row + 1 :]])
+
+
+def _emptied(value: Tensor) -> Tensor:
+    """Zeros, or ones in the place of zeros."""
+    return torch.zeros_like(value) if bool(value.any()) else torch.ones_like(value)
+
+
+def watched_steps_are_those_of_the_whole(architecture: Architecture) -> None:
+    """What is seen of tokens that are read one by one is what is seen of the whole; a state replaced changes the next step."""
+    if whole_only(architecture):
+        return
+    model, x = looked_at(architecture), tokens(architecture)
+    ofs = {path: each for path, each in model.watchable().items() if each.letters[:2] == "BT"}
+    ahead = [path for path, each in model.watchable().items() if each.ahead]
+    with model.watch(*ofs) as whole:
+        y = model(x)
+    state = model.state(len(x), x.shape[1])
+    with model.watch(*ofs) as steps:
+        pieces = [model(token, state=state) for token in torch.split(x, 1, 1)]
+    if not torch.allclose(torch.cat(pieces, 1), y, 1e-3, 1e-3):
+        return  # another contract tells
+    for path in whole:
+        pieces = [call[path] for call in steps.calls if path in call]
+        assert len(pieces) == x.shape[1], f"{path}: is seen in {len(pieces)} of {x.shape[1]} steps"
+        equal(torch.cat(pieces, 1), whole[path].expand(len(pieces[0]), *whole[path].shape[1:]), path)
+    still = [path for path in of_each_variant(architecture, ahead) if _same([_second(model, x, path)], [_second(model, x)])]
+    assert not still, f"replaced by zeros, and the next step is as before: {still}"
+
+
+def _second(model: Transformer, x: Tensor, path: str | None = None) -> Tensor:
+    """The output of the second of two steps, after the first in which the value at a path is emptied."""
+    state = model.state(len(x), x.shape[1])
+    with nullcontext() if path is None else model.patch(path, _emptied):
+        model(x[:, :3], state=state)
+    second: Tensor = model(x[:, 3:4], state=state)
+    return second
+
+
 def _same(some: Iterable[Tensor], others: Iterable[Tensor]) -> bool:
-    return all(torch.equal(one, other) for one, other in zip(some, others, strict=True))
+    return all(torch.allclose(one, other, rtol=0, atol=0, equal_nan=True) for one, other in zip(some, others, strict=True))
 
 
 def of_each_variant(architecture: Architecture, paths: Iterable[str]) -> Iterator[str]:
-    """Those of the paths that lead outside of layers, or into the first layer of a variant."""
-    first = {
-        f"{name}.layer[{stack.layers.index(variant)}]"
-        for name, stack in architecture.stacks.items()
-        for variant in stack.variants
-    }
-    for path in paths:
-        layer = path.partition("]")[0] + "]"
-        if ".layer[" not in path or layer in first or path.startswith("mtp."):
-            yield path
+    """Those of the paths that lead outside of layers, or into the first layer of a variant; not into an attention whose queries
+    see one key each, which has the weight 1 whatever the scores."""
+    left_out = []
+    for name, stack in architecture.stacks.items():
+        for i, variant in enumerate(stack.layers):
+            layer, branches = f"{name}.layer[{i}].", stack.variants[variant].branches
+            decided = [each for each, branch in branches.items() if any(mask.window == 1 for mask in branch.sublayer.masks)]
+            left_out += [f"{layer}{each}." for each in decided] if stack.layers.index(variant) == i else [layer]
+    return (path for path in paths if not path.startswith(tuple(left_out)))

@@ -17,7 +17,7 @@ from anyformer.tuning import Optimiser
 REGISTRIES = [base.kinds._classes for base in (Mask, MultiToken, Norm, Objective, Optimiser, Sublayer, Task)]
 before = [dict(registry) for registry in REGISTRIES]
 
-from tests.testing.wrong import mixers_built, mixers_declared, mixers_decoding, mixers_rows  # noqa: E402, F401
+from tests.testing.wrong import mixers_built, mixers_declared, mixers_decoding, mixers_opened, mixers_rows  # noqa: E402, F401
 from tests.testing.wrong.alone import ALONE  # noqa: E402
 from tests.testing.wrong.families import FAMILIES  # noqa: E402
 from tests.testing.wrong.mixers import MIXERS  # noqa: E402

@@ -36,7 +36,8 @@ class MissingBias(FadingSum):
     "no_token_sees_a_later_one", "any_chunk_equals_the_default_chunk", "padded_row_equals_the_row_alone",
     "packed_documents_equal_each_alone", "parts_of_sublayers_add_up", "positions_of_sublayers_are_those_of_the_row",
     "cached_and_chunked_equal_the_whole", "left_padding_goes_with_a_state", "right_padding_goes_with_a_state",
-    "later_padding_is_taken_or_refused", "forked_state_continues_like_its_row",
+    "later_padding_is_taken_or_refused", "forked_state_continues_like_its_row", "watching_changes_no_bit",
+    "patched_values_are_gone_on_with",
     because="whatever compares outputs reads numbers that are none",
 )  # fmt: skip
 class GivesNoNumbers(FadingSum):

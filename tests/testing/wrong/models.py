@@ -45,7 +45,10 @@ class WrongPrediction(SequentialPrediction):
         return self.Module(self, width, stack, plan, name)
 
 
-@MIXERS.breaks("first_prediction_is_the_forward_pass", of=predicting)
+@MIXERS.breaks(
+    "first_prediction_is_the_forward_pass", "declared_values_are_seen", of=predicting,
+    because="what the head reads is seen before it is changed",
+)  # fmt: skip
 class ScalesInPlace(WrongPrediction):
     """Changes the features that the head reads."""
 
@@ -71,7 +74,10 @@ class SeesItsToken(WrongPrediction):
             return super().forward(replace(trunk, embedded=trunk.embedded + following))
 
 
-@MIXERS.breaks("no_prediction_sees_its_token", of=predicting)
+@MIXERS.breaks(
+    "no_prediction_sees_its_token", "patched_values_are_gone_on_with", of=predicting,
+    because="the scores of a query that sees one key change nothing",
+)  # fmt: skip
 class SeesNoToken(WrongPrediction):
     """Predicts the same of every text."""
 

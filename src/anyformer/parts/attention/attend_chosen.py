@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.attention.chosen_keys import blocks, gathered, scattered
+from anyformer.parts.call.opened import OpenedPart
 
 Result = tuple[Tensor, Tensor]
 
@@ -26,18 +27,19 @@ def attend_chosen(
     scale: float,
     sink_H: Tensor | None = None,
     plain: bool = False,
+    shown: OpenedPart | None = None,
 ) -> Result:
     """softmax(q k^T * scale where allowed) v over the keys at `indices` (all S if None): (B, T, H, U), and (B, T, k) the mean
     over heads of the attention weights, in fp32 and without a gradient.
 
     Query head h reads kv head h // (H / K). `v`: a number U says that the values are the first U features of the keys, which
     are gathered once. A sink takes part in the softmax of its head and has no value. `plain`: written out, with gradients by
-    torch.
+    torch, as it is where somebody asks for scores or weights (`shown`).
     """
     width = v_BSKU if isinstance(v_BSKU, int) else v_BSKU.shape[-1]
     values = None if isinstance(v_BSKU, int) else v_BSKU
-    if plain or q_BTHE.is_meta or q_BTHE.shape[1] == 1:
-        return _written_out(q_BTHE, k_BSKE, values, sink_H, width, indices_BTk, allowed_BTk, scale)
+    if plain or q_BTHE.is_meta or q_BTHE.shape[1] == 1 or shown is not None:
+        return _written_out(q_BTHE, k_BSKE, values, sink_H, width, indices_BTk, allowed_BTk, scale, shown)
     mixed, share = _attend(q_BTHE, k_BSKE, values, sink_H, width, indices_BTk, allowed_BTk, scale)
     return mixed, share
 
@@ -56,16 +58,28 @@ def _times(x_BTKGE: Tensor, some_BTKkE: Tensor) -> Tensor:
     return flat.view(B, K, T, G, -1).transpose(1, 2)
 
 
-def _weights(q: Tensor, keys: Tensor, sink: Tensor | None, allowed: Tensor | None, scale: float) -> Tensor:
+def _weights(
+    q: Tensor, keys: Tensor, sink: Tensor | None, allowed: Tensor | None, scale: float, shown: OpenedPart | None = None
+) -> Tensor:
     """Attention weights in fp32, (B, T, K, G, k), which with a sink add up to less than 1."""
     B, T, _, E = q.shape
     scores = _times(q.view(B, T, keys.shape[2], -1, E), keys).float() * scale
     if allowed is not None:
         scores = scores.masked_fill(~allowed[:, :, None, None], float("-inf"))
+    if shown is not None:
+        scores = by_query("scores", scores, shown)
+        scores = scores if allowed is None else scores.masked_fill(~allowed[:, :, None, None], float("-inf"))
     if sink is None:
-        return scores.softmax(-1)
+        return scores.softmax(-1) if shown is None else by_query("weights", scores.softmax(-1), shown)
     beside = sink.to(scores.dtype).view(keys.shape[2], -1, 1).expand(*scores.shape[:-1], 1)
-    return torch.cat([scores, beside], -1).softmax(-1)[..., :-1]
+    weights = torch.cat([scores, beside], -1).softmax(-1)[..., :-1]
+    return weights if shown is None else by_query("weights", weights, shown)
+
+
+def by_query(name: str, x_BTKGk: Tensor, shown: OpenedPart) -> Tensor:
+    """What each query has of its keys, (B, T, K, G, k), seen as (B, H, T, k)."""
+    seen_BHTk = shown.see(name, x_BTKGk.flatten(2, 3).transpose(1, 2))
+    return torch.unflatten(seen_BHTk.transpose(1, 2), 2, x_BTKGk.shape[2:4])
 
 
 def _values(keys: Tensor, v: Tensor | None, width: int, indices: Tensor | None) -> Tensor:
@@ -74,10 +88,10 @@ def _values(keys: Tensor, v: Tensor | None, width: int, indices: Tensor | None) 
 
 def _written_out(
     q: Tensor, k: Tensor, v: Tensor | None, sink: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None,
-    scale: float,
+    scale: float, shown: OpenedPart | None = None,
 ) -> Result:  # fmt: skip
     keys = _some(k, indices)
-    weights = _weights(q, keys, sink, allowed, scale)
+    weights = _weights(q, keys, sink, allowed, scale, shown)
     values = _values(keys, v, width, indices)
     mixed = _times(weights.to(values.dtype), values.mT).flatten(2, 3)
     return mixed, weights.detach().mean((2, 3))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Limit, Shape
+from anyformer.operations import Limit, Shape, Watchables, value
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.entry_indexer import EntryIndexer
 from anyformer.parts.attention.grouped_output import GroupedOutput
+from anyformer.parts.attention.named_values import pairs_seen
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Window
 from anyformer.parts.norms.norm import Norm
@@ -151,6 +153,16 @@ class CompressedHeads(Sublayer):
         """The features of the entries of each compressor."""
         made = {} if self.compressor is None else {"compressor": self.head_width}
         return made if self.choice is None else {**made, "choice": self.choice.head_width}
+
+    def watchable(self, width: int) -> Watchables:
+        heads = value("BTHE", "queries", H=self.heads, E=self.head_width)
+        return {
+            "query": heads,
+            "key": value("BTE", "the keys of positions, which are their values", E=self.head_width),
+            **pairs_seen(self.heads),
+            "mixed": replace(heads, about="the values that each head mixed, of positions and of entries behind them"),
+            "heads": replace(heads, about="the heads that the output reads, turned back"),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

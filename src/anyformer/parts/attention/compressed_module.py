@@ -10,6 +10,7 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.chosen_keys import Chosen
 from anyformer.parts.attention.compressed_heads import CompressedHeads
+from anyformer.parts.attention.named_values_module import shown_to
 from anyformer.parts.attention.window_slots import window_slots
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.entry_state import CompressedState
@@ -44,8 +45,9 @@ class CompressedAttentionModule(Attends):
     def forward(self, x_BTD: Tensor, context: Context, state: CompressedState | None = None) -> Tensor:
         c_BTQ = self.query_norm(self.query_down(x_BTD))
         q_BTHE = self.head_norm(self.query_up(c_BTQ).unflatten(-1, (self.attention.heads, -1)))
-        q_BTHE = context.rotated(q_BTHE, self.rotary)
-        k_B1SE = context.rotated(self.key_norm(self.key(x_BTD))[:, :, None], self.rotary).transpose(1, 2)
+        q_BTHE = context.rotated(context.see("query", q_BTHE), self.rotary)
+        key_BTE = context.see("key", self.key_norm(self.key(x_BTD)))
+        k_B1SE = context.rotated(key_BTE[:, :, None], self.rotary).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
@@ -60,7 +62,8 @@ class CompressedAttentionModule(Attends):
         if chosen is not None and context.auxiliary is not None:
             assert self.choice is not None, "it chose"
             self.choice.report(chosen, share, context)
-        return self.output(context.rotated_back(mixed_BTHE, self.rotary).flatten(2))  # type: ignore[no-any-return]
+        mixed_BTHE = context.rotated_back(context.see("mixed", mixed_BTHE), self.rotary)
+        return self.output(context.see("heads", mixed_BTHE).flatten(2))  # type: ignore[no-any-return]
 
     def _mixed(
         self, x_BTD: Tensor, q_BTHE: Tensor, read_BmE: Tensor, keys: Keys, seen_BTn: Tensor | None, chosen: Chosen | None,
@@ -74,7 +77,8 @@ class CompressedAttentionModule(Attends):
         size = S
         indices: Tensor | None = None
         # What sees ahead, as a token of an image does, is in no window.
-        sparse = a.sparse(S, n, self.plan) and context.until is None
+        shown = shown_to(context.opened)
+        sparse = a.sparse(S, n, self.plan) and context.until is None and shown is None
         if sparse:
             size = min(a.window, S)
             slots, there = context.once(("window", size, keys.label), lambda: window_slots(context, keys, size))
@@ -96,7 +100,7 @@ class CompressedAttentionModule(Attends):
         indices = None if indices is None else indices.expand(B, T, -1)
         mixed_BTHE, share_BTk = attend_chosen(
             q_BTHE, read_BmE[:, :, None], a.head_width, indices, allowed_BTk.expand(B, T, -1), scale=self.scale,
-            sink_H=self.sink, plain=self.plan.attention == "plain",
+            sink_H=self.sink, plain=self.plan.attention == "plain", shown=shown,
         )  # fmt: skip
         share_BTn = share_BTk[..., size:]
         return mixed_BTHE, share_BTn if sparse or chosen is None else share_BTn.gather(-1, chosen.indices)

@@ -8,13 +8,15 @@ The scales stand side by side in the residual stream. First their channels atten
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count
-from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, total
+from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, Watchables, inside, total, value
 from anyformer.operations.elementwise import softmax
+from anyformer.parts.attention.named_values import pairs_seen
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional
 from anyformer.parts.norms.layer_norm import LayerNorm
@@ -69,6 +71,19 @@ class AcrossScales(Sublayer):
         """Contracts that it breaks by its mathematics."""
         raise NotImplementedError
 
+    def watchable(self, width: int) -> Watchables:
+        found: Watchables = {}
+        for i, own in enumerate(self.scales):
+            sides = {name: size for name, size in self.projections(own, width).items() if name != "output"}
+            of_scale = {name: value("BTW", f"{name}, of all heads", W=size) for name, size in sides.items()}
+            mixed = value("BTW", "what is mixed, before the output projection", W=own)
+            found |= inside(f"scales[{i}]", {**of_scale, **self.pairs_seen(own, width), "mixed": mixed})
+        return found
+
+    def pairs_seen(self, own: int, width: int) -> Watchables:
+        """Scores and weights of a scale of so many features."""
+        raise NotImplementedError
+
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         parts = {f"scales.{i}": self._scale(own, width, shape.rows) for i, own in enumerate(self.scales)}
         return total(parts) + Tally(own_work=self.products(width, shape), own_limits=self.limits)
@@ -98,6 +113,11 @@ class ChannelCrossAttention(AcrossScales):
 
     def projections(self, own: int, width: int) -> Mapping[str, int]:
         return {"query": own, "key": width, "value": width, "output": own}
+
+    def pairs_seen(self, own: int, width: int) -> Watchables:
+        H = self.heads
+        scores = value("BHWI", "scores of channels of all scales", written_out=True, H=H, W=own // H, I=width // H)
+        return {"scores": scores, "weights": replace(scores, about="what the values of channels are weighed by")}
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
         # Channels attend to channels, and positions are their features.
@@ -132,6 +152,9 @@ class SpatialCrossAttention(AcrossScales):
 
     def projections(self, own: int, width: int) -> Mapping[str, int]:
         return {"query": width, "key": width, "value": own, "output": own}
+
+    def pairs_seen(self, own: int, width: int) -> Watchables:
+        return pairs_seen(self.heads)
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
         # Every scale has scores of its own, over the features of all.

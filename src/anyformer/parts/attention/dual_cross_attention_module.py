@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.dual_cross_attention import AcrossScales
+from anyformer.parts.attention.named_values_module import shown_to
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.pointwise.depthwise_module import Depthwise
 from anyformer.plan import Plan
@@ -33,7 +34,10 @@ class AcrossScalesModule(Attends):
         scales: list[nn.ModuleDict] = list(self.scales)  # type: ignore[arg-type]
         own = [scale["norm"](x) for scale, x in zip(scales, torch.split(x_BTD, list(self.part.scales), -1), strict=True)]
         all_BTD = torch.cat(own, -1)
-        mixed = [scale["output"](self.mixed(scale, x, all_BTD, context)) for scale, x in zip(scales, own, strict=True)]
+        mixed = []
+        for i, (scale, x) in enumerate(zip(scales, own, strict=True)):
+            of_scale = context.inside(f"scales[{i}]")
+            mixed.append(scale["output"](of_scale.see("mixed", self.mixed(scale, x, all_BTD, of_scale))))
         return torch.cat(mixed, -1)
 
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
@@ -49,14 +53,14 @@ class ChannelCrossAttentionModule(AcrossScalesModule):
     """(B, T, D) -> (B, T, D)."""
 
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        q, k, v = scale["query"](own), scale["key"](all_BTD), scale["value"](all_BTD)
+        q, k, v = (context.see(name, scale[name](x)) for name, x in (("query", own), ("key", all_BTD), ("value", all_BTD)))
         if context.valid is not None:
             # Scores are sums over positions: padding counts nothing where the query is zero.
             q = q.masked_fill(~context.valid[..., None], 0)
         # Attention transposed: channels take the place of positions, and positions that of features.
         y_BHET = attend(
             self._split(q).mT, self._split(k).mT, self._split(v).mT, Visible(),
-            scale=all_BTD.shape[-1] ** -0.5, kernel=self.plan.attention,
+            scale=all_BTD.shape[-1] ** -0.5, kernel=self.plan.attention, shown=shown_to(context.opened),
         )  # fmt: skip
         return y_BHET.mT.transpose(1, 2).flatten(2)
 
@@ -65,6 +69,7 @@ class SpatialCrossAttentionModule(AcrossScalesModule):
     """(B, T, D) -> (B, T, D)."""
 
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        q, k, v = (self._split(x) for x in (scale["query"](all_BTD), scale["key"](all_BTD), scale["value"](own)))
-        visible = self.visible(all_BTD, context, context.keys)
-        return attend(q, k, v, visible, scale=q.shape[-1] ** -0.5, kernel=self.plan.attention).transpose(1, 2).flatten(2)
+        read = (("query", all_BTD), ("key", all_BTD), ("value", own))
+        q, k, v = (self._split(context.see(name, scale[name](x))) for name, x in read)
+        how = {"scale": q.shape[-1] ** -0.5, "kernel": self.plan.attention, "shown": shown_to(context.opened)}
+        return attend(q, k, v, self.visible(all_BTD, context, context.keys), **how).transpose(1, 2).flatten(2)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Limit, Shape
+from anyformer.operations import Limit, Shape, Watchables, value
 from anyformer.parts.attention.indexer import KeyChoice
+from anyformer.parts.attention.named_values import heads_seen, pairs_seen
 from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.call.shared import Read
 from anyformer.parts.masks.mask import Mask
@@ -179,6 +180,16 @@ class LatentHeads(Sublayer):
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
         return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
+
+    def watchable(self, width: int) -> Watchables:
+        H, U = self.heads, self.value_width
+        return {
+            "query": value("BTHE", "queries, the features that carry no position before the others", H=H, E=self.query_width),
+            "latent": value("BTP", "the latent of keys and values", P=self.kv_rank),
+            "rope_key": value("BTR", "the key that is turned, of all heads", R=self.rope_width),
+            **pairs_seen(H),
+            **heads_seen((H, U), (H, U), width),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

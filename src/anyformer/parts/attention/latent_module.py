@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -11,8 +13,10 @@ from anyformer.parts.attention.attend_chosen import attend_chosen
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.latent_heads import LatentHeads
+from anyformer.parts.attention.named_values_module import put_out, shown_to
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Visible
+from anyformer.parts.call.opened import OpenedPart
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState, Keys
 from anyformer.plan import Plan
@@ -52,13 +56,15 @@ class LatentAttentionModule(Attends):
         raw_BTQ = self.query_down(x_BTD)
         c_BTQ = times(self.query_norm(raw_BTQ), self.query_factor)
         from_BTI = torch.cat([c_BTQ, raw_BTQ], -1) if a.queries_from == "both" else c_BTQ
-        q_BTHE = self.query_up(from_BTI).view(*x_BTD.shape[:2], a.heads, -1)
+        q_BTHE = context.see("query", self.query_up(from_BTI).view(*x_BTD.shape[:2], a.heads, -1))
         if a.temperature is not None:
             q_BTHE = q_BTHE * a.temperature.factor(context.positions)[..., None, None].to(q_BTHE.dtype)
-        nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
+        nope, rope = torch.split(q_BTHE, [a.nope_width, a.rope_width], -1)
         rope = context.rotated(rope, self.rotary).transpose(1, 2)
-        latent_B1SP = context.gathered(times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))[:, None]
-        key_BT1R = context.rotated(self.rope_norm(self.rope_key(x_BTD))[:, :, None], self.rotary)
+        latent_BTP = context.see("latent", times(self.kv_norm(self.kv_down(x_BTD)), self.kv_factor))
+        latent_B1SP = context.gathered(latent_BTP)[:, None]
+        turning_BTR = context.see("rope_key", self.rope_norm(self.rope_key(x_BTD)))
+        key_BT1R = context.rotated(turning_BTR[:, :, None], self.rotary)
         key_B1SR = context.gathered(key_BT1R).transpose(1, 2)
         keys = context.keys
         if state is not None:
@@ -66,24 +72,25 @@ class LatentAttentionModule(Attends):
             latent_B1SP, key_B1SR, keys = state.extend(latent_B1SP, key_B1SR, context.chunk)
             latent_B1SP, key_B1SR = latent_B1SP.to(rope.dtype), key_B1SR.to(rope.dtype)
         parts = nope.transpose(1, 2), rope, latent_B1SP, key_B1SR
-        mixed_BTHU = self.mixed(x_BTD, c_BTQ, parts, keys, context, state).transpose(1, 2)
+        mixed_BTHU = context.see("mixed", self.mixed(x_BTD, c_BTQ, parts, keys, context, state).transpose(1, 2))
         if self.gate is not None:
             mixed_BTHU = self.gate(from_BTI if a.gate_from == "queries" else x_BTD, mixed_BTHU)
-        return self.output(mixed_BTHU.flatten(2))  # type: ignore[no-any-return]
+        return put_out(self.output, mixed_BTHU, context)
 
     def mixed(
         self, x_BTD: Tensor, c_BTQ: Tensor, parts: Parts, keys: Keys, context: Context, state: FullState | RingState | None
     ) -> Tensor:
         """The mixed values, (B, H, T, U). c: what queries are made of."""
-        visible = self.visible(x_BTD, context, keys, banded=state is None)
-        return self._dense(parts, visible, one=state is not None and x_BTD.shape[1] == 1)
+        visible = self.visible(x_BTD, context, keys, banded=state is None and shown_to(context.opened) is None)
+        return self._dense(parts, visible, shown_to(context.opened), one=state is not None and x_BTD.shape[1] == 1)
 
-    def _dense(self, parts: Parts, visible: Visible, *, one: bool) -> Tensor:
+    def _dense(self, parts: Parts, visible: Visible, shown: OpenedPart | None, *, one: bool) -> Tensor:
         """Attention to all visible keys. `one`: of a single query, whose form expands none."""
+        how: dict[str, Any] = {"scale": self.scale, "sink_H": self.sink, "shown": shown}
         if one:
             q, k = self._absorbed(*parts)
-            return self._valued(attend(q, k, parts[2], visible, scale=self.scale, sink_H=self.sink, kernel="plain"))
-        return attend(*self._expanded(*parts), visible, scale=self.scale, sink_H=self.sink, kernel=self.plan.attention)
+            return self._valued(attend(q, k, parts[2], visible, kernel="plain", **how))
+        return attend(*self._expanded(*parts), visible, kernel=self.plan.attention, **how)
 
     def _expanded(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values of every head, (B, H, T or S, ...): the fewest FLOPs when many queries share them."""
@@ -132,7 +139,8 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
             index = state.extend_beside(index, context.chunk)
         visible = self.visible(x_BTD, context, keys)
         chosen, told = self.choice(x_BTD, c_BTQ, index, visible, context), self.choice.wants(context)
-        if self.attention.sparse(chosen.keys, self.plan):
+        shown = shown_to(context.opened)
+        if self.attention.sparse(chosen.keys, self.plan) and shown is None:
             q, k = (x.transpose(1, 2) for x in self._absorbed(*parts))
             width, allowed = self.attention.kv_rank, chosen.allowed
             mixed_BTHP, share = attend_chosen(q, k, width, chosen.indices, allowed, scale=self.scale, sink_H=self.sink)
@@ -140,7 +148,7 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
         else:
             visible = visible if chosen.all_keys else visible.narrowed(chosen.dense())
             if not told:
-                return self._dense(parts, visible, one=state is not None and x_BTD.shape[1] == 1)
+                return self._dense(parts, visible, shown, one=state is not None and x_BTD.shape[1] == 1)
             q, k, v = (x.transpose(1, 2) for x in self._expanded(*parts))
             allowed = visible.dense(x_BTD.shape[1], x_BTD.device)
             seen = None if allowed is None else allowed[:, 0].expand(q.shape[0], -1, -1)
@@ -150,4 +158,4 @@ class ChoosingLatentAttentionModule(LatentAttentionModule):
             mixed = mixed_BTHU.transpose(1, 2)
         if told:
             self.choice.report(chosen, share, context)
-        return mixed
+        return mixed if shown is None else self._dense(parts, visible, shown, one=False)

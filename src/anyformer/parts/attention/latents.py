@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count
-from anyformer.operations import Limit, Shape, Tally, Weight, total
+from anyformer.operations import Limit, Shape, Tally, Watchables, Weight, inside, total, value
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
@@ -86,6 +86,11 @@ class InducedAttention(Sublayer):
         if self.attention.source_width is not None:
             raise ValueError("attention.source_width: the points have as many features as the stream: leave it out")
         self.attention.check(width)
+
+    def watchable(self, width: int) -> Watchables:
+        of_each = self.attention.watchable(width)
+        points = value("BnD", "the points, behind their reading of x", n=self.points, D=width)
+        return {**inside("gather", of_each), "points": points, **inside("scatter", of_each)}
 
     def build(self, width: int, plan: Plan, name: str) -> InducedAttentionModule:
         from anyformer.parts.attention.latents_module import InducedAttentionModule

@@ -38,7 +38,8 @@ class InducedAttentionModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
-        own = Context(context.positions, context.plan, noise=context.noise, turn=context.turn)
+        own = Context(context.positions, context.plan, noise=context.noise, turn=context.turn, opened=context.opened)
         reads = replace(own, source=x_BTD, source_padding=padding, _tables={})
-        h_BSD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
-        return self.scatter(x_BTD, replace(own, source=h_BSD, _tables={}))  # type: ignore[no-any-return]
+        points_BSD = self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1)
+        h_BSD = context.see("points", self.gather(points_BSD, reads.inside("gather")))
+        return self.scatter(x_BTD, replace(own, source=h_BSD, _tables={}).inside("scatter"))  # type: ignore[no-any-return]

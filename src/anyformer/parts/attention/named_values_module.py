@@ -9,6 +9,11 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.opened import OpenedPart
 
 
+def shown_to(opened: OpenedPart | None) -> OpenedPart | None:
+    """Who asks for scores or weights; None: nobody, so that a kernel may keep them to itself."""
+    return opened if opened is not None and opened.wants("scores", "weights") else None
+
+
 def by_position(mixed_BHTU: Tensor, context: Context) -> Tensor:
     """The mixed heads, seen position by position, (B, T, H, U)."""
     return mixed_BHTU if context.opened is None else context.see("mixed", mixed_BHTU.transpose(1, 2)).transpose(1, 2)

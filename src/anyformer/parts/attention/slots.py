@@ -61,9 +61,10 @@ class AttentionCall:
 
     @property
     def shown(self) -> OpenedPart | None:
-        """Who asks for scores or weights; None: nobody, so that a kernel may keep them to itself."""
-        opened = self.context.opened if self.opened is None else self.opened
-        return opened if opened is not None and opened.wants("scores", "weights") else None
+        """Who asks for scores or weights (`shown_to`)."""
+        from anyformer.parts.attention.named_values_module import shown_to
+
+        return shown_to(self.context.opened if self.opened is None else self.opened)
 
     def of_map(self, number: int) -> AttentionCall:
         """The call of one of several maps of weights, whose scores and weights are seen under its number."""

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import InputError
 from anyformer.parts.norms.opened import ShowsInside
 
 
@@ -44,6 +45,15 @@ class OpenedPart:
         return any(self.asked.wants(f"{self.path}.{name}") for name in names)
 
 
+def check_whole(opened: OpenedPart | None, *divides: object) -> None:
+    """Refuse to show values of a part that processes divide: none of them has the whole."""
+    if opened is not None and any(each is not None for each in divides):
+        raise InputError(
+            f"{opened.path} is divided among processes, none of which has its whole values: watch and patch the model in one "
+            f"process, loaded from its checkpoint without plan.mesh"
+        )
+
+
 def normed(norm: nn.Module, x: Tensor, opened: OpenedPart | None, name: str) -> Tensor:
     """norm(x), the norm being called `name`; what it computes on its way is seen as `name.scale`, `.normalized`, `.output`."""
     if opened is None or isinstance(norm, nn.Identity):
@@ -66,7 +76,7 @@ class Showing:
 
     def see_rows(self, name: str, value_Z: Tensor, rows: torch.Size) -> Tensor:
         """The same of what the part has for B * T tokens side by side, and shows by row, (B, T, ...)."""
-        return value_Z if self.opened is None else self.see(name, value_Z.unflatten(0, rows)).flatten(0, 1)
+        return value_Z if self.opened is None else self.see(name, torch.unflatten(value_Z, 0, rows)).flatten(0, 1)
 
     def wants(self, *names: str) -> bool:
         """Whether anybody asks for a value that the part gives one of these names."""

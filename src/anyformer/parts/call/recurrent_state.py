@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from anyformer.parts.call.opened import Showing
 from anyformer.parts.call.state import StateError
 
 
@@ -102,3 +103,10 @@ class RecurrentState:
 
     def fork(self, rows: Tensor) -> RecurrentState:
         return RecurrentState(self.sums[rows].clone(), {name: state.fork(rows) for name, state in self.convolutions.items()})
+
+
+def hold(sums: Tensor, state: RecurrentState | None, showing: Showing) -> None:
+    """The running sums behind a call, seen as `state`, become those of its decode state, if it has one."""
+    sums = showing.see("state", sums)
+    if state is not None:
+        state.sums.copy_(sums)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Positive
-from anyformer.operations import Shape, StateBytes, Tally
+from anyformer.operations import Shape, StateBytes, Tally, Watchables, value
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.sketch import Cell, SideInput, Sketch
@@ -48,6 +48,9 @@ class HashedNgrams(Sublayer):
         from anyformer.parts.embedding.hashed_ngrams_module import HashedNgramsModule
 
         return HashedNgramsModule(self, width)
+
+    def watchable(self, width: int) -> Watchables:
+        return {"rows": value("BTnD", "the row of each table", n=self.ngrams.tables, D=width)}
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         held = self.ngrams.state_bytes(shape.batch)

@@ -18,4 +18,5 @@ class HashedNgramsModule(nn.Module):
         self.ngrams = part.ngrams.build(width)
 
     def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        return (self.ngrams(context, state).sum(2) * self.scale).to(x_BTD.dtype)  # type: ignore[no-any-return]
+        rows_BTnD = context.see("rows", self.ngrams(context, state))
+        return (rows_BTnD.sum(2) * self.scale).to(x_BTD.dtype)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.describe import Choice, Count, Positive
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, SideInput, Sketch, chain, fan, number
@@ -47,9 +48,22 @@ class LayerEmbedding(Sublayer):
 
         return LayerEmbeddingModule(self, width)
 
+    def watchable(self, width: int) -> Watchables:
+        return gated_rows_seen(self.width)
+
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         table = Weight((self.vocab, self.width), "column", "embedding", linear=False, axes=((("vocab", self.vocab),), ()))
         return gated_rows_cost(width, self.width, self.activation, shape.rows) + Tally({"table.weight": table})
+
+
+def gated_rows_seen(narrow: int) -> Watchables:
+    """The values that are seen of a `GatedRowsModule`."""
+    rows = value("BTP", "the token's row of this layer", P=narrow)
+    return {
+        "rows": rows,
+        "gate": replace(rows, about="the gate before its activation"),
+        "hidden": replace(rows, about="what the output projection reads"),
+    }
 
 
 def gated_rows_cost(width: int, narrow: int, activation: str, rows: int) -> Tally:

@@ -18,8 +18,9 @@ class GatedRowsModule(nn.Module):
         self.activation = built_activation(activation, narrow)
         self.output = nn.Linear(narrow, width, bias=False)
 
-    def gated(self, x_BTD: Tensor, rows_BTP: Tensor) -> Tensor:
-        return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]
+    def gated(self, x_BTD: Tensor, rows_BTP: Tensor, context: Context) -> Tensor:
+        rows_BTP, gate_BTP = context.see("rows", rows_BTP), context.see("gate", self.input(x_BTD))
+        return self.output(context.see("hidden", self.activation(gate_BTP) * rows_BTP))  # type: ignore[no-any-return]
 
 
 class LayerEmbeddingModule(GatedRowsModule):
@@ -32,4 +33,4 @@ class LayerEmbeddingModule(GatedRowsModule):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         assert context.tokens is not None, "a stack whose layers read tokens gets them"
-        return self.gated(x_BTD, self.table(context.tokens).to(x_BTD.dtype) * self.scale)
+        return self.gated(x_BTD, self.table(context.tokens).to(x_BTD.dtype) * self.scale, context)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from anyformer.describe import Choice, Count, Positive
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total
 from anyformer.parts.call.shared import Read
 from anyformer.parts.derived import WidthFactor
-from anyformer.parts.embedding.layer_embedding import gated_rows_cost, gated_rows_sketch
+from anyformer.parts.embedding.layer_embedding import gated_rows_cost, gated_rows_seen, gated_rows_sketch
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Drawn, SideInput, Sketch, number
@@ -91,6 +91,9 @@ class LayerInput(Sublayer):
     @property
     def reads(self) -> tuple[Read, ...]:
         return (Read(LAYER_INPUTS, size=self.width),)
+
+    def watchable(self, width: int) -> Watchables:
+        return gated_rows_seen(self.width)
 
     def of_layer(self, layer: int, depth: int) -> Self:
         return self.but(layer=layer) if self.layer is None else self

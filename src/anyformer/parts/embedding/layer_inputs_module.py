@@ -45,4 +45,4 @@ class LayerInputModule(GatedRowsModule):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         inputs_BTLP: Tensor = context.shared[None, LAYER_INPUTS]
-        return self.gated(x_BTD, inputs_BTLP[:, :, self.layer])
+        return self.gated(x_BTD, inputs_BTLP[:, :, self.layer], context)

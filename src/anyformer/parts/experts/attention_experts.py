@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Dimension, ExpertProduct, Limit, Shape, StateBytes, Tally, Weight, matrix, total
+from anyformer.operations import (
+    Dimension,
+    ExpertProduct,
+    Limit,
+    Shape,
+    StateBytes,
+    Tally,
+    Watchables,
+    Weight,
+    inside,
+    matrix,
+    total,
+    value,
+)
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
+from anyformer.parts.attention.named_values import pairs_seen
 from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.derived import of_width
@@ -113,6 +128,20 @@ class AttentionExperts(Sublayer):
         from anyformer.parts.experts.attention_experts_module import AttentionExpertsModule
 
         return AttentionExpertsModule(self, width, plan, name)
+
+    def watchable(self, width: int) -> Watchables:
+        J, K, E = self.chosen, self.kv_heads, self.head_width
+        key = value("BTKE", "keys", K=K, E=E)
+        heads = value("BTHE", "the heads of the experts chosen, one's side by side", H=J * K, E=E)
+        return {
+            **inside("router", self.router.watchable(self.experts, J)),
+            "query": heads,
+            "key": key,
+            "value": replace(key, about="values"),
+            **pairs_seen(J * K),
+            "mixed": replace(heads, about="the values that each head mixed, those that read the same keys side by side"),
+            "expert_outputs": value("BTJD", "the outputs of the experts chosen, without their weights", J=J, D=width),
+        }
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         X, J, K, E, rows = self.experts, self.chosen, self.kv_heads, self.head_width, shape.rows

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Digested
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
+from anyformer.parts.attention.named_values_module import by_position, shown_to
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState
@@ -46,23 +49,30 @@ class AttentionExpertsModule(Attends):
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         a = self.attention
         (B, T, _), J, K, E = x_BTD.shape, a.chosen, a.kv_heads, a.head_width
-        routing = self.router(x_BTD, context)
-        placement = self.experts.placed(best(routing.preference, J), a.experts)
+        of_router = context.inside("router")
+        routing = self.router(x_BTD, of_router)
+        wanted_ZJ = of_router.see_rows("chosen", best(routing.preference, J), x_BTD.shape[:2])
+        placement = self.experts.placed(wanted_ZJ, a.experts)
         if context.auxiliary is not None:
             context.auxiliary.reports[self.name] = report(self.router, routing, placement.chosen, None, context)
         groups = placement.groups(whole=True)
         queries = placement.combine(self.experts.product("query", placement.dispatch(x_BTD.flatten(0, 1)), groups))
-        q = context.rotated(queries.view(B, T, J * K, E), self.rotary).view(B, T, J, K, E)
+        queries = context.see("query", queries.view(B, T, J * K, E))
+        q = context.rotated(queries, self.rotary).view(B, T, J, K, E)
         # The heads of all experts that read the same keys lie side by side.
         q = q.permute(0, 3, 2, 1, 4).reshape(B, K * J, T, E)
-        k = context.rotated(self.key(x_BTD).view(B, T, K, E), self.rotary).transpose(1, 2)
-        v, keys = self.value(x_BTD).view(B, T, K, E).transpose(1, 2), context.keys
+        k, v = (context.see(name, self.get_submodule(name)(x_BTD).view(B, T, K, E)) for name in ("key", "value"))
+        k, v, keys = context.rotated(k, self.rotary).transpose(1, 2), v.transpose(1, 2), context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
             k, v, keys = state.extend(k, v, context.chunk)
-        visible = self.visible(x_BTD, context, keys, banded=state is None)
-        mixed = attend(q, k.to(q.dtype), v.to(q.dtype), visible, scale=a.scale_of_scores, kernel=self.plan.attention)
+        shown = shown_to(context.opened)
+        visible = self.visible(x_BTD, context, keys, banded=state is None and shown is None)
+        how: dict[str, Any] = {"scale": a.scale_of_scores, "kernel": self.plan.attention, "shown": shown}
+        mixed = by_position(attend(q, k.to(q.dtype), v.to(q.dtype), visible, **how), context)
         mixed = mixed.view(B, K, J, T, E).permute(0, 3, 2, 1, 4).reshape(B * T, J, K * E)
         outputs_ZJD = placement.combine(self.experts.product("output", placement.arrange(mixed), groups))
+        outputs_ZJD = context.see_rows("expert_outputs", outputs_ZJD, x_BTD.shape[:2])
         weights_ZJ = self.router.weigh(routing, placement.chosen, None).to(x_BTD.dtype)
+        weights_ZJ = of_router.see_rows("weights", weights_ZJ, x_BTD.shape[:2])
         return (outputs_ZJD * weights_ZJ[..., None]).sum(1).view(x_BTD.shape)

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count
-from anyformer.operations import Dimension, ExpertProduct, Operation, Shape, Tally, Weight, matrix
+from anyformer.operations import (
+    Dimension,
+    ExpertProduct,
+    Operation,
+    Shape,
+    Tally,
+    Watchables,
+    Weight,
+    inside,
+    matrix,
+    value,
+)
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.capacity import ExpertCapacity
@@ -158,6 +169,17 @@ class Experts(PositionwiseNetwork):
 
         return ExpertsModule(self, width, plan, name)
 
+    def watchable(self, width: int) -> Watchables:
+        J, F = self.chosen, self.width
+        shared = {} if self.shared is None else inside("shared", self.shared.feedforward.watchable(width))
+        return {
+            **inside("router", self.router.watchable(self.choices, J)),
+            "hidden": value("BTJF", "what the down projections of the experts chosen read", written_out=True, J=J, F=F),
+            "expert_outputs": value("BTJD", "the outputs of the experts chosen, without their weights", J=J, D=width),
+            "mixed": value("BTD", "their weighted sum", D=width),
+            **shared,
+        }
+
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         tokens = shape.batch * shape.length
         routed = computed = tokens * self.chosen
@@ -170,8 +192,8 @@ class Experts(PositionwiseNetwork):
         for name in self.projections:
             sides = outputs, inputs = self.sides(name, width)
             fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
-            inside: Dimension = (("ffn", self.width),)
-            counted: tuple[Dimension, ...] = (("experts", self.experts),), *(((), inside) if name == "down" else (inside, ()))
+            within: Dimension = (("ffn", self.width),)
+            counted: tuple[Dimension, ...] = (("experts", self.experts),), *(((), within) if name == "down" else (within, ()))
             weights[name] = Weight((self.experts, *sides), "expert", fill, used, axes=counted, writes=name == "down")
             ends, limit = fill == "residual", self.router.choice.limit
             work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, ends, *limit, sent=name == "up")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.opened import check_whole
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.experts.capacity import CapacityRequest
 from anyformer.parts.experts.dispatch import ExpertRows, Placement
-from anyformer.parts.experts.exchange import HoldsExperts
+from anyformer.parts.experts.exchange import HoldsExperts, here
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import RouterScores
@@ -19,6 +23,13 @@ from anyformer.parts.experts.shared import SharedExpert
 from anyformer.parts.feedforward.feedforward import Projection
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.plan import Plan
+
+
+def seen_by_choice(name: str, x_QF: Tensor, placement: Placement, rows: torch.Size, context: Context) -> Tensor:
+    """What the rows of experts have, (Q, F), seen by the choices of each token, (B, T, J, F)."""
+    if not context.wants(name):
+        return x_QF
+    return placement.arrange(context.see_rows(name, placement.combine(x_QF), rows))
 
 
 class ExpertsModule(HoldsExperts):
@@ -46,13 +57,16 @@ class ExpertsModule(HoldsExperts):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
-        routing = self.router(x_BTD, context)
-        wanted_ZJ = best(routing.preference, self.description.chosen)
+        check_whole(context.opened, None if self.exchange is here else self.exchange)
+        rows, of_router = x_BTD.shape[:2], context.inside("router")
+        routing = self.router(x_BTD, of_router)
+        wanted_ZJ = of_router.see_rows("chosen", best(routing.preference, self.description.chosen), rows)
         placement = self._place(routing, wanted_ZJ, real_BT)
         if context.auxiliary is not None:
             context.auxiliary.reports[self.name] = report(self.router, routing, wanted_ZJ, placement.taken, context)
         x_BTD = self.norm(x_BTD)
-        y_BTD = self._mixed(x_BTD.flatten(0, 1), routing, placement).view(x_BTD.shape)
+        y_BTD = self._mixed(x_BTD, routing, placement, context).view(x_BTD.shape)
+        y_BTD = context.see("mixed", y_BTD)
         return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
 
     def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
@@ -71,27 +85,31 @@ class ExpertsModule(HoldsExperts):
         candidates = self.description.router.choice.candidates(experts)
         return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
-    def _mixed(self, x_ZD: Tensor, routing: RouterScores, placement: Placement) -> Tensor:
+    def _mixed(self, x_BTD: Tensor, routing: RouterScores, placement: Placement, context: Context) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
-        capacity = self.description.capacity
+        capacity, rows, x_ZD = self.description.capacity, x_BTD.shape[:2], x_BTD.flatten(0, 1)
         among = placement.taken if capacity is not None and capacity.reroutes else None
         weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
+        weights_ZJ = context.inside("router").see_rows("weights", weights_ZJ, rows)
         rows_QD = placement.dispatch(x_ZD)
-        if self.description.weigh == "input":
-            return placement.combine(self._computed(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
-        return (placement.combine(self._computed(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
+        of_input = self.description.weigh == "input"
+        rows_QD = rows_QD * placement.spread(weights_ZJ) if of_input else rows_QD
+        shows = partial(seen_by_choice, "hidden", placement=placement, rows=rows, context=context)
+        y_ZJD = placement.combine(self._computed(rows_QD, placement, shows))
+        y_ZJD = context.see_rows("expert_outputs", y_ZJD, rows)
+        return y_ZJD.sum(1) if of_input else (y_ZJD * weights_ZJ[..., None]).sum(1)
 
-    def _computed(self, rows_QD: Tensor, placement: Placement) -> Tensor:
-        """The output of each row's expert: (Q, D) -> (Q, D)."""
+    def _computed(self, rows_QD: Tensor, placement: Placement, shows: Callable[[Tensor], Tensor]) -> Tensor:
+        """The output of each row's expert: (Q, D) -> (Q, D). `shows`: gives the features inside experts, (Q, F), as seen."""
         identities = self.description.identity_experts > 0
-        y_QD = self.exchange(self._experts, rows_QD, placement.groups(whole=not identities))
+        y_QD = self.exchange(partial(self._experts, shows), rows_QD, placement.groups(whole=not identities))
         return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD) if identities else y_QD
 
-    def _experts(self, rows_QD: Tensor, groups: ExpertRows) -> Tensor:
+    def _experts(self, shows: Callable[[Tensor], Tensor], rows_QD: Tensor, groups: ExpertRows) -> Tensor:
         """The same, of the experts held here; rows of others become 0."""
         up_QF = self._project("up", rows_QD, groups)
         gate_QF = self._project("gate", rows_QD, groups) if self.description.gated else None
-        return self._project("down", self.description.between(self.activation, gate_QF, up_QF), groups)
+        return self._project("down", shows(self.description.between(self.activation, gate_QF, up_QF)), groups)
 
     def _project(self, name: Projection, rows_QI: Tensor, groups: ExpertRows) -> Tensor:
         y_QO = self.own_product(name, rows_QI, groups)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import model_validator
 
 from anyformer.describe import NotNegative, Positive, Probability, Value
-from anyformer.operations import Tally, Weight, matrix
+from anyformer.operations import Tally, Watchables, Weight, matrix, value
 from anyformer.parts.derived import WidthFactor
 from anyformer.parts.experts.selection import RouterInputs, Selection, TopK
 from anyformer.parts.norms.norm import Norm
@@ -99,6 +99,23 @@ class Router(Value):
         from anyformer.parts.experts.router_module import RouterModule
 
         return RouterModule(self, experts, chosen, width, name)
+
+    @property
+    def by_scores(self) -> bool:
+        """Whether experts are chosen or weighed by scores; else by logits or by tokens alone."""
+        weighed = self.over != "chosen" and not self.choice.weighs
+        return self.score != "equal" and (weighed or self.choice.orders_by_scores)
+
+    def watchable(self, experts: int, chosen: int) -> Watchables:
+        """The values that are seen of it, choosing `chosen` of X experts."""
+        logits = value("BTX", "logits of the experts", X=experts)
+        scores = replace(logits, about=f"{self.score.replace('_', ' ')} of the logits")
+        return {
+            **({"logits": logits} if self.score != "equal" else {}),
+            **({"scores": scores} if self.by_scores else {}),
+            "chosen": value("BTJ", "the numbers of the experts chosen, best first", J=chosen),
+            "weights": value("BTJ", "the weights of the experts chosen", J=chosen),
+        }
 
     def cost(self, experts: int, chosen: int, width: int, rows: int) -> Tally:
         tally = Tally() if self.score == "equal" else self._cost_of_map(experts, width, rows)

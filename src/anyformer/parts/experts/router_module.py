@@ -59,7 +59,11 @@ class RouterModule(DrawsNoise):
 
     def routing(self, logits: Tensor | None, rows: torch.Size, context: Context) -> RouterScores:
         """The routing of `rows`, (B, T), with these logits, (Z, X)."""
-        noise_ZAX, scores = None, None if logits is None else SCORES[self.router.score](logits)
+        noise_ZAX, scores = None, None
+        if logits is not None:
+            logits = context.see_rows("logits", logits, rows)
+            scores = SCORES[self.router.score](logits)
+            scores = context.see_rows("scores", scores, rows) if self.router.by_scores else scores
         if self.training and self.rounds:
             noise = self._uniform("choice", rows, self.rounds * self.experts, context)
             noise_ZAX = noise.view(-1, self.rounds, self.experts)

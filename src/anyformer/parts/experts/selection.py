@@ -87,6 +87,11 @@ class Selection(Value):
     """Whether its `weights` replace the router's rule."""
 
     @property
+    def orders_by_scores(self) -> bool:
+        """Whether the order of the experts is that of their scores; else of logits, or by tokens alone."""
+        return self.reads_scores
+
+    @property
     def words(self) -> str:
         """The rule in a few words, for pictures; empty for the plain k best scores."""
         return self.kind.replace("_", " ")
@@ -134,6 +139,10 @@ class TopK(Selection):
     """Whether scores or logits are compared and corrected (Kolibri: logits); saturated scores tie, logits do not."""
     groups: Groups | None = None
     correction: ScoreCorrectionBias | None = None
+
+    @property
+    def orders_by_scores(self) -> bool:
+        return self.by == "scores"
 
     @property
     def words(self) -> str:
@@ -239,6 +248,11 @@ class SparseMixer(Selection):
 
     kind: Literal["sparse_mixer"] = "sparse_mixer"
     weighs: ClassVar[bool] = True
+
+    @property
+    def orders_by_scores(self) -> bool:
+        return False  # they tell apart those alone that are not drawn
+
     margin: Positive = 0.02
 
     def rounds(self, chosen: int) -> int:

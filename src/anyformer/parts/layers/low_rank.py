@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, matrix, total, value
 from anyformer.operations.elementwise import added
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
@@ -41,6 +41,9 @@ class LowRankResidual(Sublayer):
         from anyformer.parts.layers.low_rank_module import LowRankResidualModule
 
         return LowRankResidualModule(self, width)
+
+    def watchable(self, width: int) -> Watchables:
+        return {"hidden": value("BTP", "the narrow features", P=self.rank)}
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         down = matrix("down", width, self.rank, shape.rows, role="replicate")

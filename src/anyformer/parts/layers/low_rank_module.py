@@ -18,4 +18,5 @@ class LowRankResidualModule(nn.Module):
         self.norm = part.norm.build(width) if part.norm else nn.Identity()
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        return x_BTD + self.norm(self.up(self.down(x_BTD)))  # type: ignore[no-any-return]
+        hidden_BTP = context.see("hidden", self.down(x_BTD))
+        return x_BTD + self.norm(self.up(hidden_BTP))  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Elementwise, Tally, Watchables, value
+from anyformer.operations import Elementwise, Tally, Watchables, sized, value
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
@@ -35,7 +35,7 @@ class FeatureNorm(Norm):
     def _watchable(self, width: int, groups: int, lead: str, features: str) -> Watchables:
         about = "the root of the mean square, by which it divides"
         scale = value(f"{lead}n", about, written_out=True, n=groups)
-        return {"scale": scale, "normalized": value(lead + features, "before gain and bias", **{features: width})}
+        return {"scale": scale, "normalized": sized(lead + features, "before gain and bias", {features: width})}
 
     def cost(self, width: int, vectors: int) -> Tally:
         self.check(width)

@@ -41,7 +41,7 @@ class NormModule(ShowsInside):
 
     def _by_scale(self, x_D: Tensor, shown: NormReader) -> Tensor:
         """The same with the number by which each piece is divided, sqrt(mean(x^2) + eps), written out."""
-        pieces = x_D.unflatten(-1, (self.groups, -1))
+        pieces = torch.unflatten(x_D, -1, (self.groups, -1))
         pieces = pieces - pieces.mean(-1, keepdim=True) if self.norm.centres else pieces
         scale = (pieces.square().mean(-1) + self.norm.eps).sqrt()
         return (pieces / shown.see("scale", scale)[..., None]).flatten(-2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Registry
-from anyformer.operations import Elementwise, Tally, Watchables, Weight, inside, value
+from anyformer.operations import Elementwise, Tally, Watchables, Weight, inside, sized
 from anyformer.parts.sketch import Drawn, Sketch
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Norm(Drawn):
 
     def shown(self, name: str, width: int, lead: str = "BT", features: str = "D") -> Watchables:
         """The values that are seen of a norm of this name: those on its way, and what it gives."""
-        output = value(lead + features, "what the norm gives", **{features: width})
+        output = sized(lead + features, "what the norm gives", {features: width})
         return inside(name, {**self.watchable(width, lead, features), "output": output})
 
 

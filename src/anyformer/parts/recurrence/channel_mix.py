@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from anyformer.describe import Count
+from anyformer.operations import Watchables, value
 from anyformer.parts.pointwise.activation import activation_name
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits
 
@@ -31,6 +33,10 @@ class ChannelMix(Sublayer):
     @property
     def traits(self) -> Traits:
         return Traits(activation=activation_name("relu_squared", gated=False))
+
+    def watchable(self, width: int) -> Watchables:
+        up = value("BTF", "the up projection, before its squared ReLU", F=self.width)
+        return {"up": up, "hidden": replace(up, about="what the down projection reads")}
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

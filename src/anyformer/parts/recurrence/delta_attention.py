@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.pointwise.gate import Gate
@@ -85,6 +86,11 @@ class DeltaAttention(Sublayer):
         return self.key_width if self.value_width is None else self.value_width
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Heads of each projection that may be convolved, those of all steps."""
+        return {"query": self.heads, "key": self.steps * self.heads, "value": self.steps * self.states}
+
+    @property
     def widths(self) -> dict[str, int]:
         """Features, over all heads and steps, of each projection that may be convolved."""
         keys = self.heads * self.key_width
@@ -148,6 +154,19 @@ class DeltaAttention(Sublayer):
     @property
     def _by_channel(self) -> bool:
         return self.decay is not None and self.decay.kind == "channel_decay"
+
+    def watchable(self, width: int) -> Watchables:
+        H, K, M, E = self.heads, self.states, self.key_width, self.columns
+        found = {
+            "query": value("BTHM", "queries", H=H, M=M),
+            "key": value("BTnM", "keys, of each step those of all heads", n=self.counts["key"], M=M),
+            "value": value("BTnE", "values, of each step those of all heads", n=self.counts["value"], E=E),
+            "beta": value("BTn", "how much of a value is written, of each step and head", n=self.steps * K),
+        }
+        if self.decay is not None:
+            found["log_decay"] = value("BTKn", "log-decays", K=K, n=M if self._by_channel else 1)
+        found |= state_seen("BHGME", H=H, G=K // H, M=M, E=E)
+        return found | {"mixed": value("BTKE", "what each head read of its state", K=K, E=E)} | put_out_seen((K, E), width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
 from anyformer.parts.recurrence.recurrence import delta_recurrence, exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 CONVOLVED = ("query", "key", "value")
@@ -40,10 +41,11 @@ class DeltaAttentionModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
         log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
-        mixed_BTKE = self.norm(self.recur(query, key, value, self.beta(x_BTD), log_decay, context=context, state=state))
+        beta_BTK = self.beta(x_BTD)
+        mixed_BTKE = self.norm(self.recur(query, key, value, beta_BTK, log_decay, context=context, state=state))
         if self.gate is not None:
             mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
-        return self.output(mixed_BTKE.flatten(2))  # type: ignore[no-any-return]
+        return put_out(self.output, mixed_BTKE, context)
 
     def recur(
         self,
@@ -58,8 +60,8 @@ class DeltaAttentionModule(nn.Module):
     ) -> Tensor:
         """The mixed heads, (B, T, K, E), of projected and convolved inputs, each (B, T, features of all heads)."""
         d, segments = self.delta, context.segments
-        beta_BTK = d.beta_scale * exact(beta).sigmoid()
-        log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)
+        beta_BTK = context.see("beta", d.beta_scale * exact(beta).sigmoid())
+        log_decay_BTKM = None if log_decay is None else context.see("log_decay", split_heads(log_decay, d.states))
         if context.valid is not None:
             # Padding writes nothing and decays nothing.
             beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
@@ -82,9 +84,8 @@ class DeltaAttentionModule(nn.Module):
                 chunk=self.chunk,
                 segments=segments,
             )
-            if state is not None:
-                state.sums.copy_(sums)
-        return time_first(mixed)[:, d.steps - 1 :: d.steps].to(query.dtype)
+            hold(sums, state, context)
+        return context.see("mixed", time_first(mixed)[:, d.steps - 1 :: d.steps].to(query.dtype))
 
     def _spread(self, x: Tensor, *, last: bool) -> Tensor:
         """x (B, T, ...) at the first or the last of the steps of each token, zeros at the others: (B, n * T, ...)."""
@@ -95,10 +96,10 @@ class DeltaAttentionModule(nn.Module):
     def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
         """The projection of this name, convolved if there are convolutions."""
         y: Tensor = self.get_submodule(name)(x_BTD)
-        if self.delta.convolution is None:
-            return y
-        recent = None if state is None else state.convolutions[name]
-        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
+        if self.delta.convolution is not None:
+            recent = None if state is None else state.convolutions[name]
+            y = self.get_submodule(f"{name}_convolution")(y, context, recent)
+        return by_head(name, y, self.delta.counts[name], context)
 
     def _unit(self, x_BTHM: Tensor) -> Tensor:
         """x divided by its length."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, matrix, total, value
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.norms.layer_norm import RMSNorm
@@ -83,6 +83,13 @@ class Engram(Sublayer):
             inner["convolution"] = self.convolution.cost(width, rows)
             held += self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
         return parts + total(inner) + Tally(own_state=recurrent(held, shape))
+
+    def watchable(self, width: int) -> Watchables:
+        return {
+            "rows": value("BTI", "what is looked up, side by side", I=self.ngrams.tables * self.width),
+            "gate": value("BTn", "the gate of what is looked up", n=1),
+            "value": value("BTD", "what is looked up, before its gate", D=width),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -30,7 +30,9 @@ class EngramModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: JoinedState | None = None) -> Tensor:
         rows_BTI = self.ngrams(context, None if state is None else state["tokens"]).flatten(2).to(x_BTD.dtype)
-        v_BTD: Tensor = self.gate(x_BTD, self.key(rows_BTI)) * self.value(rows_BTI)
+        rows_BTI = context.see("rows", rows_BTI)
+        gate_BT1 = context.see("gate", self.gate(x_BTD, self.key(rows_BTI)))
+        v_BTD = gate_BT1 * context.see("value", self.value(rows_BTI))
         if self.convolution is None:
             return v_BTD
         past = None if state is None else state["convolution"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, matrix, total, value
 from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
@@ -56,6 +57,14 @@ class GatedConvolution(Sublayer):
         parts += matrix("output", width, width, rows, role="row", bias="output" in self.bias, fill="residual")
         state = self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
         return parts + Tally(own_state=recurrent(state, shape))
+
+    def watchable(self, width: int) -> Watchables:
+        channels = value("BTD", "values", D=width)
+        about = {
+            "gate_before": "the gate of what is convolved", "gate_after": "the gate of what was", "value": "values",
+            "mixed": "what was convolved", "hidden": "what the output projection reads",
+        }  # fmt: skip
+        return {name: replace(channels, about=words) for name, words in about.items()}
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -21,5 +21,9 @@ class GatedConvolutionModule(nn.Module):
         self.output = nn.Linear(width, width, bias="output" in gated.bias)
 
     def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
-        mixed_BTD = self.convolution(self.gate_before(x_BTD) * self.value(x_BTD), context, state)
-        return self.output(self.gate_after(x_BTD) * mixed_BTD)  # type: ignore[no-any-return]
+        before_BTD, after_BTD = (
+            context.see(f"gate_{at}", self.get_submodule(f"gate_{at}")(x_BTD)) for at in ("before", "after")
+        )
+        value_BTD = context.see("value", self.value(x_BTD))
+        mixed_BTD = context.see("mixed", self.convolution(before_BTD * value_BTD, context, state))
+        return self.output(context.see("hidden", after_BTD * mixed_BTD))  # type: ignore[no-any-return]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from anyformer.describe import Choice
-from anyformer.operations import Shape, Tally, total
+from anyformer.operations import Shape, Tally, Watchables, total
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.derived import LayerFactor
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
@@ -84,6 +85,10 @@ class LightningAttention(RecurrentHeads):
             + total(inner)
             + Tally(own_state=recurrent(shape.batch * H * E * E * SUM_BYTES, shape, H))
         )
+
+    def state_seen(self, width: int) -> Watchables:
+        E = self.width_of_head(width)
+        return state_seen("BHnME", H=self.heads, n=1, M=E, E=E)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

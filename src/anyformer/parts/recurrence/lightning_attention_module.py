@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.constant import listed
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads_module import RecurrentHeadsModule, heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import (
+    RecurrentHeadsModule,
+    by_head,
+    heads_first,
+    split_heads,
+    time_first,
+)
 from anyformer.plan import Plan
 
 
@@ -29,11 +36,11 @@ class LightningAttentionModule(RecurrentHeadsModule):
         return f"heads={self.heads}, head_width={self.head_width}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        mixed = self.norm(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))
-        mixed_BTHE = split_heads(mixed, self.heads)
+        mixed = by_head("mixed", self.recur(*self.projected(x_BTD, context), context, state), self.heads, context)
+        mixed_BTHE = split_heads(self.norm(mixed), self.heads)
         if self.gate is not None:
             mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
+        return put_out(self.output, mixed_BTHE, context)
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The mixed heads side by side, (B, T, H * E), of queries, keys and values, each (B, T, H * E)."""
@@ -47,7 +54,6 @@ class LightningAttentionModule(RecurrentHeadsModule):
                 k, log_decay = k.masked_fill(invalid, 0), log_decay.masked_fill(invalid, 0)
             past = None if state is None else state.sums.to(q.dtype)
             mixed, sums = linear_recurrence(q, k, v, log_decay, past, chunk=self.chunk, segments=context.segments)
-            if state is not None:
-                state.sums.copy_(sums)
+            hold(sums, state, context)
             mixed_BTHE = time_first(mixed)
         return mixed_BTHE.flatten(2).to(query.dtype)

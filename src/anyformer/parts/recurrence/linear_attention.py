@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Literal, Self
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Contraction, Elementwise, Limit, Shape, Tally
+from anyformer.operations import Contraction, Elementwise, Limit, Shape, Tally, Watchables
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.feature_map import FeatureMap
 from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads
@@ -137,6 +138,10 @@ class LinearAttention(RecurrentHeads):
         from anyformer.parts.call.recurrent_state import RecurrentState
 
         return RecurrentState.empty(batch, self.groups, 1, *self._sizes(width), device=device) if self.causal else None
+
+    def state_seen(self, width: int) -> Watchables:
+        M, columns = self._sizes(width)
+        return state_seen("BKnME", K=self.groups, n=1, M=M, E=columns) if self.causal else {}
 
     def _sizes(self, width: int) -> tuple[int, int]:
         """M, and the columns of the state: E, and one more for the denominator."""

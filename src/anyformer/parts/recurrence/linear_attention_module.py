@@ -6,11 +6,18 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import Digested
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads_module import RecurrentHeadsModule, heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import (
+    RecurrentHeadsModule,
+    by_head,
+    heads_first,
+    split_heads,
+    time_first,
+)
 from anyformer.plan import Plan
 
 
@@ -28,7 +35,8 @@ class LinearAttentionModule(RecurrentHeadsModule):
         return f"heads={a.heads}, kv_heads={a.groups}, head_width={self.head_width}, feature_map={a.feature_map.kind}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        return self.output(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))  # type: ignore[no-any-return]
+        mixed = by_head("mixed", self.recur(*self.projected(x_BTD, context), context, state), self.attention.heads, context)
+        return put_out(self.output, split_heads(mixed, self.attention.heads), context)
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The mixed heads side by side, (B, T, H * E), of queries, keys and values, (B, T, heads * E)."""
@@ -57,6 +65,5 @@ class LinearAttentionModule(RecurrentHeadsModule):
             return q @ (k.mT @ v)
         past = None if state is None else state.sums.to(q.dtype)
         mixed, sums = linear_recurrence(q, k, v, None, past, chunk=self.chunk, segments=context.segments)
-        if state is not None:
-            state.sums.copy_(sums)
+        hold(sums, state, context)
         return mixed

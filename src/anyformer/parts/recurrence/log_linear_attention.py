@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Operation, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Operation, Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.elementwise import activated
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import ScalarDecay
@@ -113,6 +115,14 @@ class LogLinearAttention(Sublayer):
         state = recurrent(B * H * self.levels * M * E * SUM_BYTES, shape, H)
         products = log_linear_flops(B, H, M, E, self.levels, shape.length, plan.chunk)
         return parts + products + total(inner) + Tally(own_state=state)
+
+    def watchable(self, width: int) -> Watchables:
+        H, M, E = self.heads, self.key_width, self.columns
+        query, of_head = value("BTHM", "queries", H=H, M=M), value("BTHE", "values", H=H, E=E)
+        found = {"query": query, "key": replace(query, about="keys"), "value": of_head}
+        found |= {"level": value("BTHn", "what each level counts, before its softplus", H=H, n=self.levels)}
+        found |= state_seen("BHnME", H=H, n=self.levels, M=M, E=E)
+        return found | {"mixed": replace(of_head, about="what each head read of its states")} | put_out_seen((H, E), width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -6,13 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.document_places import places_in_documents
 from anyformer.parts.recurrence.log_linear import Levels, log_linear_recurrence
 from anyformer.parts.recurrence.log_linear_attention import PROJECTIONS, LogLinearAttention
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 
@@ -35,12 +36,15 @@ class LogLinearAttentionModule(nn.Module):
         return f"heads={p.heads}, widths={p.key_width}, {p.columns}, levels={p.levels}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value, level = (self.get_submodule(name)(x_BTD) for name in PROJECTIONS)
+        projected = (self.get_submodule(name)(x_BTD) for name in PROJECTIONS)
+        named = zip(PROJECTIONS, projected, strict=True)
+        query, key, value, level = (by_head(name, y, self.part.heads, context) for name, y in named)
         log_decay = None if self.decay is None else self.decay(x_BTD)
-        mixed_BTHE = self.norm(self.recur(query, key, value, level, log_decay, context, state).to(x_BTD.dtype))
+        mixed_BTHE = self.recur(query, key, value, level, log_decay, context, state).to(x_BTD.dtype)
+        mixed_BTHE = self.norm(context.see("mixed", mixed_BTHE))
         if self.gate is not None:
             mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
+        return put_out(self.output, mixed_BTHE, context)
 
     def recur(
         self, query: Tensor, key: Tensor, value: Tensor, level: Tensor, log_decay: Tensor | None, context: Context,
@@ -72,6 +76,5 @@ class LogLinearAttentionModule(nn.Module):
                 chunk=self.chunk,
                 segments=segments,
             )
-            if state is not None:
-                state.sums.copy_(sums)
+            hold(sums, state, context)
             return time_first(mixed)

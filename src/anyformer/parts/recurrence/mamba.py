@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import recurrent, scan_flops
@@ -106,6 +108,20 @@ class Mamba(Sublayer):
             "skip": Weight((W,), "column", "ones"),
         })  # fmt: skip
         return parts + scan_flops(B, W, M, shape.length) + total(inner) + Tally(own_state=recurrent(state, shape))
+
+    def watchable(self, width: int) -> Watchables:
+        W, M = self.channels, self.state_width
+        channels, key = value("BTW", "values, convolved", W=W), value("BTM", "keys (B in the paper)", M=M)
+        return {
+            "gate": replace(channels, about="the gate, before its silu"),
+            "value": channels,
+            "key": key,
+            "query": replace(key, about="queries (C in the paper)"),
+            "time_step": replace(channels, about="time steps"),
+            **state_seen("BWM", W=W, M=M),
+            "mixed": replace(channels, about="what was read of the state, and the values past it"),
+            "hidden": replace(channels, about="what the output projection reads"),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

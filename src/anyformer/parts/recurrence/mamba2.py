@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, NotNegative, Positive, Value
-from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Fill, Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import linear_flops, recurrent
@@ -156,6 +158,20 @@ class Mamba2(Sublayer):
         vectors = Tally({name: Weight((H,), "column", fill) for name, fill in fills.items()})
         scan = linear_flops(B, H, H, M, E, shape.length, plan.chunk, pairs=self.groups)
         return parts + vectors + scan + total(inner) + Tally(own_state=recurrent(state, shape, H))
+
+    def watchable(self, width: int) -> Watchables:
+        H, E, K, M = self.heads, self.head_width, self.groups, self.state_width
+        head, key = value("BTHE", "values, convolved", H=H, E=E), value("BTKM", "keys (B in the paper)", K=K, M=M)
+        return {
+            "value": head,
+            "key": key,
+            "query": replace(key, about="queries (C in the paper)"),
+            "time_step": value("BTH", "time steps", H=H),
+            **state_seen("BKGME", K=K, G=H // K, M=M, E=E),
+            "mixed": replace(head, about="what each head read of its state, and the values past it"),
+            "gate": replace(head, about="the gate, before its silu"),
+            **put_out_seen((H, E), width),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.mamba2 import CONVOLVED, Mamba2
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 
@@ -34,10 +35,11 @@ class Mamba2Module(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         value, key, query = (self._convolved(name, x_BTD, context, state) for name in CONVOLVED)
+        H = self.mamba.heads
         mixed = self.recur(value, key, query, self._projected("step", x_BTD), context, state)
-        gate = F.silu(exact(self._projected("gate", x_BTD)))
+        gate = F.silu(exact(by_head("gate", self._projected("gate", x_BTD), H, context)))
         mixed = self.norm(mixed * gate) if self.mamba.gate_at == "before_norm" else self.norm(mixed) * gate
-        return self.output(mixed.to(x_BTD.dtype))  # type: ignore[no-any-return]
+        return put_out(self.output, split_heads(mixed.to(x_BTD.dtype), H), context)
 
     def recur(
         self, value: Tensor, key: Tensor, query: Tensor, step: Tensor, context: Context, state: RecurrentState | None = None
@@ -46,6 +48,7 @@ class Mamba2Module(nn.Module):
         m = self.mamba
         with exactly(value):
             dt_BTH = F.softplus(exact(step) + exact(self.dt_bias)).clamp(m.step_floor, m.step_ceiling)
+            dt_BTH = context.see("time_step", dt_BTH)
             if context.valid is not None:
                 # A step of no time writes nothing and decays nothing.
                 dt_BTH = dt_BTH.masked_fill(~context.valid[..., None], 0)
@@ -59,9 +62,8 @@ class Mamba2Module(nn.Module):
                 chunk=self.chunk,
                 segments=context.segments,
             )
-            if state is not None:
-                state.sums.copy_(sums)
-            return (time_first(mixed) + exact(self.skip)[:, None] * v_BTHE).flatten(2)
+            hold(sums, state, context)
+            return context.see("mixed", time_first(mixed) + exact(self.skip)[:, None] * v_BTHE).flatten(2)
 
     def _projected(self, name: str, x_BTD: Tensor) -> Tensor:
         y: Tensor = self.get_submodule(name)(x_BTD)
@@ -69,7 +71,7 @@ class Mamba2Module(nn.Module):
 
     def _convolved(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
         y = self._projected(name, x_BTD)
-        if self.mamba.convolution is None:
-            return y
-        recent = None if state is None else state.convolutions[name]
-        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
+        if self.mamba.convolution is not None:
+            recent = None if state is None else state.convolutions[name]
+            y = self.get_submodule(f"{name}_convolution")(y, context, recent)
+        return by_head(name, y, self.mamba.heads if name == "value" else self.mamba.groups, context)

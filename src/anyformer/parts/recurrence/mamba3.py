@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Count, NotNegative
-from anyformer.operations import Fill, Role, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Fill, Role, Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.elementwise import rotated
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import linear_flops, recurrent
@@ -147,6 +149,20 @@ class Mamba3(Sublayer):
         held = B * (H * M * E + sum(self.held.values())) * SUM_BYTES
         scan = linear_flops(B, H, H, M, E, shape.length, plan.chunk)
         return parts + scan + total(inner) + Tally(own_state=recurrent(held, shape, H))
+
+    def watchable(self, width: int) -> Watchables:
+        H, E, M = self.heads, self.head_width, self.state_width
+        head, key = value("BTHE", "values", H=H, E=E), value("BTHM", "keys, with their biases", H=H, M=M)
+        return {
+            "time_step": value("BTH", "time steps", H=H),
+            "key": key,
+            "query": replace(key, about="queries, with their biases"),
+            "value": head,
+            **state_seen("BHnME", H=H, n=1, M=M, E=E),
+            "gate": replace(head, about="the gate, before its silu"),
+            "mixed": replace(head, about="what each head read of its state, and the values past it"),
+            **put_out_seen((H, E), width),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_module import rotate
 from anyformer.parts.recurrence.mamba3 import Mamba3
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import split_heads
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, split_heads
 from anyformer.parts.recurrence.trapezoid import following, latest, trapezoidal_recurrence
 from anyformer.plan import Plan
 
@@ -42,31 +43,33 @@ class Mamba3Module(nn.Module):
         return f"heads={m.heads}, groups={m.groups}, widths={m.head_width}, {m.state_width}, angles={m.angles}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        H = self.mamba.heads
         projected = {name: self.get_submodule(name)(x_BTD) for name in self.mamba.outputs}
-        gate = F.silu(exact(projected.pop("gate")))
-        mixed = self.norm(self.recur(projected, context, state)) * gate
-        return self.output(mixed.to(x_BTD.dtype))  # type: ignore[no-any-return]
+        gate = F.silu(exact(by_head("gate", projected.pop("gate"), H, context)))
+        mixed = self.norm(by_head("mixed", self.recur(projected, context, state), H, context)) * gate
+        return put_out(self.output, split_heads(mixed.to(x_BTD.dtype), H), context)
 
     def recur(self, projected: dict[str, Tensor], context: Context, state: RecurrentState | None = None) -> Tensor:
         """The heads side by side in fp32 at least, (B, T, H * E), of what is projected."""
         m, value = self.mamba, projected["value"]
         with exactly(value):
-            dt_BTH = F.softplus(exact(projected["step"]) + exact(self.dt_bias))
+            dt_BTH = context.see("time_step", F.softplus(exact(projected["step"]) + exact(self.dt_bias)))
             if context.valid is not None:
                 # A step of no time writes nothing, decays nothing and turns nothing.
                 dt_BTH = dt_BTH.masked_fill(~context.valid[..., None], 0)
             own = exact(projected["trapezoid"]).sigmoid() * dt_BTH
             before = dt_BTH - own
             rate = F.softplus(exact(projected["decay"])).clamp(min=m.decay_floor)
-            k, q, v = self._biased("key", projected), self._biased("query", projected), split_heads(exact(value), m.heads)
+            k, q = (context.see(name, self._biased(name, projected)) for name in ("key", "query"))
+            v = context.see("value", split_heads(exact(value), m.heads))
             if m.angles is not None:
                 turns = self._turns(projected["angle"], dt_BTH, state)
                 table = tuple(wave.repeat_interleave(2, -1) for wave in (turns.cos(), turns.sin()))
                 k, q = rotate(PAIRS, k, table), rotate(PAIRS, q, table)  # type: ignore[arg-type]
             sums = None if state is None else self._entering(state, before, context)
             mixed, sums = trapezoidal_recurrence(q, k, v, own, before, -rate * dt_BTH, sums, context, chunk=self.chunk)
+            hold(sums, state, context)
             if state is not None:
-                state.sums.copy_(sums)
                 for name, each in (("key", k), ("value", v)):
                     held = state.convolutions[name].recent
                     held.copy_(latest(each.flatten(2), held.to(each.dtype), context))

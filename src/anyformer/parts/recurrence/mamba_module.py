@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.recurrence import exact, exactly
 from anyformer.parts.recurrence.selective_scan import selective_scan
@@ -41,15 +41,17 @@ class MambaModule(nn.Module):
         value_BTW = self.value(x_BTD)
         if self.convolution is not None:
             value_BTW = self.convolution(value_BTW, context, None if state is None else state.convolutions["value"])
-        mixed_BTW = self.recur(value_BTW, context, state) * F.silu(exact(self.gate(x_BTD)))
-        return self.output(mixed_BTW.to(x_BTD.dtype))  # type: ignore[no-any-return]
+        gate_BTW = context.see("gate", self.gate(x_BTD))
+        mixed_BTW = self.recur(context.see("value", value_BTW), context, state) * F.silu(exact(gate_BTW))
+        return self.output(context.see("hidden", mixed_BTW.to(x_BTD.dtype)))  # type: ignore[no-any-return]
 
     def recur(self, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The outputs of the scan in fp32 at least, (B, T, W), of convolved values."""
         step = self.step(self.step_norm(self.step_down(value)))
-        key, query = self.key_norm(self.key(value)), self.query_norm(self.query(value))
+        key = context.see("key", self.key_norm(self.key(value)))
+        query = context.see("query", self.query_norm(self.query(value)))
         with exactly(value):
-            dt_BTW, v_BTW = F.softplus(exact(step) + exact(self.dt_bias)), exact(value)
+            dt_BTW, v_BTW = context.see("time_step", F.softplus(exact(step) + exact(self.dt_bias))), exact(value)
             if context.valid is not None:
                 # A step of no time writes nothing and decays nothing.
                 dt_BTW = dt_BTW.masked_fill(~context.valid[..., None], 0)
@@ -58,6 +60,5 @@ class MambaModule(nn.Module):
             mixed_BTW, sums = selective_scan(
                 v_BTW, dt_BTW, rate_WM, k_BTM, q_BTM, past, chunk=self.chunk, segments=context.segments
             )
-            if state is not None:
-                state.sums.copy_(sums)
-            return mixed_BTW + exact(self.skip) * v_BTW
+            hold(sums, state, context)
+            return context.see("mixed", mixed_BTW + exact(self.skip) * v_BTW)

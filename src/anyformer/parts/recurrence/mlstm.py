@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Product, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Product, Shape, Tally, Watchables, Weight, matrix, sized, total, value
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import linear_flops, recurrent
@@ -101,6 +103,16 @@ class MLSTM(Sublayer):
             inner["norm"] = self.norm.cost(H * E, rows)
         scan = linear_flops(B, H, H, M, E + 1, shape.length, plan.chunk)
         return parts + scan + total(inner) + Tally(own_state=recurrent(B * H * M * (E + 1) * SUM_BYTES, shape, H))
+
+    def watchable(self, width: int) -> Watchables:
+        H, M, E = self.heads, self.key_width, self.value_width
+        gate = value("BTH", "input gates, before their bound", H=H)
+        about = {"query": "queries", "key": "keys", "value": "values", "gate": "output gates, before their sigmoid"}
+        widths = {name: ("M", M) if name in ("query", "key") else ("E", E) for name in self.outputs}
+        found = {name: sized(f"BTH{letter}", about[name], {"H": H, letter: size}) for name, (letter, size) in widths.items()}
+        found |= {"input_gate": gate, "forget_gate": replace(gate, about="forget gates, before their bound")}
+        found |= state_seen("BHnME", H=H, n=1, M=M, E=E + 1)
+        return found | {"mixed": value("BTHE", "what each head read of its state", H=H, E=E)} | put_out_seen((H, E), width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

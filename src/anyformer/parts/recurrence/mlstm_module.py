@@ -6,11 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 
@@ -31,9 +32,14 @@ class MLSTMModule(nn.Module):
         return f"heads={m.heads}, widths={m.key_width}, {m.value_width}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value, gate = (self.get_submodule(name)(x_BTD) for name in self.mlstm.outputs)
-        mixed = self.recur(query, key, value, self.input_gate(x_BTD), self.forget_gate(x_BTD), context, state)
-        return self.output(self.norm(mixed.to(x_BTD.dtype)) * gate.sigmoid())  # type: ignore[no-any-return]
+        H = self.mlstm.heads
+        projected = {name: self.get_submodule(name)(x_BTD) for name in self.mlstm.outputs}
+        query, key, value, gate = (by_head(name, y, H, context) for name, y in projected.items())
+        entering, kept = (
+            context.see(f"{name}_gate", self.get_submodule(f"{name}_gate")(x_BTD)) for name in ("input", "forget")
+        )
+        mixed = by_head("mixed", self.recur(query, key, value, entering, kept, context, state), H, context)
+        return put_out(self.output, split_heads(self.norm(mixed.to(x_BTD.dtype)) * gate.sigmoid(), H), context)
 
     def recur(
         self,
@@ -65,7 +71,6 @@ class MLSTMModule(nn.Module):
                 chunk=self.chunk,
                 segments=context.segments,
             )
-            if state is not None:
-                state.sums.copy_(sums)
+            hold(sums, state, context)
             read, counts = time_first(mixed).tensor_split([-1], -1)
             return (read / counts.abs().clamp(min=1)).flatten(2)

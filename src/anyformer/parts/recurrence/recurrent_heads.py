@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Self
 
 from anyformer.describe import Count
-from anyformer.operations import Dimension, Tally, matrix
+from anyformer.operations import Dimension, Tally, Watchables, matrix, value
+from anyformer.parts.attention.named_values import put_out_seen
 from anyformer.parts.attention.projection import PROJECTIONS, Projected
 from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
@@ -44,6 +46,16 @@ class RecurrentHeads(Sublayer):
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
         self.width_of_head(width)
+
+    def watchable(self, width: int) -> Watchables:
+        E, (H, K) = self.width_of_head(width), (self.heads, self.groups)
+        key, mixed = value("BTKE", "keys", K=K, E=E), value("BTHE", "what each head read of its state", H=H, E=E)
+        projected = {"query": value("BTHE", "queries", H=H, E=E), "key": key, "value": replace(key, about="values")}
+        return projected | self.state_seen(width) | {"mixed": mixed} | put_out_seen((H, E), width)
+
+    def state_seen(self, width: int) -> Watchables:
+        """The state behind a call, as it is seen."""
+        raise NotImplementedError
 
     def projections(self, width: int, rows: int) -> Tally:
         """Weights and products of the four projections."""

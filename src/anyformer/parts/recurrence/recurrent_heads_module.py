@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.parts.call.context import Context
 from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads
 
 
@@ -14,11 +15,25 @@ class RecurrentHeadsModule(nn.Module):
     def __init__(self, heads: RecurrentHeads, width: int) -> None:
         super().__init__()
         self.head_width = E = heads.width_of_head(width)
+        self.counts = {"query": heads.heads, "key": heads.groups, "value": heads.groups}
         H, K = heads.heads * E, heads.groups * E
         self.query = nn.Linear(width, H, bias="query" in heads.bias)
         self.key = nn.Linear(width, K, bias="key" in heads.bias)
         self.value = nn.Linear(width, K, bias="value" in heads.bias)
         self.output = nn.Linear(H, width, bias="output" in heads.bias)
+
+    def projected(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries, keys and values, heads side by side: (B, T, heads * E) each."""
+        return (
+            by_head("query", self.query(x_BTD), self.counts["query"], context),
+            by_head("key", self.key(x_BTD), self.counts["key"], context),
+            by_head("value", self.value(x_BTD), self.counts["value"], context),
+        )
+
+
+def by_head(name: str, x: Tensor, heads: int, context: Context) -> Tensor:
+    """Heads side by side, (B, T, heads * E), seen head by head."""
+    return x if context.opened is None else context.see(name, split_heads(x, heads)).flatten(2)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

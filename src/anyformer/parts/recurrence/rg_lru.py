@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import model_validator
 
 from anyformer.describe import Choice, Count, Positive
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.recurrence.recurrent_work import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -98,6 +100,16 @@ class RGLRU(Sublayer):
         inner["activation"] = ACTIVATIONS[self.activation].cost(W, rows, gated=True)
         parts += Tally({"decay": Weight((W,), "column", "time_step")})
         return parts + total(inner) + Tally(own_state=recurrent(state, shape, self.heads))
+
+    def watchable(self, width: int) -> Watchables:
+        channels = value("BTW", "values, convolved", W=self.channels)
+        return {
+            "value": channels,
+            "mixed": replace(channels, about="the state at each position"),
+            **state_seen("BW", W=self.channels),
+            "gate": replace(channels, about="the gate, before its activation"),
+            "hidden": replace(channels, about="what the output projection reads"),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.parts.pointwise.grouped_module import GroupedLinear
 from anyformer.parts.recurrence.recurrence import exact, exactly
@@ -38,8 +38,9 @@ class RGLRUModule(nn.Module):
         value_BTW = self.value(x_BTD)
         if self.convolution is not None:
             value_BTW = self.convolution(value_BTW, context, None if state is None else state.convolutions["value"])
-        mixed_BTW = self.recur(value_BTW, context, state).to(x_BTD.dtype)
-        return self.output(mixed_BTW * self.activation(self.gate(x_BTD)))  # type: ignore[no-any-return]
+        mixed_BTW = self.recur(context.see("value", value_BTW), context, state).to(x_BTD.dtype)
+        gate_BTW = context.see("gate", self.gate(x_BTD))
+        return self.output(context.see("hidden", mixed_BTW * self.activation(gate_BTW)))  # type: ignore[no-any-return]
 
     def recur(self, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The states in fp32 at least, (B, T, W), of convolved values."""
@@ -54,9 +55,9 @@ class RGLRUModule(nn.Module):
                 # Padding writes nothing and decays nothing.
                 padding = ~context.valid[..., None]
                 write, decay = write.masked_fill(padding, 0), decay.masked_fill(padding, 1)
-            if state is None:
-                return scan(decay[:, 1:], write)
-            entering = write[:, :1] + decay[:, :1] * state.sums.to(write.dtype)[:, None]
-            states_BTW = scan(decay[:, 1:], torch.cat([entering, write[:, 1:]], 1))
-            state.sums.copy_(states_BTW[:, -1])
+            if state is not None:
+                entering = write[:, :1] + decay[:, :1] * state.sums.to(write.dtype)[:, None]
+                write = torch.cat([entering, write[:, 1:]], 1)
+            states_BTW = context.see("mixed", scan(decay[:, 1:], write))
+            hold(states_BTW[:, -1], state, context)
             return states_BTW

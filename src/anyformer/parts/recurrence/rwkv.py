@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.recurrence.channel_mix import ChannelMix
 from anyformer.parts.recurrence.recurrent_work import recurrent
@@ -76,6 +78,17 @@ class RWKV(Sublayer):
         parts += total({"receptance_activation": ACTIVATIONS["sigmoid"].cost(W, rows, gated=True)})
         state = 3 * B * W * SUM_BYTES + B * width * plan.activation_bytes
         return parts + Tally(own_state=recurrent(state, shape))
+
+    def watchable(self, width: int) -> Watchables:
+        channels = value("BTW", "keys", W=self.channels)
+        return {
+            "receptance": replace(channels, about="receptance, before its sigmoid"),
+            "key": channels,
+            "value": replace(channels, about="values"),
+            **state_seen("BnW", n=3, W=self.channels),
+            "mixed": replace(channels, about="averages of values"),
+            "hidden": replace(channels, about="what the output projection reads"),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

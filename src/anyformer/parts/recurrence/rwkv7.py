@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count, Positive, Value
-from anyformer.operations import Fill, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Fill, Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
+from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
@@ -139,6 +140,18 @@ class RWKV7(Sublayer):
         scan = generalised_delta_flops(B, H, E, E, shape.length, plan.chunk)
         state = B * H * E * E * SUM_BYTES + B * width * plan.activation_bytes
         return parts + total(inner) + scan + Tally(own_state=recurrent(state, shape))
+
+    def watchable(self, width: int) -> Watchables:
+        H, E = self.heads, self.head_width
+        head = value("BTHE", "receptance, which reads the state", H=H, E=E)
+        return {
+            "receptance": head,
+            "key": replace(head, about="keys"),
+            "value": replace(head, about="values"),
+            **state_seen("BHnME", H=H, n=1, M=E, E=E),
+            "mixed": replace(head, about="what each head read of its state"),
+            **put_out_seen((H, E), width),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

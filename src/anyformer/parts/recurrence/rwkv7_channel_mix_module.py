@@ -24,4 +24,5 @@ class RWKV7ChannelMixModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
         change = previous(x_BTD, context, state) - x_BTD
         mixed_BTD = torch.addcmul(x_BTD, change, self.key_mix.to(x_BTD.dtype))
-        return self.value(F.relu(self.key(mixed_BTD)).square())  # type: ignore[no-any-return]
+        up_BTF = context.see("up", self.key(mixed_BTD))
+        return self.value(context.see("hidden", F.relu(up_BTF).square()))  # type: ignore[no-any-return]

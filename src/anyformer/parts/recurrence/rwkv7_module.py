@@ -8,13 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.norms.layer_norm_module import of_each_head
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.parts.recurrence.generalised_delta import generalised_delta
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
 from anyformer.parts.recurrence.rwkv7 import GATES, LEFT, PROJECTIONS, RWKV7, SIDES, LowRank
 from anyformer.parts.recurrence.short_convolution_module import previous
 from anyformer.plan import Plan
@@ -61,7 +62,8 @@ class RWKV7Module(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         change = previous(x_BTD, context, None if state is None else state.convolutions["x"]) - x_BTD
         reads = {side: torch.addcmul(x_BTD, change, self.get_parameter(f"{side}_mix").to(x_BTD.dtype)) for side in SIDES}
-        receptance, key, value = (self.get_submodule(name)(reads[name]) for name in PROJECTIONS)
+        named = ((name, self.get_submodule(name)(reads[name])) for name in PROJECTIONS)
+        receptance, key, value = (by_head(name, y, self.rwkv.heads, context) for name, y in named)
         if self.rwkv.value_gate is not None:
             other = context.shared[self.rwkv.value_gate.variant, LEFT].flatten(2)
             value = (value + (other - value) * self.get_submodule("value_gate")(reads["value"])).to(value.dtype)
@@ -69,8 +71,8 @@ class RWKV7Module(nn.Module):
             context.leave(LEFT, split_heads(value, self.rwkv.heads))
         decay, rate, gate = (self.get_submodule(name)(reads[name]) for name in ("decay", "rate", "gate"))
         mixed, own = self.recur(receptance, key, value, decay, rate, context, state)
-        gated = (self.norm(mixed) + own) * gate
-        return self.output(gated.to(x_BTD.dtype))  # type: ignore[no-any-return]
+        gated = (self.norm(by_head("mixed", mixed, self.rwkv.heads, context)) + own) * gate
+        return put_out(self.output, split_heads(gated.to(x_BTD.dtype), self.rwkv.heads), context)
 
     def recur(
         self, receptance: Tensor, key: Tensor, value: Tensor, decay: Tensor, rate: Tensor, context: Context,
@@ -101,6 +103,5 @@ class RWKV7Module(nn.Module):
                 chunk=self.chunk,
                 segments=context.segments,
             )
-            if state is not None:
-                state.sums.copy_(sums)
+            hold(sums, state, context)
             return time_first(mixed).flatten(2), own.flatten(2)

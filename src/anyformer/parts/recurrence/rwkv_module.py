@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import ConvolutionState, RecurrentState
+from anyformer.parts.call.recurrent_state import ConvolutionState, RecurrentState, hold
 from anyformer.parts.recurrence.document_places import document_starts
 from anyformer.parts.recurrence.recurrence import exact, exactly
 from anyformer.parts.recurrence.rwkv import RWKV, SIDES, RWKVChannelMix
@@ -35,8 +35,9 @@ class RWKVModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         before_BTD = previous(x_BTD, context, None if state is None else state.convolutions["x"])
         key, value = self.key(_mixed(x_BTD, before_BTD, self.key_mix)), self.value(_mixed(x_BTD, before_BTD, self.value_mix))
-        opened = self.receptance(_mixed(x_BTD, before_BTD, self.receptance_mix)).sigmoid()
-        return self.output(opened * self.recur(key, value, context, state).to(x_BTD.dtype))  # type: ignore[no-any-return]
+        receptance = context.see("receptance", self.receptance(_mixed(x_BTD, before_BTD, self.receptance_mix)))
+        mixed_BTW = self.recur(context.see("key", key), context.see("value", value), context, state).to(x_BTD.dtype)
+        return self.output(context.see("hidden", receptance.sigmoid() * context.see("mixed", mixed_BTW)))  # type: ignore[no-any-return]
 
     def recur(self, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The averages in fp32 at least, (B, T, W)."""
@@ -51,8 +52,7 @@ class RWKVModule(nn.Module):
                 starts=document_starts(segments),
                 padding=None if valid is None else ~valid,
             )
-            if state is not None:
-                state.sums.copy_(sums)
+            hold(sums, state, context)
             return mixed_BTW
 
 
@@ -72,7 +72,8 @@ class RWKVChannelMixModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: ConvolutionState | None = None) -> Tensor:
         before_BTD = previous(x_BTD, context, state)
-        inner_BTF = F.relu(self.key(_mixed(x_BTD, before_BTD, self.key_mix))).square()
+        up_BTF = context.see("up", self.key(_mixed(x_BTD, before_BTD, self.key_mix)))
+        inner_BTF = context.see("hidden", F.relu(up_BTF).square())
         opened_BTD = self.receptance(_mixed(x_BTD, before_BTD, self.receptance_mix)).sigmoid()
         return opened_BTD * self.value(inner_BTF)  # type: ignore[no-any-return]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.recurrence.recurrent_work import recurrent, slstm_flops
@@ -88,6 +89,14 @@ class SLSTM(Sublayer):
         for name, function in FUNCTIONS.items():
             inner[f"{name}_activation"] = ACTIVATIONS[function].cost(width, rows, gated=True)
         return parts + slstm_flops(B, H, E, shape.length) + total(inner) + Tally(own_state=recurrent(state, shape, H))
+
+    def watchable(self, width: int) -> Watchables:
+        H, E = self.heads, width // self.heads
+        return {
+            "gates": value("BTHn", "what tokens give to the four gates of each head, side by side", H=H, n=4 * E),
+            **state_seen("BnHE", n=4, H=H, E=E),
+            "mixed": value("BTHE", "the hidden state of each head", H=H, E=E),
+        }
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field
 
 from anyformer.describe import Positive
-from anyformer.operations import Operation, Shape, Tally, Weight, matrix, total
+from anyformer.operations import Operation, Shape, Tally, Watchables, Weight, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
+from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
@@ -108,6 +109,10 @@ class TTTLinear(RecurrentHeads):
         state = 2 * B * H * (E + 1) * E * SUM_BYTES
         learning = training_flops(B, H, E, shape.length, self.minibatch)
         return parts + learning + total(inner) + Tally(weights, own, recurrent(state, shape, H))
+
+    def state_seen(self, width: int) -> Watchables:
+        E = self.width_of_head(width)
+        return state_seen("BnHME", n=2, H=self.heads, M=E + 1, E=E)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.recurrent_state import RecurrentState
+from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.norms.layer_norm_module import of_each_head
 from anyformer.parts.positions.rotary_module import rotate, table
 from anyformer.parts.recurrence.document_places import places_in_documents
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import RecurrentHeadsModule, split_heads
+from anyformer.parts.recurrence.recurrent_heads_module import RecurrentHeadsModule, by_head, split_heads
 from anyformer.parts.recurrence.ttt import InnerModel, train_at_test_time
 from anyformer.parts.recurrence.ttt_linear import TTTLinear
 
@@ -33,11 +34,12 @@ class TTTLinearModule(RecurrentHeadsModule):
         return f"heads={self.part.heads}, head_width={self.head_width}, minibatch={self.part.minibatch}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value = (self.get_submodule(name)(x_BTD) for name in ("query", "key", "value"))
-        mixed_BTW = self.norm(self.recur(query, key, value, self.rate(x_BTD), context, state).to(x_BTD.dtype))
+        query, key, value = self.projected(x_BTD, context)
+        mixed_BTW = self.recur(query, key, value, self.rate(x_BTD), context, state).to(x_BTD.dtype)
+        mixed_BTHE = split_heads(self.norm(by_head("mixed", mixed_BTW, self.part.heads, context)), self.part.heads)
         if self.gate is not None:
-            mixed_BTW = self.gate(x_BTD, split_heads(mixed_BTW, self.part.heads)).flatten(2)
-        return self.output(mixed_BTW)  # type: ignore[no-any-return]
+            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
+        return put_out(self.output, mixed_BTHE, context)
 
     def recur(
         self, query: Tensor, key: Tensor, value: Tensor, rate: Tensor, context: Context, state: RecurrentState | None = None
@@ -53,8 +55,8 @@ class TTTLinearModule(RecurrentHeadsModule):
             q_BHTE, k_BHTE, v_BHTE, rates_BHT1 = (x.transpose(1, 2) for x in (q, k, v, rates))
             place = None if context.aligned else positions
             read, weight, total = train_at_test_time(q_BHTE, k_BHTE, v_BHTE, rates_BHT1, learner, place)
-            if state is not None:
-                state.sums.copy_(torch.stack([weight - self._initial(q), total], 1))
+            if state is not None or context.opened is not None:
+                hold(torch.stack([weight - self._initial(q), total], 1), state, context)
             return q.flatten(2) + self.inner_norm(read.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
 
     def _initial(self, like: Tensor) -> Tensor:
