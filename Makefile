@@ -27,9 +27,9 @@ train: .venv/.base  ## train, sample and plot a small model on Python's own stan
 answers: .venv/.base  ## answers of `show` and `cost` to every name, shipped with this state of the package: a few minutes
 	@$(BIN)/python -m anyformer.cli.shipping
 
-docs: .venv/.base  ## the documents as one site, in build/site: every link checked, nothing fetched by a reader
+docs: .venv/.base  ## the documents as one site, in build/site; ATLAS=DIRECTORY: with what `anyformer atlas --out` wrote there
 	@$(PIP) --editable '.[docs]'
-	@$(BIN)/python -m docs.website
+	@$(BIN)/python -m docs.website $(if $(ATLAS),--atlas $(ATLAS))
 
 check: .venv/.dev  ## style and types
 	@$(BIN)/ruff check src tests benchmarks

@@ -1,11 +1,13 @@
-"""Builds the documents as one site: `python -m docs.website [DIRECTORY]`, by default `build/site`.
+"""Builds the documents as one site: `python -m docs.website [DIRECTORY] [--atlas ATLAS]`, by default in `build/site`.
 
-The site stands in `DIRECTORY/VERSION`, beside those of earlier versions that were built there. Nothing is fetched.
-A page without a place, a link to nothing, a missing anchor and anything that a reader's browser would fetch from elsewhere is an error.
+The site stands in `DIRECTORY/VERSION`, beside those of earlier versions that were built there. Nothing is fetched. `ATLAS` is what
+`anyformer atlas --out ATLAS` wrote, and becomes a part of the site. A page without a place, a link to nothing, a missing anchor and
+anything that a reader's browser would fetch from elsewhere is an error.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shutil
@@ -24,11 +26,11 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 FIRST = '<!doctype html><meta charset="utf-8"><title>anyformer</title><meta http-equiv="refresh" content="0; url={newest}/index.html">\n'
 
 
-def build(out: Path) -> Path:
+def build(out: Path, atlas: Path | None = None) -> Path:
     """Build the site of this version below a directory, and give its own directory."""
     work, site = out / ".work", out / __version__
     shutil.rmtree(work, ignore_errors=True)
-    gather(work / "pages")
+    gather(work / "pages", atlas)
     settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     settings = settings.replace("[SOURCE]", f"[{ROOT / 'src'}]").replace("[FIELDS]", f"[{HERE / 'fields.py'}]")
     (work / "mkdocs.yml").write_text(filled(settings, dict(titles_in(work / "pages"))), encoding="utf-8")
@@ -57,8 +59,12 @@ def _number(version: str) -> tuple[int, ...]:
 
 def main() -> None:
     """Build, check, and say where the site is."""
-    out = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "site").resolve()
-    site = build(out)
+    words = argparse.ArgumentParser(description="The documents as one site.")
+    words.add_argument("out", nargs="?", type=Path, default=ROOT / "build" / "site")
+    words.add_argument("--atlas", type=Path)
+    given = words.parse_args()
+    out = given.out.resolve()
+    site = build(out, given.atlas)
     if found := list(faults(site)):
         raise SystemExit("\n".join(found))
     print(f"{len(list(site.rglob('*.html')))} pages: open {site / 'index.html'}")

@@ -20,7 +20,7 @@ class Fields(Extension):
 
     def on_package(self, *, pkg: Module, **given: Any) -> None:
         for name in ("api", "building"):
-            _resolve(pkg[name])
+            _resolve(pkg[name], pkg)
         classes = list(_classes(pkg))
         values = {cls: _fields(cls) for cls in classes if any(base.path == VALUE for base in cls.mro())}
         for cls in classes:
@@ -35,12 +35,12 @@ class Fields(Extension):
                     cls.docstring.parsed.append(DocstringSectionParameters([_row(each) for each in fields.values()], "Fields"))
 
 
-def _resolve(module: Module) -> None:
-    """Let verbs stand for the functions that they were made of."""
+def _resolve(module: Module, package: Module) -> None:
+    """Let verbs of the package stand for the functions that they were made of."""
     for name, each in module.attributes.items():
         if isinstance(each.value, ExprCall) and each.value.canonical_name == RESOLVED:
             (function,) = each.value.arguments
-            module.members[name] = Alias(name, target=function.canonical_path, parent=module)
+            package.members[name] = Alias(name, target=function.canonical_path, parent=package)
 
 
 def _classes(module: Module | Class) -> Iterator[Class]:

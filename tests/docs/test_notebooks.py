@@ -9,6 +9,7 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted(make_notebooks.NOTEBOOKS.glob("*.ipynb"))
+REMEDY = "run: python docs/make_notebooks.py"
 SLOW = {"train-and-compare"}
 """Trains six models in processes of their own."""
 
@@ -24,7 +25,9 @@ def test_it_runs_and_says_what_it_said(path, tmp_path):
     committed, made = nbformat.read(path, as_version=4), make_notebooks.executed(path, tmp_path)
     for before, after in zip(cells(committed), cells(made), strict=True):
         if make_notebooks.MEASURED not in before.metadata.get("tags", ()):
-            assert make_notebooks.said(after) == make_notebooks.said(before), f"{before.source}\nrun: python docs/make_notebooks.py"
+            assert make_notebooks.said(after) == make_notebooks.said(before), (
+                f"{before.source}\nrun: python docs/make_notebooks.py"
+            )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -32,7 +35,7 @@ def test_it_is_committed_as_it_ran(path):
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     counts = [cell.execution_count for cell in cells(notebook)]
-    assert counts == list(range(1, len(counts) + 1)), "run: python docs/make_notebooks.py"
+    assert counts == list(range(1, len(counts) + 1)), REMEDY
     said = "".join(text for cell in cells(notebook) for text in make_notebooks.said(cell))
     assert str(Path.home()) not in said
     assert "/tmp/" not in said

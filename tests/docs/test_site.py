@@ -42,7 +42,9 @@ def test_links_of_gathered_pages_lead_to_files_in_the_site(pages):
         for target, anchor in re.findall(r"\]\(([^)#:\s]+)(?:#([^)]*))?\)", text):
             pointed = page.parent / target
             assert pointed.exists(), f"{page.relative_to(pages)}: {target}"
-            assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), f"{page.relative_to(pages)}: {target}#{anchor}"
+            assert not anchor or pointed.suffix != ".md" or anchor in headings(pointed), (
+                f"{page.relative_to(pages)}: {target}#{anchor}"
+            )
 
 
 def test_the_navigation_has_every_page_but_code(pages):
@@ -52,6 +54,18 @@ def test_the_navigation_has_every_page_but_code(pages):
     assert set(listed) == {path for path in titles if not path.startswith("source/")}
     with pytest.raises(SystemExit, match=r"no line of `nav` leads to lost\.md"):
         filled(SETTINGS, titles | {"lost.md": "Lost"})
+
+
+def test_an_atlas_is_taken_into_the_site(tmp_path):
+    atlas = tmp_path / "made"
+    atlas.mkdir()
+    (atlas / "index.html").write_text("<p>atlas</p>")
+    gather(tmp_path / "pages", atlas)
+    assert (tmp_path / "pages" / "atlas" / "index.html").read_text() == "<p>atlas</p>"
+    titles = dict(titles_in(tmp_path / "pages"))
+    assert '- "The atlas": catalogue/atlas.md' in filled(SETTINGS, titles)
+    with pytest.raises(SystemExit, match=r"no atlas: it has no index\.html; make one"):
+        gather(tmp_path / "others", tmp_path)
 
 
 def test_code_is_shown_and_stands_in_no_search(pages):
@@ -83,7 +97,7 @@ def test_links_follow_their_files(path, text, expected):
 def test_a_link_to_nothing_is_an_error(pages, monkeypatch, tmp_path):
     monkeypatch.setattr(sys.modules["website.gather"], "own_pages", lambda: ["README.md"])
     monkeypatch.setattr(Path, "read_text", lambda self, **given: "# a\n[b](docs/nothing.png)\n")
-    with pytest.raises(SystemExit, match="README.md: the link to docs/nothing.png leads to no file"):
+    with pytest.raises(SystemExit, match=r"README\.md: the link to docs/nothing\.png leads to no file"):
         gather(tmp_path)
 
 

@@ -28,8 +28,8 @@ VALUES = {
     "anyformer.objectives": "objectives",
 }
 """Packages whose values are topics, and what they are."""
-LIGHT = tuple(VALUES)[:-1]
-"""Those of them that load no torch."""
+LIGHT = [package for package in VALUES if package != "anyformer.objectives"]
+"""Those that need no torch."""
 
 
 MOST = 6
@@ -72,8 +72,8 @@ def guides() -> dict[str, str]:
 def topics(words: str) -> list[HelpTopic]:
     """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind.
 
-    A kind may be that of several values, as `causal` of a mask and an objective. Topics that load no torch are looked for
-    first.
+    A kind may be that of several values, as `causal` of a mask and an objective. A class in its own spelling is looked for
+    first, so that few names load torch.
 
     Raises:
         TopicError: there is none; the message names the nearest ones.
