@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import anyformer as af
-from anyformer.atlas.evaluator import CALL, FigureProgram, Programs, inputs_of, program_of
+from anyformer.atlas.evaluator import CALL, FigureProgram, ProgramPiece, Programs, inputs_of, program_of
 from anyformer.atlas.evaluator_number import NumberTrace
 from anyformer.atlas.evaluator_pairs import pair_formula
 from anyformer.atlas.evaluator_places import places
@@ -100,6 +100,13 @@ def test_a_program_says_the_same_in_the_same_bytes():
 def test_whole_numbers_that_no_double_holds_are_written_as_text():
     program = FigureProgram((("int", 2**53 - 1), ("int", 2**53), ("float", 0.5)), ())
     assert program.data()["nodes"] == [("int", 2**53 - 1), ("int", "9007199254740992"), ("float", 0.5)]
+
+
+def test_what_has_no_value_has_none_and_all_that_is_made_of_it():
+    nodes = (("take", 0), ("float", 10.0), ("**", 1, 0), ("round", 2), ("//", 0, 3), ("int", 0), ("%", 0, 5), ("+", 0, 6))
+    program = FigureProgram(nodes, (ProgramPiece(((7, True),), {}),))
+    assert program.values([400]) == [400, 10.0, None, None, None, 0, None, None]
+    assert program.evaluate([400]) is None
 
 
 def test_a_number_that_leaves_the_arithmetic_holds_for_its_value_alone():

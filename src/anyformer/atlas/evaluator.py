@@ -98,7 +98,7 @@ class FigureProgram:
 def _applied(operator: str, given: Sequence[Any]) -> Any:
     try:
         return None if None in given else OPERATORS[operator](*given)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, TypeError, ValueError):  # a power may be complex, which has no order
         return None
 
 

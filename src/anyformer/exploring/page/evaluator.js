@@ -73,7 +73,7 @@ const OPERATORS = {
   "<": (x, y) => x < y,
   "==": (x, y) => x == y, // a whole number may equal a double
   abs: (x) => (x < 0 ? -x : x),
-  floor: (x) => (whole(x) ? x : BigInt(Math.floor(x))),
+  floor: (x) => (whole(x) ? x : BigInt(Math.floor(x))), // all Numbers here are finite
   round: (x) => (whole(x) ? x : roundedToEven(x)),
   bits: (x) => BigInt(bits(x)),
 };
@@ -89,7 +89,8 @@ function valuesOf(nodes, inputs) {
     else {
       const x = values[first];
       const y = second === undefined ? undefined : values[second];
-      values[i] = x === null || y === null ? null : OPERATORS[operator](x, y);
+      const value = x === null || y === null ? null : OPERATORS[operator](x, y);
+      values[i] = typeof value === "number" && !Number.isFinite(value) ? null : value; // where Python has an error
     }
   }
   return values;
