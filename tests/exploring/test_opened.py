@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode
+from multiprocessing import active_children
 
 import numpy as np
 import pytest
@@ -164,12 +166,19 @@ def test_samples_are_those_of_every_kept_checkpoint(model, tmp_path):
 def test_a_workshop_says_what_is_pending_and_what_is_lacking(monkeypatch):
     made = Workshop("needs", wait=0.0)
     try:
-        assert made.ask("a", slow) == {"pending": True}
+        assert made.ask("a", dict) == {"pending": True}
     finally:
         made.close()
     monkeypatch.setattr(workshop, "traceable", lambda: False)
-    assert made.ask("a", slow) == {"pending": False, "why": "needs"}
+    assert made.ask("a", dict) == {"pending": False, "why": "needs"}
 
 
-def slow():
-    return {}
+def test_a_worker_ends_with_its_workshop_whatever_it_is_at():
+    made, before = Workshop("needs", wait=120), {each.pid for each in active_children()}
+    assert made.ask("a", dict) == {"pending": False}
+    (worker,) = (each for each in active_children() if each.pid not in before)
+    made.wait = 0.0
+    assert made.ask("b", time.sleep, 600) == {"pending": True}
+    made.close()
+    worker.join(60)
+    assert not worker.is_alive()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Hashable
 from concurrent.futures import CancelledError, Future, ProcessPoolExecutor
 from concurrent.futures import TimeoutError as Late
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from threading import Thread
 from typing import Any
 
 from anyformer.costs.traceable import traceable
@@ -30,6 +34,7 @@ class Workshop:
         self.needs, self.wait = needs, wait
         self._answers: dict[Hashable, Future[Answer]] = {}
         self._workers: ProcessPoolExecutor | None = None
+        self._alive: Connection | None = None
 
     def ask(self, key: Hashable, work: Callable[..., Answer], *given: Any) -> Answer:
         """What `work(*given)` gives, under a `key` that says all of it; `pending`: not yet; `why`: why it never is."""
@@ -50,10 +55,12 @@ class Workshop:
             self._pool().submit(told, ready, ())
 
     def close(self) -> None:
-        """End the worker, and forget what it was asked."""
+        """End the worker, whatever it is at, and forget what it was asked."""
+        if self._alive is not None:
+            self._alive.close()
         if self._workers is not None:
             self._workers.shutdown(wait=False, cancel_futures=True)
-        self._workers = None
+        self._workers = self._alive = None
         self._answers.clear()
 
     def _asked(self, key: Hashable, work: Callable[..., Answer], given: tuple[Any, ...]) -> Future[Answer]:
@@ -70,7 +77,9 @@ class Workshop:
 
     def _pool(self) -> ProcessPoolExecutor:
         if self._workers is None:
-            self._workers = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+            context = get_context("spawn")
+            asked, self._alive = context.Pipe(duplex=False)
+            self._workers = ProcessPoolExecutor(1, mp_context=context, initializer=_begin, initargs=(asked,))
         return self._workers
 
 
@@ -82,6 +91,14 @@ def told(work: Callable[..., Answer], given: tuple[Any, ...]) -> Answer:
         return {"why": str(error)}
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C ends the server, which ends the worker."""
+def _begin(asked: Connection) -> None:
+    """Leave Ctrl-C to the server, and end with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with, args=(asked,), daemon=True).start()
+
+
+def _end_with(asked: Connection) -> None:
+    """End this process once the other end of a pipe is closed: nothing is ever sent."""
+    with suppress(EOFError, OSError):
+        asked.recv()
+    os._exit(0)
