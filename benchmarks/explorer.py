@@ -95,7 +95,8 @@ def visit(browser: Any, address: str) -> dict[str, float]:
           const sum = (list, what) => list.reduce((total, each) => total + each[what], 0);
           return {
             first_paint: performance.getEntriesByName("first-contentful-paint")[0].startTime, drawn,
-            page_bytes: sum(page, "transferSize"), page_bytes_unpacked: sum(page, "decodedBodySize"), bytes: sum(all, "transferSize"),
+            page_bytes: sum(page, "transferSize"), page_bytes_unpacked: sum(page, "decodedBodySize"),
+            bytes: sum(all, "transferSize"),
           };
         }"""
     )

@@ -51,5 +51,7 @@ def test_axe_finds_nothing_where_something_is_refused(refusing, scheme):
 def test_axe_finds_what_is_wrong(opened):
     page = opened(PAGES["sheet"], csp=False)
     page.wait_for_selector(".drawing")
-    page.evaluate("document.querySelector('h1').style.color = '#eeeeee'; document.querySelector('#call-length').labels[0].remove()")
+    page.evaluate(
+        "document.querySelector('h1').style.color = '#eeeeee'; document.querySelector('#call-length').labels[0].remove()"
+    )
     assert {each.partition(":")[0] for each in violations(page)} >= {"color-contrast", "label"}

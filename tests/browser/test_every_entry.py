@@ -14,7 +14,8 @@ def test_every_entry_is_drawn(opened):
     for entry in catalogue.listing():
         page.evaluate("name => { location.hash = new URLSearchParams({of: name}); }", entry.name)
         page.wait_for_function(
-            "name => document.title.startsWith(`${name} `) && document.querySelector('.drawing')?.getAttribute('aria-label').includes(name)",
+            """name => document.title.startsWith(`${name} `)
+              && document.querySelector('.drawing')?.getAttribute('aria-label').includes(name)""",
             arg=entry.name,
         )
         said = page.locator(".headlines strong").first.get_attribute("title")

@@ -1,5 +1,5 @@
-"""The explorer's page in Debian's Chromium: what it shows is what `anyformer cost` says, what is changed is priced anew, what is
-refused is said in place; by keyboard, on paper and on a phone. `make test-browser` runs these.
+"""The explorer's page in Debian's Chromium: what it shows is what `anyformer cost` says, what is changed is priced anew, what
+is refused is said in place; by keyboard, on paper and on a phone. `make test-browser` runs these.
 
 Time is measured by `python -m benchmarks.explorer` and judged by no test.
 """
@@ -208,7 +208,9 @@ def test_the_keyboard_does_everything(opened):
     page.keyboard.press("t")
     assert page.evaluate("document.documentElement.dataset.scheme") == "light"
     # Every control has a name, and none is left out of the order of the tabulator.
-    nameless = page.evaluate("[...document.querySelectorAll('button, a[href], input, select')].filter(each => each.tabIndex < 0).length")
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('button, a[href], input, select')].filter(each => each.tabIndex < 0).length"
+    )
     assert nameless == 0
 
 

@@ -72,7 +72,7 @@ def test_a_study_shows_arms_and_trials_whose_curves_open(opened):
 def test_a_model_is_opened_by_a_text(opened, runs):
     page = opened(f"#model={runs / 'seed-1'}")
     page.get_by_label("text", exact=True).fill("some text")
-    page.get_by_role("button", name="open").click()
+    page.get_by_role("button", name="open", exact=True).click()
     page.wait_for_selector("table.lens", timeout=60_000)
     assert page.locator(".token").count() == len("some text")
     page.locator("table.heads button").first.click()

@@ -16,6 +16,7 @@ from threading import Lock
 _PARSING = Lock()
 """Python 3.11's parser fails in two threads at once ("AST constructor recursion depth mismatch")."""
 
+
 @cache
 def field_docstrings(kind: type) -> Mapping[str, str]:
     """The docstring under each field of a class and of its bases, by the field's name; empty where there is no source."""

@@ -124,9 +124,7 @@ export class App {
     return this.start.opened.find((each) => each.of === of)?.title ?? of;
   }
 
-  forms() {
-    return this.sheet?.forms ?? null;
-  }
+  forms = () => this.sheet?.forms ?? null;
 
   async show(question, before) {
     undoable(this.history);
