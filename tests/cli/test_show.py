@@ -92,3 +92,12 @@ def test_no_option_is_dropped_in_silence(call, tmp_path):
     assert drawn.returncode == 0
     assert (tmp_path / "a.png").exists()
     assert "[decoder" in drawn.stdout
+
+
+def test_the_values_that_can_be_watched(call):
+    lines = call("show", "gemma-3-27b", "--watchable").stdout.splitlines()
+    assert "decoder.global[*].attention.weights" in {line.split()[0] for line in lines}
+    assert len(lines) == len({line.split()[0] for line in lines}) < 100, "layers of a variant stand once"
+    refused = call("show", "gpt2", "--watchable", "--toml")
+    assert refused.returncode == 2
+    assert "--toml and --watchable are different forms" in words(refused.stderr)

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PAGES = [
     README,
-    *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "watching", "checkpoints", "python")),
+    *(ROOT / "docs" / f"{name}.md" for name in ("architectures", "train", "watching", "checkpoints", "python", "inspect")),
     *(ROOT / "docs" / f"{name}.md" for name in ("huggingface", "generation", "evaluation")),
 ]
 GUIDES = sorted((ROOT / "docs").glob("*.md"))

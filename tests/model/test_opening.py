@@ -7,8 +7,11 @@ import torch
 from zoo import ZOO
 
 from anyformer.describe import InputError
+from anyformer.model import value_paths
 from anyformer.model.transformer import Transformer, build
+from anyformer.parts import Attention, Window
 from anyformer.plan import Plan
+from anyformer.testing.around import decoder_of
 from anyformer.testing.inputs import tokens
 
 LLAMA, TIED = ZOO["llama"], ZOO["shared_layers"]
@@ -191,13 +194,29 @@ def test_patterns_name_several_paths(model, pattern, paths):
         assert list(seen.paths) == paths
 
 
+def test_variants_stand_for_their_layers():
+    two = decoder_of(Attention(heads=4), Attention(heads=4, mask=Window(size=3)))
+    model = build(two).eval()
+    names = two.decoder.layers
+    assert len(set(names)) == 2
+    for i, name in enumerate(names):
+        for pattern in (f"decoder.{name}.attention.query", f"decoder.{name}[*].attention.query"):
+            with model.watch(pattern) as seen:
+                assert seen.paths == (f"decoder.layer[{i}].attention.query",)
+    with pytest.raises(InputError, match=r"of which \[1\] are"), model.watch(f"decoder.{names[1]}[0].attention.query"):
+        pass
+    patterns = value_paths.folded(two)
+    paths = [path for pattern in patterns for path in value_paths.named(two, [pattern])]
+    assert sorted(paths) == sorted(value_paths.watchable(two)), "the folded list names every value once"
+
+
 @pytest.mark.parametrize(
     ("paths", "told"),
     [
         ("decoder.layer[0].feedforward.upp", "did you mean 'decoder.layer\\[0\\].feedforward.up'"),
         ("decoder.layer[7].input", "names no layer of the 2 layers of decoder"),
         ("decoder.layer[x].input", r"numbered as in \[3\]"),
-        ("nothing", r"model.watchable\(\) lists the \d+"),
+        ("nothing", r"`anyformer show --watchable` or model.watchable\(\) lists the \d+"),
         ("decoder.layer[*].attention.wieghts", "is called 'decoder.layer\\[\\*\\].attention.wieghts'"),
     ],
 )
@@ -278,3 +297,46 @@ def test_checkpointing_refuses_and_says_what_to_do(given, checkpointing):
         with torch.no_grad():
             model(given)
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("name", ["decoder", "decoder.layers.0.attention"])
+def test_a_divided_model_refuses(given, name):
+    model = built()
+    module = model.get_submodule(name)
+    setattr(module, "relay" if name == "decoder" else "crossing", lambda *given: given)
+    with pytest.raises(InputError, match="is divided among processes"), model.watch("decoder.layer[0].output"):
+        model(given)
+
+
+def test_experts_are_watched_by_the_choices_of_each_token():
+    architecture = ZOO["experts_gated_shared"]
+    model, x = built(architecture), tokens(architecture)
+    with model.watch("decoder.layer[0].experts.**") as seen:
+        model(x)
+    found = {path.removeprefix("decoder.layer[0].experts."): value for path, value in seen.items()}
+    weighed = (found["expert_outputs"] * found["router.weights"][..., None]).sum(2)
+    torch.testing.assert_close(weighed, found["mixed"])
+    path = "decoder.layer[0].experts.router.chosen"
+    with model.patch(path, lambda value: value.flip(-1)), model.watch(path) as swapped:
+        y = model(x)
+    assert torch.equal(swapped[path], found["router.chosen"].flip(-1))
+    torch.testing.assert_close(y, model(x), msg="the order of the experts chosen is that of their weights too")
+
+
+def test_a_recurrent_state_is_watched_and_replaced():
+    architecture = ZOO["mamba2"]
+    model, x = built(architecture), tokens(architecture)
+    path = next(path for path, each in model.watchable().items() if each.ahead)
+    state = model.state(len(x), x.shape[1])
+    with model.watch(path) as seen:
+        for token in x.split(1, 1):
+            model(token, state=state)
+    with model.watch(path) as whole:
+        model(x)
+    torch.testing.assert_close(seen[path], whole[path])
+    after = model.state(len(x), x.shape[1])
+    with model.patch(path, 0.0):
+        model(x[:, :-1], state=after)
+    fresh = model.state(len(x), x.shape[1])
+    model(x[:, :-1], state=fresh)
+    assert not torch.equal(model(x[:, -1:], state=after), model(x[:, -1:], state=fresh))

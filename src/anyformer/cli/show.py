@@ -33,6 +33,7 @@ anyformer show deepseek-v3 --tiny
 anyformer show gpt2 --set decoder.layer.attention.kv_heads=4 --toml
 anyformer show gpt2 --masks masks.png --diagram gpt2.svg
 anyformer show deepseek-v3 --diagram column.tex --compact
+anyformer show llama-3-8b --watchable
 anyformer show runs/2026-01-01-120000
 """
 
@@ -52,6 +53,9 @@ def run(
     schema: Annotated[
         bool, output_option("--schema", help="Print the JSON schema of architectures, or of runs, for editors.")
     ] = False,
+    watchable: Annotated[
+        bool, output_option("--watchable", help="List the values inside that a model can be watched at, with their shapes.")
+    ] = False,
     masks: Annotated[
         Path | None,
         picture_option(
@@ -70,7 +74,7 @@ def run(
     from anyformer.describe import UserError, to_json, to_toml
     from anyformer.describe import schema as schema_of
 
-    forms = {"--toml": toml, "--json": json, "--schema": schema}
+    forms = {"--toml": toml, "--json": json, "--schema": schema, "--watchable": watchable}
     given = [option for option, is_given in forms.items() if is_given]
     if len(given) > 1:
         raise UserError(f"{' and '.join(given)} are different forms of one answer: give one of them at a time")
@@ -83,10 +87,21 @@ def run(
         return Answer([Verbatim(to_toml(value))])
     if json:
         return Answer([Verbatim(to_json(value))])
+    if watchable:
+        return Answer([Verbatim(watchable_page(architecture_of(value)))])
     if drawn:
         return Answer(Verbatim(str(place)) for place in drawn)
     words = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
     return Answer(summary(what, words, value, batch, length))
+
+
+def watchable_page(architecture: Architecture) -> str:
+    """The paths of the values inside, those of all layers of a variant once, with shapes and what they are."""
+    from anyformer.model.value_paths import folded
+
+    values = folded(architecture)
+    path, shape = (max(map(len, column)) for column in (values, [each.shape for each in values.values()]))
+    return "\n".join(f"{name:{path}}  {each.shape:{shape}}  {each.about}" for name, each in values.items())
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:

@@ -14,7 +14,7 @@ from anyformer.parts.layers.stack import Stack
 LAYER = re.compile(r"(?P<above>\w+)\.(?P<name>\w+)\[(?P<number>[^\]]*)\](?P<rest>.*)\Z")
 BARE = re.compile(r"(?P<above>\w+)\.(?P<name>\w+)(?P<rest>\..*)\Z")
 ENTRANCE = re.compile(r"(?P<above>\w+)\.layer\[(?P<number>\d+)\]\.input\Z")
-LISTED_BY = "model.watchable()"
+LISTED_BY = "`anyformer show --watchable` or model.watchable()"
 
 
 @lru_cache(maxsize=16)
@@ -32,6 +32,20 @@ def watchable(architecture: Architecture) -> Mapping[str, Watchable]:
         found["head.logits"] = value(letters, "what the head gives", V=architecture.outputs)
     if architecture.mtp is not None and architecture.decoder is not None:
         found |= inside("mtp", architecture.mtp.watchable(width, architecture.decoder, architecture.outputs))
+    return found
+
+
+def folded(architecture: Architecture) -> Mapping[str, Watchable]:
+    """The same, with one pattern for all layers of a variant: `decoder.local[*].attention.query`."""
+    found = {}
+    for path, each in watchable(architecture).items():
+        match = LAYER.match(path)
+        stack = architecture.stacks.get(match["above"]) if match else None
+        if match is None or stack is None:
+            found[path] = each
+        else:
+            variant = stack.layers[int(match["number"])]
+            found.setdefault(f"{match['above']}.{variant}[*]{match['rest']}", each)
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import InputError
 from anyformer.parts.norms.opened import ShowsInside
 
 
@@ -42,6 +43,15 @@ class OpenedPart:
     def wants(self, *names: str) -> bool:
         """Whether anybody asks for a value of one of these names."""
         return any(self.asked.wants(f"{self.path}.{name}") for name in names)
+
+
+def check_whole(opened: OpenedPart | None, *divides: object) -> None:
+    """Refuse to show values of a part that processes divide: none of them has the whole."""
+    if opened is not None and any(each is not None for each in divides):
+        raise InputError(
+            f"{opened.path} is divided among processes, none of which has its whole values: watch and patch the model in one "
+            f"process, loaded from its checkpoint without plan.mesh"
+        )
 
 
 def normed(norm: nn.Module, x: Tensor, opened: OpenedPart | None, name: str) -> Tensor:

@@ -10,10 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.opened import check_whole
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.experts.capacity import CapacityRequest
 from anyformer.parts.experts.dispatch import ExpertRows, Placement
-from anyformer.parts.experts.exchange import HoldsExperts
+from anyformer.parts.experts.exchange import HoldsExperts, here
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.experts.report import report
 from anyformer.parts.experts.router import RouterScores
@@ -56,6 +57,7 @@ class ExpertsModule(HoldsExperts):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
+        check_whole(context.opened, None if self.exchange is here else self.exchange)
         rows, of_router = x_BTD.shape[:2], context.inside("router")
         routing = self.router(x_BTD, of_router)
         wanted_ZJ = of_router.see_rows("chosen", best(routing.preference, self.description.chosen), rows)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
+from anyformer.parts.call.opened import check_whole
 from anyformer.parts.call.state import State
 from anyformer.parts.embedding.condition import CONDITION
 from anyformer.parts.layers.branch import Branch
@@ -33,6 +34,7 @@ class BranchModule(nn.Module):
         self.crossing: Crossing | None = None
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
+        check_whole(context.opened, self.crossing)
         gates: list[Tensor] = []
         x_BTD = context.normed(self.norm_before, x_BTD, "norm_before")
         if self.modulation is not None:

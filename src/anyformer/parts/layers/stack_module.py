@@ -12,7 +12,7 @@ from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.opened import OpenedPart, normed
+from anyformer.parts.call.opened import OpenedPart, check_whole, normed
 from anyformer.parts.call.shared import EMBEDDED, STREAM, TRUNK, behind
 from anyformer.parts.call.state import State
 from anyformer.parts.embedding.condition import CONDITION
@@ -130,6 +130,7 @@ class StackModule(nn.Module):
 
     def _opened(self, opened: OpenedPart, x: Tensor, *, recomputes: bool) -> tuple[int, Tensor]:
         """The first layer that is computed, and the stream before it."""
+        check_whole(opened, self.spread, self.relay)
         if recomputes:
             raise InputError(
                 f"plan.checkpointing = {self.checkpointing!r} computes layers again in the backward pass, where no value is "
