@@ -1,4 +1,4 @@
-"""`docs/inspect.md` has the tables of its committed result, its snippet runs, and both circuits were found with three seeds."""
+"""`docs/inspect.md` has the tables of its committed result, and both circuits were found with three seeds."""
 
 from __future__ import annotations
 
@@ -20,12 +20,6 @@ def test_both_circuits_were_found_with_three_seeds():
     rows = json.loads((ROOT / "benchmarks" / "results" / "circuits.json").read_text(encoding="utf-8"))["results"]
     for name in ("induction", "indirect object"):
         assert sum(row["found"] for row in rows if row["name"] == name) >= 3
-
-
-def test_the_snippets_run(capsys):
-    for block in re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.S | re.M):
-        exec(compile(block, str(PAGE), "exec"), {})
-    assert "torch.Size([" in capsys.readouterr().out
 
 
 def test_every_function_that_the_page_names_is_there():

@@ -157,6 +157,40 @@ def test_edges_lead_forward(trained):
     assert len(runs.edges) == 2 * 1 + 3 + 2 * 4 + 6 + 7
 
 
+def test_the_search_is_that_of_a_plain_loop(trained):
+    """From the output back, an edge goes if what is lost grows by less than the threshold, on top of what is cut already."""
+    runs, threshold = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True), 0.02
+    cut, lost, kept = set(), 0.0, {}
+    with torch.no_grad():
+        truth = trained(CLEAN)[:, -1].softmax(-1)
+        for edge in reversed(runs.edges):
+            said = runs.logits(frozenset({*cut, edge}))[:, -1].log_softmax(-1)
+            now = float((truth * (truth.log() - said)).sum(-1).mean())
+            heard = edge.receiver == OUTPUT or any(other.sender == edge.receiver for other in kept)
+            if heard and now - lost >= threshold:
+                kept[edge] = now - lost
+            else:
+                cut.add(edge)
+                lost = now if heard else lost
+    found = find_circuit(trained, CLEAN, CORRUPTED, threshold=threshold)
+    assert {edge: pytest.approx(cost, abs=1e-5) for edge, cost in found.edges} == kept
+    assert 0 < len(kept) < len(runs.edges)
+    assert found.divergence == pytest.approx(lost, abs=1e-5)
+    assert lost > threshold, "many small losses have added up"
+
+
+@pytest.mark.parametrize("by_head", [True, False])
+def test_residual_multipliers_are_part_of_what_is_sent(by_head):
+    norm = RMSNorm()
+    blocks = [pre_norm(norm, Attention(heads=2, kv_heads=2), FeedForward(width=8), multiplier=0.5)] * 2
+    model = build(decoder_only(Embedding(vocab=4), 8, blocks, final_norm=norm, head=Head()), seed=1).eval()
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            weight.mul_(1 if "norm" in name else 20)
+        runs = EdgeRun.of(model, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=by_head)
+        assert torch.allclose(runs.logits(frozenset(runs.edges)), model(CORRUPTED), atol=1e-5)
+
+
 @pytest.mark.parametrize("by_head", [True, False])
 @pytest.mark.parametrize("name", ["parallel_one_norm", "hashed_ngrams", "compressed", "pair_pre_norm", "experts_top_1"])
 def test_all_edges_cut_is_the_other_call_and_none_this_one(name, by_head):

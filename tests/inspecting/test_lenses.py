@@ -9,6 +9,7 @@ from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import InputError
 from anyformer.inspecting import TunedLens, logit_lens, read_out, streams, tuned_lens
+from anyformer.inspecting.tuned_lens import translated
 from anyformer.model.transformer import build
 
 TOKENS = torch.tensor([[1, 5, 2, 7, 3], [4, 4, 6, 1, 2]])
@@ -83,6 +84,12 @@ def test_an_untrained_lens_is_the_logit_lens(model):
         model(TOKENS)
     assert torch.equal(lens.translated(1, seen[lens.paths[1]]), seen[lens.paths[1]])
     assert read_out(model, seen[lens.paths[1]]).shape == (2, 5, 23)
+
+
+def test_a_stream_is_translated_by_rows_of_the_matrix():
+    stream, matrix, bias = torch.randn(2, 3, 4), torch.randn(4, 4), torch.randn(4)
+    wanted = stream + torch.einsum("btj,ij->bti", stream, matrix) + bias
+    assert torch.allclose(translated(stream, matrix, bias), wanted, atol=1e-5)
 
 
 def test_no_batch_is_refused(model):
