@@ -38,7 +38,7 @@ OTHERS = {
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
     **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
-    **dict.fromkeys(("crosscoder", "sae", "transcoder"), 120),
+    **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
     "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,

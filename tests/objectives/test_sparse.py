@@ -1,0 +1,162 @@
+"""Dictionaries of another model's activations: what is learnt, what is told, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from anyformer import build
+from anyformer.catalogue import architecture
+from anyformer.data import IGNORED
+from anyformer.model import dictionary_alone
+from anyformer.objectives import CrosscoderObjective, Examples, SAEObjective, TranscoderObjective, prepared
+from anyformer.objectives.objective import without_penalties
+from anyformer.parts import Dictionary, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
+from anyformer.parts.call.reports import Auxiliary
+
+SOURCE = architecture("llama-2-7b", tiny=True)
+WIDTH, FEATURES = SOURCE.width, 40
+PATH, OTHER = "decoder.layer[0].output", "decoder.layer[1].output"
+SAE = SAEObjective(source="there", path=PATH)
+
+
+def examples():
+    """Three rows of text, the last of which ends early."""
+    tokens = torch.randint(0, SOURCE.embedding.vocab, (3, 6), generator=torch.Generator().manual_seed(1))
+    padding = torch.zeros(3, 6, dtype=torch.bool)
+    padding[2, 4:] = True
+    targets = tokens.roll(-1, 1).masked_fill(padding, IGNORED)
+    return Examples(tokens, targets, None, torch.arange(3), padding=padding, counts=(~padding).sum(1).double())
+
+
+@pytest.fixture(scope="module")
+def source():
+    return build(SOURCE, seed=5).eval().requires_grad_(False)
+
+
+def model_of(width=WIDTH, **fields):
+    return build(dictionary_alone(Dictionary(features=FEATURES, **fields), width, 1.0), seed=2).eval()
+
+
+def loss_of(objective, model, given):
+    return objective.signal(model, given, None, Auxiliary(objective.counted(given)), {})
+
+
+def test_what_is_read_and_learnt_are_the_values_at_the_paths(source):
+    given = examples()
+    with source.watch(PATH, OTHER) as seen:
+        source(given.tokens, padding=given.padding)
+    first, second = seen[PATH], seen[OTHER]
+    both = torch.cat([first, second], -1)
+    for objective, read, written in (
+        (SAE, first, first),
+        (TranscoderObjective(source="there", path=PATH, target=OTHER), first, second),
+        (CrosscoderObjective(source="there", paths=(OTHER, PATH)), both.roll(WIDTH, -1), both.roll(WIDTH, -1)),
+    ):
+        found = prepared(objective, given, {"source": source})
+        for ours, theirs in ((found.tokens, read), (found.targets, written)):
+            torch.testing.assert_close(ours[~given.padding], theirs[~given.padding])
+        assert torch.equal(found.counts, given.counts)
+
+
+def test_the_loss_is_its_formula(source):
+    """|s (y' - y)|^2 + sparsity * share * L1 over the positions that are no padding; the penalty rises with the rows."""
+    objective = SAE.but(sparsity=0.7, rise=2)
+    model, given = model_of(code=ReLUCode(), length=MeanLength()), prepared(SAE, examples(), {"source": source})
+    name = "encoder.layers.0.dictionary.sublayer"
+    model.get_parameter(f"{name}.length.length").data.fill_(2.0)
+    encoder, decoder = (model.get_parameter(f"{name}.{one}.weight") for one in ("encoder", "decoder"))
+    scale, total = WIDTH**0.5 / 2, 0.0
+    for row in range(3):
+        for t in range(6 if row < 2 else 4):
+            y = given.tokens[row, t] * scale
+            active = torch.relu(encoder @ y)
+            l1 = sum(f * decoder[:, i].norm() for i, f in enumerate(active))
+            total += (decoder @ active - y).square().sum() + 0.7 * min((row + 1) / 2, 1) * l1
+    torch.testing.assert_close(loss_of(objective, model, given), total, rtol=1e-4, atol=1e-3)
+    alone = loss_of(without_penalties(objective), model, given)
+    torch.testing.assert_close(alone, loss_of(SAE, model, given))
+
+
+@torch.no_grad()
+def test_metrics_are_those_of_their_definitions(source):
+    model, raw = model_of(code=TopKCode(k=3)), examples()
+    statistics = SAE.statistics(model, raw, Auxiliary(SAE.counted(raw)), {"source": source})
+    metrics = SAE.metrics(statistics, {})
+    given, valid = prepared(SAE, raw, {"source": source}), ~raw.padding
+    said, y = model(given.tokens)[valid], given.tokens[valid]
+    variance = (y - y.mean(0)).square().sum()
+    torch.testing.assert_close(
+        metrics["explained_variance"], float(1 - (y - said).square().sum() / variance), rtol=1e-5, atol=1e-5
+    )
+    torch.testing.assert_close(metrics["mse"], float((y - said).square().sum(1).mean()), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(metrics["mean_activation"], float(variance / len(y)), rtol=1e-5, atol=1e-5)
+    assert 0 < metrics["l0"] <= 3
+    assert 0 <= metrics["dead"] < 1
+
+    def loss(change):
+        with source.patch(PATH, change):
+            logits = source(raw.tokens, padding=raw.padding)
+        return float(F.cross_entropy(logits.flatten(0, 1), raw.targets.flatten(), ignore_index=IGNORED))
+
+    clean, zeros, rebuilt = (loss(change) for change in (lambda v: v, lambda v: 0 * v, lambda v: model(v)))
+    torch.testing.assert_close(metrics["loss_recovered"], (zeros - rebuilt) / (zeros - clean), rtol=1e-3, atol=1e-4)
+
+
+@torch.no_grad()
+def test_a_crosscoder_puts_each_part_in_its_place(source):
+    """A dictionary that says zeros loses what zeros at both paths lose."""
+    objective = CrosscoderObjective(source="there", paths=(PATH, OTHER))
+    model, raw = model_of(2 * WIDTH, blocks=2), examples()
+    for weight in model.parameters():
+        weight.data.zero_()
+    found = objective.metrics(objective.statistics(model, raw, Auxiliary(objective.counted(raw)), {"source": source}), {})
+    assert found["rebuilt_loss"] == pytest.approx(found["zeros_loss"])
+    assert found["dead"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "part", "words"),
+    [
+        ({"sparsity": 1.0}, Dictionary(features=9, code=TopKCode(k=2)), "chooses few features by itself"),
+        ({"revival": 1.0}, Dictionary(features=9, code=TopKCode(k=2)), r"set revival = \{\} in the dictionary"),
+    ],
+)
+def test_factors_of_what_is_not_there_are_refused(changes, part, words):
+    with pytest.raises(ValueError, match=words):
+        SAE.but(**changes).check(dictionary_alone(part, WIDTH))
+    fits = Dictionary(features=9, code=JumpReLUCode(), revival=Revival())
+    SAE.but(**changes).check(dictionary_alone(fits, WIDTH))
+
+
+def test_architectures_without_one_dictionary_are_refused():
+    with pytest.raises(ValueError, match="reads tokens: set embedding"):
+        SAE.check(SOURCE)
+    whole = dictionary_alone(Dictionary(features=9), WIDTH)
+    with pytest.raises(ValueError, match="this architecture has 2"):
+        SAE.check(whole.but(encoder=whole.encoder.but(order="layer*2")))
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (SAE.but(path="decoder.layer[0].attention.weights"), "no vector of a fixed size"),
+        (SAE.but(path="head.logits"), "set architecture.width"),
+        (SAE.but(path="decoder.layer[9].output"), r"layer\[9\]"),
+        (TranscoderObjective(source="there", path=PATH, target="head.logits"), "and the dictionary gives"),
+    ],
+)
+def test_paths_without_such_vectors_are_refused(objective, words):
+    check = objective.partners["source"].check
+    with pytest.raises(ValueError, match=words):
+        check(SOURCE, dictionary_alone(Dictionary(features=9), WIDTH))
+
+
+def test_paths_are_told_apart():
+    with pytest.raises(ValueError, match="kind = 'sae' learns what it reads"):
+        TranscoderObjective(source="there", path=PATH, target=PATH)
+    with pytest.raises(ValueError, match="names a path twice"):
+        CrosscoderObjective(source="there", paths=(PATH, PATH))
+    with pytest.raises(ValueError, match="gives no logits of tokens"):
+        SAEObjective.parse(SAE.plain() | {"of": {"kind": "contrastive"}})
