@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
@@ -17,6 +18,8 @@ class FeatureNorm(Norm):
     """The base of norms over the features of one position: statistics in fp32, then a gain and a bias per feature."""
 
     centres: ClassVar[bool] = True
+    pieces: ClassVar[int | None] = None
+    """Equal pieces of the features that are each divided by the root of their mean square; None of another formula."""
     eps: Positive = 1e-5
     gain: GainKind = "weight"
     """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
@@ -25,17 +28,16 @@ class FeatureNorm(Norm):
     """When the result returns to the input's type: before the gain (Llama) or after it (Gemma)."""
 
     def build(self, width: int) -> NormModule:
-        from anyformer.parts.norms.layer_norm_module import NormModule
+        from anyformer.parts.norms.layer_norm_module import NormModule, normalise
 
-        return NormModule(self, width)
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=self.centres), self.pieces)
 
     def watchable(self, width: int, lead: str = "BT", features: str = "D") -> Watchables:
-        return self._watchable(width, 1, lead, features)
-
-    def _watchable(self, width: int, groups: int, lead: str, features: str) -> Watchables:
+        found = {"normalized": sized(lead + features, "before gain and bias", {features: width})}
+        if self.pieces is None:
+            return found
         about = "the root of the mean square, by which it divides"
-        scale = value(f"{lead}n", about, written_out=True, n=groups)
-        return {"scale": scale, "normalized": sized(lead + features, "before gain and bias", {features: width})}
+        return {"scale": value(f"{lead}n", about, written_out=True, n=self.pieces), **found}
 
     def cost(self, width: int, vectors: int) -> Tally:
         self.check(width)
@@ -53,6 +55,7 @@ class RMSNorm(FeatureNorm):
     """
 
     centres: ClassVar[bool] = False
+    pieces: ClassVar[int | None] = 1
     kind: Literal["rms_norm"] = "rms_norm"
     bias: bool = False
     cast: Literal["before_gain", "after_gain"] = "before_gain"
@@ -64,6 +67,7 @@ class LayerNorm(FeatureNorm):
     The paper's g and b are our gain and bias.
     """
 
+    pieces: ClassVar[int | None] = 1
     kind: Literal["layer_norm"] = "layer_norm"
 
 
@@ -76,14 +80,16 @@ class _Groups(Norm):
 class _GroupedNorm(FeatureNorm, _Groups):
     """The base of norms of equal groups of features."""
 
+    @property
+    def pieces(self) -> int:  # type: ignore[override]
+        return self.groups
+
     def build(self, width: int) -> NormModule:
-        from anyformer.parts.norms.layer_norm_module import NormModule
+        from anyformer.parts.norms.layer_norm_module import NormModule, normalise_groups
 
         self.check(width)
-        return NormModule(self, width, self.groups)
-
-    def watchable(self, width: int, lead: str = "BT", features: str = "D") -> Watchables:
-        return self._watchable(width, self.groups, lead, features)
+        normalised = partial(normalise_groups, groups=self.groups, eps=self.eps, centre=self.centres)
+        return NormModule(self, width, normalised, self.pieces)
 
     def check(self, width: int) -> None:
         if width % self.groups:

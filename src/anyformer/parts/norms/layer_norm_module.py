@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,15 +15,21 @@ from anyformer.parts.norms.opened import NormReader, ShowsInside
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
-    return NormModule(norm, heads * head_width, heads)
+    normalised = partial(normalise_groups, groups=heads, eps=norm.eps, centre=norm.centres)
+    return NormModule(norm, heads * head_width, normalised, heads)
 
 
 class NormModule(ShowsInside):
-    """Normalised in fp32, each of `groups` equal pieces of the features by itself, then gain and bias."""
+    """`normalised` in fp32, then gain and bias; `normalised` is a partial function, so that a model can be pickled.
 
-    def __init__(self, norm: FeatureNorm, width: int, groups: int = 1) -> None:
+    `pieces`: as many equal pieces of the features are divided by the root of their mean square; None of another formula.
+    """
+
+    def __init__(
+        self, norm: FeatureNorm, width: int, normalised: Callable[[Tensor], Tensor], pieces: int | None = None
+    ) -> None:
         super().__init__()
-        self.norm, self.groups = norm, groups
+        self.norm, self.normalised, self.pieces = norm, normalised, pieces
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
         self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
 
@@ -28,20 +37,18 @@ class NormModule(ShowsInside):
         return repr(self.norm)
 
     def forward(self, x_D: Tensor) -> Tensor:
-        return self._gained(self._normalised(x_D.float()), x_D.dtype)
+        return self._gained(self.normalised(x_D.float()), x_D.dtype)
 
     def opened(self, x_D: Tensor, shown: NormReader) -> Tensor:
-        y_D = self._by_scale(x_D.float(), shown) if shown.wants("scale") else self._normalised(x_D.float())
+        if self.pieces is not None and shown.wants("scale"):
+            y_D = self._by_scale(x_D.float(), self.pieces, shown)
+        else:
+            y_D = self.normalised(x_D.float())
         return self._gained(shown.see("normalized", y_D), x_D.dtype)
 
-    def _normalised(self, x_D: Tensor) -> Tensor:
-        if self.groups > 1:
-            return normalise_groups(x_D, self.groups, self.norm.eps, centre=self.norm.centres)
-        return normalise(x_D, self.norm.eps, centre=self.norm.centres)
-
-    def _by_scale(self, x_D: Tensor, shown: NormReader) -> Tensor:
-        """The same with the number by which each piece is divided, sqrt(mean(x^2) + eps), written out."""
-        pieces = torch.unflatten(x_D, -1, (self.groups, -1))
+    def _by_scale(self, x_D: Tensor, count: int, shown: NormReader) -> Tensor:
+        """What is normalised, with the number by which each piece is divided, sqrt(mean(x^2) + eps), written out."""
+        pieces = torch.unflatten(x_D, -1, (count, -1))
         pieces = pieces - pieces.mean(-1, keepdim=True) if self.norm.centres else pieces
         scale = (pieces.square().mean(-1) + self.norm.eps).sqrt()
         return (pieces / shown.see("scale", scale)[..., None]).flatten(-2)
