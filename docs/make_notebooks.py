@@ -35,9 +35,11 @@ def executed(notebook: Path, place: Path) -> Any:
 
 
 def _tidy(output: Any, place: Path) -> Any:
-    """An output that says nothing of where it was made."""
+    """An output as text or as a picture, which says nothing of where it was made."""
     if output.output_type == "stream":
         output["text"] = output["text"].replace(f"{place}/", "")
+    elif "text/html" in output.data:  # coloured lines, as text too
+        output.data = {"text/plain": output.data["text/plain"].replace(f"{place}/", "")}
     return output
 
 

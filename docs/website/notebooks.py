@@ -29,22 +29,29 @@ def _cell(cell: dict[str, Any], name: str, out: Path, words: Callable[[str], str
         yield words(source)
         return
     yield f"```python\n{source}\n```"
+    printed = ""
     for number, output in enumerate(cell["outputs"]):
-        if output["output_type"] == "stream":
-            yield _printed("".join(output["text"]))
-        else:
-            yield _shown(output["data"], f"{name}-{number}", out)
+        picture = _picture(output.get("data", {}), f"{name}-{number}", out)
+        printed += (
+            "" if picture else "".join(output["text"] if "text" in output else output["data"]["text/plain"]).rstrip("\n") + "\n"
+        )
+        if picture:
+            yield from (*_printed(printed), picture)
+            printed = ""
+    yield from _printed(printed)
 
 
-def _shown(data: dict[str, Any], name: str, out: Path) -> str:
+def _picture(data: dict[str, Any], name: str, out: Path) -> str:
+    """The link to a picture, which is written; empty if there is none."""
     for kind, suffix in PICTURES.items():
         if kind in data:
             picture = "".join(data[kind])
             file = out / f"{name}.{suffix}"
             file.write_bytes(picture.encode() if suffix == "svg" else base64.b64decode(picture))
             return f"![]({file.name})"
-    return _printed("".join(data["text/plain"]))
+    return ""
 
 
-def _printed(text: str) -> str:
-    return f"```text\n{MARKS.sub('', text).rstrip()}\n```"
+def _printed(text: str) -> Iterator[str]:
+    if text.strip():
+        yield f"```text\n{MARKS.sub('', text).strip()}\n```"
