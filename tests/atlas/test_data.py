@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from anyformer.atlas import atlas_data
 from anyformer.atlas.data import NUMBERS, WORDS
+from anyformer.atlas.keeping import kept
 from anyformer.atlas.topic import mechanisms, topics
 from anyformer.atlas.tree import tree
 from anyformer.catalogue import listing
@@ -49,6 +50,16 @@ def test_mechanisms_say_how_many_have_them(data):
         assert len(having) == each["entries"]
         assert len({entry["family"] for entry in having}) == each["families"]
         assert min(entry["numbers"]["year"] for entry in having) == each["since"]
+
+
+def test_what_was_worked_out_is_kept_for_the_next_process(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
+    assert kept("made up", lambda: {"years": (2017, 2018)}) == {"years": [2017, 2018]}
+    assert kept("made up", lambda: pytest.fail("worked out again")) == {"years": [2017, 2018]}
+    assert kept("another", dict) == {}
+    for path in tmp_path.rglob("atlas/*"):
+        path.write_text("damaged")
+    assert kept("made up", lambda: {"years": []}) == {"years": []}
 
 
 def test_the_command_prints_topics_trends_and_firsts():

@@ -6,20 +6,20 @@ import json
 
 import pytest
 
+from anyformer.atlas.documentation import documented
 from anyformer.atlas.holders import facts, families, family_of, holders, words
 from anyformer.atlas.mechanism import Mechanism
-from anyformer.atlas.source import documented
 from anyformer.atlas.topic import mechanisms, topics
 from anyformer.catalogue import architecture, listing
 
 PLAIN = {("wiring", "serial"), ("window", "full")}
 """Words of the columns that say that there is nothing special."""
 STRUCTURE = {
-    "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Branch", "Causal", "Centred",
-    "ChainedProjector", "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "Embedding", "EncodedImages",
+    "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Causal", "Centred",
+    "ChainedProjector", "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages",
     "GappedPosition", "Initialisation", "LayerInput", "LinearProjector", "MergedProjector", "Numbered", "PowerTemperature",
-    "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector", "Softmax",
-    "SquaresProjector", "Step", "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
+    "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector",
+    "SquaresProjector", "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
 }  # fmt: skip
 """Parts that hold others together, or stand only beside a mechanism that has a name."""
 

@@ -13,21 +13,14 @@ import pytest
 import typer
 
 from anyformer.atlas import topic, topic_data, topic_page, topics
+from anyformer.atlas.catalogue_sources import CatalogueQuery, EntrySource, LatestShares
+from anyformer.atlas.documentation import Documentation, documented
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import papers
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind
-from anyformer.atlas.source import (
-    CatalogueQuery,
-    ClaimSource,
-    Documentation,
-    EntrySource,
-    Sentence,
-    StudyBudget,
-    StudyFinding,
-    documented,
-    problems,
-)
+from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app
@@ -148,6 +141,7 @@ BROKEN = [
     (ClaimSource("made-up"), "no claim is called 'made-up'"),
     (Priced("gpt-9", PricedChange("", ())), "no entry of the catalogue is called 'gpt-9'"),
     (Priced("gpt2", PricedChange("", ("decoder.layer.attention.headz=1",))), "headz"),
+    (LatestShares("made-up"), "no trend is of the topic 'made-up'"),
     (RegisteredKind("anyformer.objectives:Objective", "made_up"), "has no kind 'made_up'"),
 ]
 
@@ -162,6 +156,24 @@ def test_a_sentence_that_its_source_does_not_say_is_found():
     good = Sentence.of(Documentation("RMSNorm"))
     assert problems([good]) == ()
     assert "does not say" in problems([replace(good, text=good.text + " And more.")])[0]
+
+
+def test_kinds_that_need_what_is_not_installed_say_so(monkeypatch):
+    def missing(name):
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("anyformer.atlas.registered.import_module", missing)
+    with pytest.raises(UserError, match="the kinds of Objective are read with torch: pip install torch"):
+        RegisteredKind("anyformer.objectives:Objective", "causal").problem()
+
+
+def test_the_latest_year_is_told_in_short():
+    told = next(topic_page(topic("norms")).sentences).text
+    latest = [entry for entry in listing() if entry.year == max(entry.year for entry in listing())]
+    houses = {(entry.lineage, entry.organisation) for entry in latest}
+    normed = {(entry.lineage, entry.organisation) for entry in latest if "RMSNorm" in entry.columns.norm.split("+")}
+    assert f"Of the {len(houses)} families with a new model in {latest[0].year}" in told
+    assert f"{len(normed)} have one with RMSNorm" in told
 
 
 def test_an_entry_is_a_source():

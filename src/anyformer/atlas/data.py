@@ -8,6 +8,7 @@ from typing import Any
 
 from anyformer.atlas.curves import activation_curves
 from anyformer.atlas.holders import Family, families, family_of, holders, mechanisms_of
+from anyformer.atlas.keeping import kept
 from anyformer.atlas.measured import studies
 from anyformer.atlas.mechanism import Mechanism, words_of
 from anyformer.atlas.pricing import Priced
@@ -37,6 +38,10 @@ NUMBERS = {
 def atlas_data() -> dict[str, Any]:
     """The catalogue: entries with their columns and mechanisms, designs with their parents, trends. Things are told by their
     numbers in the lists."""
+    return kept("catalogue", _catalogue)
+
+
+def _catalogue() -> dict[str, Any]:
     entries, every = listing(), mechanisms()
     lines = families(entries)
     of_entry = {entry.name: number for number, entry in enumerate(entries)}
@@ -72,6 +77,10 @@ def atlas_data() -> dict[str, Any]:
 def topic_data(name: str) -> dict[str, Any]:
     """A topic's page: sections of sentences with their sources, and what is drawn. Raises `UserError` for no topic."""
     asked = topic(name)
+    return kept(f"topic {name}", lambda: _topic(asked))
+
+
+def _topic(asked: Topic) -> dict[str, Any]:
     page = topic_page(asked)
     return {
         "format": FORMAT,

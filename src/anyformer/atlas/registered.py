@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import ClassVar
 
+from anyformer.atlas.documentation import first_paragraph
 from anyformer.atlas.papers import CitedPaper, papers
-from anyformer.atlas.source import SentenceSource, first_paragraph
-from anyformer.describe import Value
+from anyformer.atlas.source import SentenceSource
+from anyformer.describe import UserError, Value
 
 
 @dataclass(frozen=True)
@@ -44,5 +45,8 @@ class RegisteredKind(SentenceSource):
 def kinds(base: str) -> Mapping[str, type[Value]]:
     """The classes of a registry by their kinds."""
     module, _, name = base.partition(":")
-    found: Mapping[str, type[Value]] = vars(import_module(module))[name].kinds
+    try:
+        found: Mapping[str, type[Value]] = vars(import_module(module))[name].kinds
+    except ModuleNotFoundError as error:
+        raise UserError(f"the kinds of {name} are read with {error.name}: pip install {error.name}") from None
     return found

@@ -6,20 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from anyformer.atlas.catalogue_sources import CatalogueQuery, LatestShares
+from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
 from anyformer.atlas.measured import findings, studies
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind, kinds
-from anyformer.atlas.source import (
-    CatalogueQuery,
-    ClaimSource,
-    Documentation,
-    Sentence,
-    StudyBudget,
-    StudyFinding,
-    documented,
-)
+from anyformer.atlas.source import Sentence
 from anyformer.atlas.topic import Topic, mechanisms
 
 PARTS = "anyformer.parts"
@@ -78,6 +73,8 @@ def topic_page(topic: Topic) -> TopicPage:
 def _answers(topic: Topic) -> Iterator[TopicItem]:
     for name in topic.lengths:
         yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
+    if any(each.trend for each in topic.mechanisms):
+        yield TopicItem("", (Sentence.of(LatestShares(topic.name)),))
 
 
 def _mechanisms(topic: Topic) -> Iterator[TopicItem]:
@@ -111,8 +108,8 @@ def _is_kind(part: object) -> bool:
 
 
 def _costs(topic: Topic) -> Iterator[TopicItem]:
-    for change in topic.changes:
-        yield TopicItem(change.said, (Sentence.of(Priced(topic.base, change)),))
+    if topic.changes:
+        yield TopicItem("", tuple(Sentence.of(Priced(topic.base, change)) for change in topic.changes))
 
 
 def _studies(topic: Topic) -> Iterator[TopicItem]:

@@ -249,7 +249,7 @@ export class App {
     this.view = this.shown = this.sheet = null;
     fill(the("#main"), place);
     document.title = "atlas · anyformer";
-    await show(place, question.atlas);
+    await show(place, question.atlas, this.start.static);
   }
 
   empty() {

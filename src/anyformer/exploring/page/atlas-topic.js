@@ -12,7 +12,7 @@ const VERDICTS = { holds: ["✓", "holds"], fails: ["✗", "does not hold"], ope
 /** Where a sentence comes from: what it is, its papers, and what shows it. */
 function source(from) {
   const shown = from.page || from.command;
-  return h("span", { class: "cited" }, " [", from.cited, from.papers.map((paper) => ["; ", h("a", { href: paper.url, rel: "noreferrer" }, paper.said)]), shown ? ["; ", h("code", { title: from.command || null }, shown)] : null, "]");
+  return h("span", { class: "cited" }, " [", from.cited, (from.kind === "study" ? [] : from.papers).map((paper) => ["; ", h("a", { href: paper.url, rel: "noreferrer" }, paper.said)]), shown ? ["; ", h("code", { title: from.command || null }, shown)] : null, "]");
 }
 
 function sentence(each) {
@@ -20,10 +20,17 @@ function sentence(each) {
   return h("p", { class: `told ${each.source.kind}` }, verdict ? h("span", { class: `verdict ${each.verdict}`, title: verdict[1] }, h("span", { "aria-hidden": "true" }, verdict[0]), h("span", { class: "unseen" }, `${verdict[1]}: `)) : null, marked(each.text), source(each.source));
 }
 
+const PAPERS = "https://arxiv.org/abs/";
+
+/** Text whose numbers of arXiv are links. */
+function linked(text) {
+  return text.split(/(\d{4}\.\d{5})/).map((piece, number) => (number % 2 ? h("a", { href: PAPERS + piece, rel: "noreferrer" }, piece) : piece));
+}
+
 function item(data, each) {
   const { mechanism } = each, from = each.since === null ? null : h("span", { class: "since" }, each.since);
   const title = mechanism === null ? each.title : h("a", { href: `#atlas/tree/${encodeURIComponent(`has=${data.mechanisms[mechanism].name}`)}`, title: "those that have it, in the tree" }, each.title);
-  return h("article", { class: "item" }, each.title ? h("h3", {}, from, title) : null, each.note ? h("p", { class: "told note faint" }, each.note) : null, each.sentences.map(sentence));
+  return h("article", { class: "item" }, each.title ? h("h3", {}, from, title) : null, each.note ? h("p", { class: "told note faint" }, linked(each.note)) : null, each.sentences.map(sentence));
 }
 
 /** What changes of one value cost, each priced when the page was asked for. */
@@ -37,7 +44,7 @@ function costs(page) {
       page.costs.map((change, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(change.set), title: commandOf(page, at) }, change.said)), change.costs.map((each) => h("td", { class: "number" }, each.right, h("small", { class: each.ratio > 1 ? "moved more" : "moved less" }, told(each.ratio)))))))));
 }
 
-const commandOf = (page, at) => page.sections.find((each) => each.title === "What it costs").items[at].sentences[0].source.command;
+const commandOf = (page, at) => page.sections.find((each) => each.title === "What it costs").items[0].sentences[at].source.command;
 
 function section(data, page, each) {
   const items = each.items.map((own) => item(data, own));

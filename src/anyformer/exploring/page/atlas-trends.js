@@ -5,8 +5,8 @@ import { fill, h, s } from "./dom.js";
 import { grouped } from "./atlas-filters.js";
 
 const WIDE = 250, HIGH = 128;
-export const FEW = 5;
-/** Fewer families than this in a year are drawn as a ring: their share says little. */
+// Fewer families than this in a year are drawn as a ring: their share says little.
+const FEW = 5;
 
 /** [[year, having, families]] of a mechanism among entries, as `anyformer.atlas.trends` counts it. */
 export function trend(data, entries, mechanism) {
@@ -36,14 +36,14 @@ export function chart(title, years, from, to) {
 }
 
 /** A grid of small charts, of the mechanisms of these names, or of all that are drawn. */
-export function multiples(data, filters, names = null, more = []) {
+export function multiples(data, filters, names = null, more = [], heading = "h3") {
   const entries = filters.entries(), all = entries.map((each) => each.numbers.year);
   const from = Math.min(...all), to = Math.max(...all);
   const chosen = data.mechanisms.map((each, number) => [each, number]).filter(([each, number]) => (names === null ? each.trend || more.includes(number) : names.includes(each.name)));
   if (names !== null) chosen.sort(([a], [b]) => names.indexOf(a.name) - names.indexOf(b.name));
   return h("ul", { class: "multiples" }, chosen.map(([each, number]) => {
     const years = trend(data, entries, number), [year, having, families] = years.at(-1) ?? [0, 0, 0];
-    return h("li", {}, h("h3", {}, h("a", { href: `#atlas/tree/${encodeURIComponent(`has=${each.name}`)}` }, each.name)), chart(each.name, years, from, to), h("p", { class: "note faint" }, `${having} of ${families} families in ${year}`));
+    return h("li", {}, h(heading, { class: "title" }, h("a", { href: `#atlas/tree/${encodeURIComponent(`has=${each.name}`)}` }, each.name)), chart(each.name, years, from, to), h("p", { class: "note faint" }, `${having} of ${families} families in ${year}`));
   }));
 }
 
@@ -68,5 +68,5 @@ export function draw(place, data, filters) {
   return fill(place, h("div", { class: "about" }, h("h1", {}, "Trends"),
     h("p", { class: "facts" }, "Of the families with a new model in a year, the share that has one with the mechanism; a family is a lineage of the catalogue and a publisher, so that sizes count once. A ring: fewer than five families that year."),
     h("label", { class: "line" }, h("span", {}, "draw also"), h("select", { "data-key": "add", onchange: add }, h("option", { value: "" }, "a mechanism"), grouped(data, (each) => !data.mechanisms[each].trend && !added.includes(each))))),
-  multiples(data, filters, null, added), table(data, filters, added));
+  multiples(data, filters, null, added, "h2"), table(data, filters, added));
 }

@@ -8,17 +8,18 @@ import { Filters, FilterPanel } from "./atlas-filters.js";
 const VIEWS = [["tree", "family tree"], ["trends", "trends"], ["models", "models"]];
 let reading = null;
 
-/** The answer of the server, or in the static site the file that has it. */
-async function file(asked, kept) {
-  const address = "static" in document.documentElement.dataset ? kept : asked, answer = await fetch(address);
-  if (answer.ok && (answer.headers.get("content-type") ?? "").includes("json")) return answer.json();
-  const message = `${address}: this server or this site has no answer to it`;
-  throw new Refused([{ path: "", message, set: null, suggestions: [], text: message }]);
+/** What is at an address of the server, or in a file of the static site. */
+async function read(address) {
+  const answer = await fetch(address);
+  const data = await answer.json().catch(() => null);
+  if (answer.ok && data !== null) return data;
+  const message = `${address}: status ${answer.status}`;
+  throw new Refused(data?.errors ?? [{ path: "", message, set: null, suggestions: [], text: message }]);
 }
 
 /** The catalogue as a whole, read once: what `anyformer atlas --json` prints. */
-export function atlas() {
-  reading ??= file("api/atlas", "atlas.json").catch((error) => {
+function atlas(fixed) {
+  reading ??= read(fixed ? "atlas.json" : "api/atlas").catch((error) => {
     reading = null;
     throw error;
   });
@@ -33,14 +34,14 @@ function styled() {
   });
 }
 
-/** Draw the atlas into an element; `parts`: the words of the address behind #atlas. */
-export async function show(place, parts) {
+/** Draw the atlas into an element; `parts`: the words of the address behind #atlas; `fixed`: whether this is the static site. */
+export async function show(place, parts, fixed = false) {
   const [view = "", ...words] = parts.map(decodeURIComponent);
   fill(place, h("p", { class: "waiting", role: "status" }, "Reading the catalogue …"));
-  const [data] = await Promise.all([atlas(), styled()]);
+  const [data] = await Promise.all([atlas(fixed), styled()]);
   const main = h("div", { class: `atlas-${view || "start"}` });
   fill(place, navigation(data, view, words), main);
-  if (view === "topics" && words[0]) return topic(main, data, words[0]);
+  if (view === "topics" && words[0]) return topic(main, data, words[0], fixed);
   if (VIEWS.some(([name]) => name === view)) return filtered(main, data, view, words);
   return start(main, data);
 }
@@ -64,7 +65,7 @@ async function start(place, data) {
 }
 
 /** Those that the first page draws, by name. */
-const START = ["RMSNorm", "rotary positions (RoPE)", "grouped-query attention (GQA)", "mixtures of experts", "SwiGLU", "layers without positions (NoPE)", "tied embeddings", "biases of networks"];
+const START = ["RMSNorm", "rotary positions (RoPE)", "grouped-query attention (GQA)", "mixtures of experts", "SwiGLU", "layers without positions (NoPE)", "tied embeddings", "biases of networks", "sliding windows", "QK-norm"];
 
 async function filtered(place, data, view, words) {
   const modules = { tree: "./atlas-tree.js", trends: "./atlas-trends.js", models: "./atlas-models.js" };
@@ -80,9 +81,9 @@ async function filtered(place, data, view, words) {
   draw(canvas, data, filters);
 }
 
-async function topic(place, data, name) {
+async function topic(place, data, name, fixed) {
   const { draw } = await import("./atlas-topic.js");
-  const page = await file(`api/topics/${encodeURIComponent(name)}`, `topics/${encodeURIComponent(name)}.json`);
+  const page = await read(fixed ? `topics/${encodeURIComponent(name)}.json` : `api/topics/${encodeURIComponent(name)}`);
   document.title = `${page.title} · atlas · anyformer`;
   draw(place, data, page);
 }
