@@ -115,7 +115,7 @@ class _Answering(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer()
 
-    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815
+    do_HEAD = do_POST = do_PUT = do_GET
 
     def _answer(self) -> None:
         path = unquote(urlsplit(self.path).path)
