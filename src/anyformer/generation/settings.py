@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-from anyformer.describe import InputError
+from anyformer.describe import InputError, did_you_mean
 from anyformer.generation.beams import Beams
 from anyformer.generation.decoding import Decoding
 from anyformer.generation.drafting import Drafter
@@ -78,6 +78,7 @@ class GenerationSettings(TypedDict, total=False):
 
 def decoding_for(tokenizer: Tokenizer | None, settings: GenerationSettings) -> Decoding:
     """What is asked for, and where nothing is, what the model's authors say."""
+    _check_known(settings)
     sampling = settings.get("sampling")
     found = settings.get("decoding") or authors_decoding(tokenizer, manners=sampling is not None)
     if sampling is not None:
@@ -94,6 +95,16 @@ def decoding_for(tokenizer: Tokenizer | None, settings: GenerationSettings) -> D
     if any(not text for text in found.stop):
         raise InputError("a stop string is empty")
     return found
+
+
+def _check_known(settings: Mapping[str, object]) -> None:
+    """Refuse a name that is none of the settings."""
+    known = GenerationSettings.__annotations__
+    for name in settings:
+        if name in Sampling.model_fields:
+            raise InputError(f"{name!r} is part of how tokens are chosen: give sampling=Sampling({name}=...)")
+        if name not in known:
+            raise InputError(f"a generation has no setting {name!r}{did_you_mean(name, known)}")
 
 
 def authors_decoding(tokenizer: Tokenizer | None, *, manners: bool = False) -> Decoding:
