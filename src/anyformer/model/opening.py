@@ -23,9 +23,12 @@ COMPILED = (
 )
 
 
-@torch.compiler.disable(reason=COMPILED)  # type: ignore[no-untyped-call,untyped-decorator]
 def _refuse_compiled() -> None:
     raise InputError(COMPILED)
+
+
+# As `torch.compiler.disable(reason=COMPILED)` marks it, which imports the compiler for seconds.
+vars(_refuse_compiled).update(_torchdynamo_disable=True, _torchdynamo_disable_msg=COMPILED)
 
 
 class Openable(Described):
