@@ -74,7 +74,7 @@ class Report:
     sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
     index: Tensor | None = None
-    coded: Coded | None = None
+    coded: Coded | None = field(default=None, kw_only=True)
 
     @property
     def losses(self) -> tuple[Tensor | None, ...]:
@@ -83,7 +83,8 @@ class Report:
 
     def of_each(self, count: int) -> Report:
         """That of one of `count` processes that all compute it: the same losses, with gradients that add up to theirs."""
-        return Report(self.load, *(loss if loss is None else _of_each(loss, count) for loss in self.losses))
+        losses = (loss if loss is None else _of_each(loss, count) for loss in self.losses)
+        return Report(self.load, *losses, coded=self.coded)
 
     def to(self, device: torch.device | str) -> Report:
         """The report on another device, without gradients."""
