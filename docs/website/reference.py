@@ -39,6 +39,7 @@ ROOMS = {
     "feedforward": "Networks",
     "pointwise": "Activations",
     "experts": "Experts",
+    "dictionary": "Sparse dictionaries",
     "recurrence": "Recurrent mixers",
     "layers": "Layers and their wiring",
     "images": "Images",

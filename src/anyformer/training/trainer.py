@@ -139,7 +139,9 @@ class Trainer:
 
     @torch.no_grad()
     def _prepared(self, piece: Examples) -> Examples:
-        """A micro-batch as the loss reads it."""
+        """A micro-batch as the loss reads it. Without a partner that prepares it no weights are gathered."""
+        if all(partner.prepares is None for partner in self.run.objective.partners.values()):
+            return piece
         with autocast(self.run.plan, self.model.device):
             return self.within(partial(prepared, self.run.objective, piece, self.partners))
 

@@ -120,8 +120,8 @@ class Dictionary(Sublayer):
         return DictionaryModule(self, width, name)
 
     def watchable(self, width: int) -> Watchables:
-        before = value("BTF", "the pre-activations of features", F=self.features)
-        return {"before": before, "active": value("BTF", "the activations of features", F=self.features)}
+        pre = value("BTF", "the pre-activations of features", F=self.features)
+        return {"preactivations": pre, "active": value("BTF", "the activations of features", F=self.features)}
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows, constant = shape.rows, self.detached and not self.centred

@@ -63,7 +63,7 @@ class DictionaryModule(CountingModule):
         x_BTD = x_BTD if scale is None else x_BTD * scale
         x_BTD = x_BTD.detach() if self.part.detached else x_BTD
         before_BTF = self.encoder(x_BTD - self.decoder.bias if self.part.centred else x_BTD.to(self.encoder.weight.dtype))
-        before_BTF = context.see("before", before_BTF)
+        before_BTF = context.see("preactivations", before_BTF)
         active: Active = self.code(before_BTF, self.encoder.bias)
         active = active._replace(features=context.see("active", active.features))
         vectors_DF = self.vectors()
