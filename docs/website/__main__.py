@@ -17,10 +17,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # beside the scripts that write pages
 
-from anyformer import __version__
 from website.gather import HERE, ROOT, gather
 from website.links import faults
 from website.navigation import filled, titles_in
+
+from anyformer import __version__
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 FIRST = '<!doctype html><meta charset="utf-8"><title>anyformer</title><meta http-equiv="refresh" content="0; url={newest}/index.html">\n'

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from page_text import table
+
 from anyformer.catalogue import listing
 from anyformer.catalogue.row import Listed
-from page_text import table
 
 HEADS = ("name", "year", "layers x width", "parameters", "of a token", "attention", "position", "norm", "activation", "experts")
 BEGINNING = """---

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from griffe import (
-    Alias, Attribute, Class, Docstring, DocstringParameter, DocstringSectionParameters, ExprCall, Extension, Function, Module,
+    Alias,
+    Attribute,
+    Class,
+    Docstring,
+    DocstringParameter,
+    DocstringSectionParameters,
+    ExprCall,
+    Extension,
+    Function,
+    Module,
 )  # fmt: skip
 
 VALUE = "anyformer.describe.value.Value"

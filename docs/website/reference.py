@@ -19,7 +19,7 @@ PACKAGES = {
     "anyformer.studies": ("Studies", "Arms, matching, tuning, verdicts."),
     "anyformer.evaluation": ("Evaluation", "What a trained model reaches."),
     "anyformer.probing": ("Probing", "What a model has learnt of a task."),
-    "anyformer.inspect": ("Inspection", "Lenses, attributions, patches, circuits."),
+    "anyformer.inspecting": ("Inspection", "`anyformer.inspect`: lenses, attributions, patches, circuits."),
     "anyformer.describe": ("Descriptions", "Values, text, paths, errors."),
     "anyformer.costs": ("Costs", "Parameters, FLOPs, memory and time before anything is built."),
     "anyformer.pictures": ("Pictures", "Diagrams and masks."),

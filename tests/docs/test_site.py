@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 import tomllib
@@ -110,7 +111,8 @@ def test_every_part_and_objective_is_in_the_reference():
     for package in (parts, objectives):
         values = [name for name, each in vars(package).items() if isinstance(each, type) and issubclass(each, Value)]
         assert {f"{package.__name__}.{name}" for name in values} <= shown
-    assert {f"anyformer.{name}" for name in anyformer.__all__} <= shown
+    verbs = {name for name in anyformer.__all__ if not inspect.ismodule(getattr(anyformer, name))}
+    assert {f"anyformer.{name}" for name in verbs} <= shown
 
 
 def test_the_catalogue_has_every_entry():
