@@ -174,7 +174,11 @@ class KeepsLessInParts(FadingSum):
         return self.but(features=self.features // ways, keep=self.keep / 2)
 
 
-@MIXERS.breaks("parts_of_sublayers_add_up")
+@MIXERS.breaks(
+    "parts_of_sublayers_add_up",
+    "weights_are_cut_as_their_roles_say",
+    because="a weight that nothing cuts has no dimension that its role could say",
+)
 class DividesNothing(FadingSum):
     """Says that processes divide it, and each computes all of it."""
 
