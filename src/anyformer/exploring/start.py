@@ -41,8 +41,8 @@ def _kind(of: str, desk: Desk) -> str:
 def _accelerators() -> list[dict[str, Any]]:
     return [
         {
-            "name": each.name, "title": each.title, "memory": each.memory, "bandwidth": each.bandwidth,
-            "peaks": dict(each.peaks), "power": each.power, "source": each.source,
+            "name": each.name, "title": each.title, "memory": each.memory, "usable": each.usable_memory,
+            "bandwidth": each.bandwidth, "peaks": dict(each.peaks), "power": each.power, "source": each.source,
         }
         for each in HARDWARE.values()
     ]  # fmt: skip

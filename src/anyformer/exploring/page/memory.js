@@ -38,15 +38,15 @@ function bars(rows, limits, label) {
   return { svg, far: limits.filter((limit) => !near.includes(limit)) };
 }
 
-/** What accelerators have; those that have as much share a line. */
+/** What a program gets of accelerators; those that give as much share a line. */
 function limitsOf(accelerators) {
   const found = new Map();
-  for (const each of accelerators) found.set(each.memory, [...(found.get(each.memory) ?? []), each.title]);
+  for (const each of accelerators) found.set(each.usable, [...(found.get(each.usable) ?? []), each.title]);
   return [...found].map(([value, titles]) => ({ value, name: titles.join(", ") })).sort((a, b) => a.value - b.value);
 }
 
 function beyond(far) {
-  return far.length ? h("p", { class: "faint note" }, far.map((limit, number) => `${number ? "; " : ""}${limit.name} has ${bytes(limit.value)}`)) : null;
+  return far.length ? h("p", { class: "faint note" }, far.map((limit, number) => `${number ? "; " : ""}${limit.name} gives ${bytes(limit.value)}`)) : null;
 }
 
 /** Memory of inference, by format of the weights. */

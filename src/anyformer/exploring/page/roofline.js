@@ -37,12 +37,18 @@ export function roofline(all) {
 /** The same in numbers, and the price. */
 export function speeds(accelerators) {
   const rows = accelerators.flatMap((each, number) => [
-    h("tr", { class: "of" }, h("th", { scope: "rowgroup", colspan: "6" }, h("i", { class: `dot c${number + 1}`, "aria-hidden": "true" }), each.title, each.why ? h("small", {}, ` ${each.why}`) : null)),
+    h("tr", { class: "of" }, h("th", { scope: "rowgroup", colspan: "6" }, h("i", { class: `dot c${number + 1}`, "aria-hidden": "true" }), each.title, each.why ? h("small", {}, ` ${each.why}`) : null, short(each))),
     ...MODES.filter(([mode]) => each.modes[mode]).map(([mode, words]) => speed(each.modes[mode], mode, words)),
   ]);
   const heads = ["", "time", "tokens/s", "MFU", "waits for", "$ per 1M"];
   const small = accelerators.flatMap((each) => MODES.filter(([mode]) => each.modes[mode]?.too_small).map(([mode, words]) => `* ${each.title}, ${words}: ${each.modes[mode].too_small}`));
   return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "predicted speeds" }, h("table", { class: "speeds" }, h("thead", {}, h("tr", {}, heads.map((head) => (head ? h("th", { scope: "col", class: head === "waits for" ? null : "number" }, head) : h("td", {}))))), h("tbody", {}, rows)), small.map((note) => h("p", { class: "faint note" }, note)));
+}
+
+/** That inference needs several of an accelerator, of which times and prices know nothing. */
+function short(accelerator) {
+  const needed = accelerator.devices?.inference ?? 1;
+  return needed > 1 ? h("small", { class: "refused" }, ` weights and state need ${needed}: times and prices are as if they fitted into one`) : null;
 }
 
 function speed(of, mode, words) {

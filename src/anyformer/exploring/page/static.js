@@ -39,8 +39,9 @@ class Site {
       throw error.errors ? new Refused(error.errors) : error;
     }
     const times = String(call.on) === String(sheet.call.on) ? (figures.accelerators ?? []).filter((each) => each.name) : [];
+    const forms = changes.length ? carried(of, changes) : sheet.forms;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
-    return { ...sheet, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+    return { ...sheet, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
   }
 
   figures(words) {
@@ -75,6 +76,14 @@ class Site {
   async runs() {
     throw refused("This site has no runs: `anyformer explore RUN` shows them.");
   }
+}
+
+/** The forms in which changed numbers are taken along; TOML and JSON of them are written by `anyformer show`. */
+function carried(of, changes) {
+  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`), sets = changes.map(([path, value]) => ` --set ${quoted(`${path}=${value}`)}`).join("");
+  const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", ");
+  return { set: `anyformer cost ${of}${sets}`, toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${sets} --toml`,
+    python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}, changes={${values}})\nmodel = af.build(arch)\n` };
 }
 
 function asked(words, defaults) {
