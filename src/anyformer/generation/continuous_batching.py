@@ -52,7 +52,9 @@ def served(
             pending[here] = chosen = sampling.choose(logits, numbers_B[here], index, before)
         if texts is not None:
             texts.add(chosen, at)
-        taken = zip(at, chosen.tolist(), chances(logits, chosen, likeliest), strict=True)
+        tokens = chosen.tolist()
+        told = [None] * len(tokens) if likeliest is None else chances(logits, chosen, likeliest)
+        taken = zip(at, tokens, told, strict=True)
         return [Token(row, token, chance) for place, token, chance in taken if (row := rows[place]) is not None]
 
     def settle(at: Sequence[int]) -> None:
