@@ -48,7 +48,7 @@ export function speeds(accelerators) {
 /** That inference needs several of an accelerator, of which times and prices know nothing. */
 function short(accelerator) {
   const needed = accelerator.devices?.inference ?? 1;
-  return needed > 1 ? h("small", { class: "refused" }, ` weights and state need ${needed}: times and prices are as if they fitted into one`) : null;
+  return needed > 1 ? h("small", { class: "lacking" }, ` weights and state need ${needed}: times and prices are as if they fitted into one`) : null;
 }
 
 function speed(of, mode, words) {
