@@ -16,7 +16,10 @@ from anyformer.inspecting import (
     ablation,
     activation_patching,
     attribution_patching,
+    logit_lens,
+    steering_vector,
     streams,
+    tuned_lens,
     writers,
 )
 from anyformer.inspecting.sweep import cells
@@ -67,6 +70,26 @@ def test_every_place_is_that_of_a_plain_loop(model):
         found.restored(HEADS), (found.changed[HEADS] - found.start_B).mean(-1) / (found.goal_B - found.start_B).mean()
     )
     assert found.table(most=4).row_count == 4
+
+
+def test_paths_are_named_as_watch_names_them(model):
+    both = [f"decoder.layer[{layer}].output" for layer in range(2)]
+    for given, wanted in ((["decoder.layer[*].output"], both), (["decoder.layer[-1].output"], both[1:])):
+        for each in (activation_patching, attribution_patching):
+            assert list(each(model, CLEAN, CORRUPTED, METRIC, given).changed) == wanted
+        assert list(ablation(model, CLEAN, METRIC, given).changed) == wanted
+        assert logit_lens(model, CLEAN, given).paths == (*wanted, "head.logits")
+        assert tuned_lens(model, [CLEAN], given).paths == tuple(wanted)
+    assert steering_vector(model, "decoder.layer[-1].output", CLEAN, CORRUPTED).path == both[1]
+    with pytest.raises(InputError, match=r"a steering vector is of one path, and .* names 2"):
+        steering_vector(model, "decoder.layer[*].output", CLEAN, CORRUPTED)
+    for asked in (
+        lambda path: activation_patching(model, CLEAN, CORRUPTED, METRIC, [path]),
+        lambda path: logit_lens(model, CLEAN, [path]),
+        lambda path: steering_vector(model, path, CLEAN, CORRUPTED),
+    ):
+        with pytest.raises(InputError, match=r"nothing of this model is called .*did you mean"):
+            asked("decoder.layer[0].outputs")
 
 
 def test_a_stream_carries_all_of_the_answer(model):
