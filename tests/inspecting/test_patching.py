@@ -46,6 +46,11 @@ def test_metrics_are_read_at_their_position():
     assert torch.allclose(LogProbability(torch.tensor([4]))(logits), logits[:, -1].softmax(-1)[:, 4].log())
     with pytest.raises(InputError, match="a metric names 3 tokens and there are 2 rows"):
         TokenLogit(torch.tensor([1, 2, 3]))(logits)
+    assert torch.equal(LogitDifference(3, [4, 1])(logits), logits[:, -1, 3] - logits[[0, 1], -1, [4, 1]])
+    assert torch.equal(TokenLogit(torch.tensor(2))(logits), logits[:, -1, 2])
+    for make in (lambda: LogitDifference("Mary", 3), lambda: LogProbability([1.5]), lambda: TokenLogit(torch.rand(2))):
+        with pytest.raises(InputError, match="a metric names tokens by their numbers, got"):
+            make()
 
 
 def test_every_place_is_that_of_a_plain_loop(model):
