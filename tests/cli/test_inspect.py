@@ -12,7 +12,9 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import Symbols
 from anyformer.evaluation import open_subject
 from anyformer.inspecting import attribution
+from anyformer.model import dictionary_alone
 from anyformer.model.transformer import build
+from anyformer.parts import Dictionary
 from anyformer.tasks import IndirectObject
 from anyformer.tasks.symbols import tokenizer_of
 
@@ -77,3 +79,12 @@ def test_what_cannot_be_asked_is_refused(model, call, options, message):
     shown = call("inspect", str(model), *options)
     assert shown.returncode == 2
     assert message in " ".join(shown.stderr.split())
+
+
+@pytest.mark.parametrize("options", [[], ["--text", TEXT]])
+def test_a_model_without_tokens_is_refused_in_one_line(call, tmp_path, options):
+    checkpoint.save(build(dictionary_alone(Dictionary(features=9), 4), seed=0), tmp_path / "sae")
+    shown = call("inspect", str(tmp_path / "sae"), *options)
+    assert shown.returncode == 2
+    assert "reads activations of another model and no tokens: open its source model" in " ".join(shown.stderr.split())
+    assert "Traceback" not in shown.stderr

@@ -97,9 +97,9 @@ def head_patterns(model: Transformer, given: Tensor | CallInputs | None = None) 
     there is to look for. Attention over other keys than the prompt's own tokens is left out."""
     if given is None and model.architecture.two_inputs:
         return ()
-    prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
-    if prompt.read.dim() != 2:
+    if not model.architecture.vocabularies:
         raise InputError("heads are scored by which tokens are the same, and this model reads none: take attention_patterns")
+    prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
     found = []
     for path, weights_BHTS in attention_patterns(model, prompt).items():
         if weights_BHTS.shape[0] != len(prompt) or weights_BHTS.shape[2:] != (prompt.read.shape[1],) * 2:
