@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from anyformer import checkpoint
 from anyformer.catalogue.llama import llama
+from anyformer.cli.inspected_text import repeated
 from anyformer.data import Symbols
 from anyformer.evaluation import open_subject
 from anyformer.inspecting import attribution
@@ -36,7 +38,13 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     views = ["--heads", "--lens", "--attribution", "--patterns", "--patching", "--circuit", "0.000001", "--out", str(out)]
     shown = call(*asked, *views)
     assert shown.returncode == 0, shown.stderr
-    for said in ("mean attention weight of heads", "logit lens", "logit of n3 less that of n1", "replaced values", "edges: KL"):
+    for said in (
+        "mean attention weight of heads in the text of 5 tokens",
+        "logit lens",
+        "logit of n3 less that of n1",
+        "replaced values",
+        "edges: KL",
+    ):
         assert said in " ".join(shown.stdout.split()), said
     drawn = {"lens", "attribution", "patterns", "patching", "patched_heads", "circuit"}
     assert {path.name for path in out.iterdir()} == {f"{name}.png" for name in drawn} | {"inspect.json"}
@@ -79,6 +87,16 @@ def test_what_cannot_be_asked_is_refused(model, call, options, message):
     shown = call("inspect", str(model), *options)
     assert shown.returncode == 2
     assert message in " ".join(shown.stderr.split())
+
+
+def test_heads_are_scored_on_tokens_that_the_model_knows(model, call):
+    shown = call("inspect", str(model))
+    assert shown.returncode == 0, shown.stderr
+    assert "heads in 16 rows of 50 tokens: 25 random ones twice" in " ".join(shown.stdout.split())
+    subject = open_subject(model)
+    names = {subject.text.token(number) for number in repeated(subject).flatten().tolist()}
+    assert names == set(IndirectObject(names=6, letters=2).symbols)
+    assert repeated(replace(subject, length=9)).shape == (16, 8)
 
 
 @pytest.mark.parametrize("options", [[], ["--text", TEXT]])

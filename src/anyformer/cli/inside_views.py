@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from torch import Tensor
 
 from anyformer import inspecting
-from anyformer.cli.inspected_text import InspectedText
+from anyformer.cli.inspected_text import InspectedText, repeated, repeated_in_words
 
 MOST_PATHS = 20
 """Lines of a table at most; JSON has all."""
@@ -29,9 +30,14 @@ class InsideView:
 
 def heads(asked: InspectedText) -> InsideView:
     """What every head looks for: in the text, or without one in random tokens that come twice."""
-    given = None if asked.prompt.text is None else asked.clean
+    given, read = (repeated(asked.subject), repeated_in_words) if asked.prompt.text is None else (asked.clean, _text_in_words)
     found = inspecting.head_patterns(asked.subject.model, given)
-    return InsideView("heads", (inspecting.pattern_table(found, most=MOST_PATHS),), [asdict(each) for each in found])
+    table = inspecting.pattern_table(found, most=MOST_PATHS, read="" if given is None else read(given))
+    return InsideView("heads", (table,), [asdict(each) for each in found])
+
+
+def _text_in_words(tokens_BT: Tensor) -> str:
+    return f"the text of {tokens_BT.shape[1]} tokens"
 
 
 def lens(asked: InspectedText) -> InsideView:

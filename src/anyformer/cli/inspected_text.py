@@ -43,6 +43,30 @@ class InspectOptions:
     ] = -1
 
 
+def repeated(subject: Subject) -> Tensor | None:
+    """Random tokens that come twice, as long as the model's texts at most and none of them special; None of a model that reads
+    a source too."""
+    from anyformer.inspecting import repeated_tokens
+    from anyformer.text.specials import UNKNOWN
+
+    tokenizer = subject.tokenizer
+    if subject.model.architecture.two_inputs:
+        return None
+    if tokenizer is None:
+        return repeated_tokens(subject.model, length=subject.length)
+    unused = range(tokenizer.vocab_size, max(subject.model.architecture.vocabularies.values()))
+    left_out = {*tokenizer.special_tokens.values(), *unused}
+    if (unknown := tokenizer.number(UNKNOWN)) is not None:
+        left_out.add(unknown)
+    return repeated_tokens(subject.model, length=subject.length, without=left_out)
+
+
+def repeated_in_words(tokens_BT: Tensor) -> str:
+    """What `repeated` gave."""
+    rows, length = tokens_BT.shape
+    return f"{rows} rows of {length} tokens: {length // 2} random ones twice"
+
+
 @dataclass(frozen=True)
 class InspectedText:
     """A model and the prompt that it is asked about."""
