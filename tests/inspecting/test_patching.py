@@ -16,6 +16,7 @@ from anyformer.inspecting import (
     ablation,
     activation_patching,
     attribution_patching,
+    draw_patching,
     logit_lens,
     steering_vector,
     streams,
@@ -53,7 +54,7 @@ def test_metrics_are_read_at_their_position():
             make()
 
 
-def test_every_place_is_that_of_a_plain_loop(model):
+def test_every_place_is_that_of_a_plain_loop(model, tmp_path):
     found = activation_patching(model, CLEAN, CORRUPTED, METRIC, [HEADS], by="HT")
     assert found.changed[HEADS].shape == (2, 5, 2)
     with torch.no_grad():
@@ -75,6 +76,9 @@ def test_every_place_is_that_of_a_plain_loop(model):
         found.restored(HEADS), (found.changed[HEADS] - found.start_B).mean(-1) / (found.goal_B - found.start_B).mean()
     )
     assert found.table(most=4).row_count == 4
+    assert str(found.table(most=4).title).endswith(f"values, 4 of {int((found.restored(HEADS).abs() >= 5e-5).sum())}")
+    with pytest.raises(InputError, match="these are by 'HT': patch by 'T' or by 'H'"):
+        draw_patching(found, [], tmp_path / "grid.png", title="grid")
 
 
 def test_paths_are_named_as_watch_names_them(model):
