@@ -55,10 +55,14 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     assert sum(told["attribution"]["shares"].values()) == pytest.approx(told["attribution"]["logit"], abs=1e-4)
     assert len(told["patching"]["decoder.layer[1].output"]) == 5
     assert len(told["patched_heads"]["decoder.layer[0].attention.heads"]) == 2
+    said = " ".join(shown.stdout.split())
+    assert "logit of n3 less n1: clean {clean:.4f}, corrupted {corrupted:.4f}".format(**told["metric"]) in said
+    gap = abs(told["metric"]["clean"] - told["metric"]["corrupted"])
+    assert ("these hardly differ" in said) == (gap < 0.1)
     assert told["circuit"]["considered"] == 2 + 3 + 2 * 4 + 6 + 7
     assert {each["path"] for each in told["heads"]} == {f"decoder.layer[{layer}].attention" for layer in range(2)}
     assert len(told["patterns"]["decoder.layer[0].attention.weights"]) == 2
-    assert {"heads", "lens", *drawn} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
+    assert {"heads", "lens", "metric", *drawn} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
 
 
 def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, call):
@@ -72,6 +76,18 @@ def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, cal
     assert told["lens"][-1]["rank"] == 0
 
 
+def test_texts_that_hardly_differ_are_told_and_a_circuit_may_be_empty(model, call, tmp_path):
+    asked = ["inspect", str(model), "--text", TEXT, "--against", AGAINST, "--wanted", "n3", "--other", "n3"]
+    shown = call(*asked, "--patching", "--circuit", "1000", "--out", str(tmp_path / "out"))
+    assert shown.returncode == 0, shown.stderr
+    said = " ".join(shown.stdout.split())
+    assert "logit of n3 less n3: clean 0.0000, corrupted 0.0000 these hardly differ" in said
+    assert "0 of 26 edges" in said
+    assert "Warning" not in shown.stderr
+    assert (tmp_path / "out" / "circuit.png").is_file()
+    assert "NaN" not in (tmp_path / "out" / "inspect.json").read_text()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -80,7 +96,10 @@ def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, cal
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),
         (["--text", TEXT, "--wanted", "n1 n2"], "is 2 tokens"),
-        (["--text", TEXT, "--against", "n1 n3 n3 =", "--patching"], "give as many rows and as many tokens of both"),
+        (
+            ["--text", TEXT, "--against", "n1 n3 n3 =", "--patching"],
+            "--text has 5 tokens (n1 x0 n3 n1 =) and --against 4 tokens (n1 n3 n3 =)",
+        ),
     ],
 )
 def test_what_cannot_be_asked_is_refused(model, call, options, message):

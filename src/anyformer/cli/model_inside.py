@@ -86,8 +86,11 @@ def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Js
     from rich.console import Console
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
-    for table in (table for each in found for table in each.tables):
-        console.print(table)
+    for each in found:
+        for line in each.lines:
+            console.print(line, markup=False)
+        for table in each.tables:
+            console.print(table)
     if views.out is not None:
         print(f"pictures and inspect.json: {views.out}")
 
