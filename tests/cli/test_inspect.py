@@ -76,6 +76,7 @@ def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, cal
     assert told["lens"][-1]["rank"] == 0
 
 
+@pytest.mark.filterwarnings("error")
 def test_texts_that_hardly_differ_are_told_and_a_circuit_may_be_empty(model, call, tmp_path):
     asked = ["inspect", str(model), "--text", TEXT, "--against", AGAINST, "--wanted", "n3", "--other", "n3"]
     shown = call(*asked, "--patching", "--circuit", "1000", "--out", str(tmp_path / "out"))
@@ -83,7 +84,6 @@ def test_texts_that_hardly_differ_are_told_and_a_circuit_may_be_empty(model, cal
     said = " ".join(shown.stdout.split())
     assert "logit of n3 less n3: clean 0.0000, corrupted 0.0000 these hardly differ" in said
     assert "0 of 26 edges" in said
-    assert "Warning" not in shown.stderr
     assert (tmp_path / "out" / "circuit.png").is_file()
     assert "NaN" not in (tmp_path / "out" / "inspect.json").read_text()
 
