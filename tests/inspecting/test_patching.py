@@ -16,7 +16,11 @@ from anyformer.inspecting import (
     ablation,
     activation_patching,
     attribution_patching,
+    draw_patching,
+    logit_lens,
+    steering_vector,
     streams,
+    tuned_lens,
     writers,
 )
 from anyformer.inspecting.sweep import cells
@@ -43,9 +47,14 @@ def test_metrics_are_read_at_their_position():
     assert torch.allclose(LogProbability(torch.tensor([4]))(logits), logits[:, -1].softmax(-1)[:, 4].log())
     with pytest.raises(InputError, match="a metric names 3 tokens and there are 2 rows"):
         TokenLogit(torch.tensor([1, 2, 3]))(logits)
+    assert torch.equal(LogitDifference(3, [4, 1])(logits), logits[:, -1, 3] - logits[[0, 1], -1, [4, 1]])
+    assert torch.equal(TokenLogit(torch.tensor(2))(logits), logits[:, -1, 2])
+    for make in (lambda: LogitDifference("Mary", 3), lambda: LogProbability([1.5]), lambda: TokenLogit(torch.rand(2))):
+        with pytest.raises(InputError, match="a metric names tokens by their numbers, got"):
+            make()
 
 
-def test_every_place_is_that_of_a_plain_loop(model):
+def test_every_place_is_that_of_a_plain_loop(model, tmp_path):
     found = activation_patching(model, CLEAN, CORRUPTED, METRIC, [HEADS], by="HT")
     assert found.changed[HEADS].shape == (2, 5, 2)
     with torch.no_grad():
@@ -67,6 +76,29 @@ def test_every_place_is_that_of_a_plain_loop(model):
         found.restored(HEADS), (found.changed[HEADS] - found.start_B).mean(-1) / (found.goal_B - found.start_B).mean()
     )
     assert found.table(most=4).row_count == 4
+    assert str(found.table(most=4).title).endswith(f"values, 4 of {int((found.restored(HEADS).abs() >= 5e-5).sum())}")
+    with pytest.raises(InputError, match="these are by 'HT': patch by 'T' or by 'H'"):
+        draw_patching(found, [], tmp_path / "grid.png", title="grid")
+
+
+def test_paths_are_named_as_watch_names_them(model):
+    both = [f"decoder.layer[{layer}].output" for layer in range(2)]
+    for given, wanted in ((["decoder.layer[*].output"], both), (["decoder.layer[-1].output"], both[1:])):
+        for each in (activation_patching, attribution_patching):
+            assert list(each(model, CLEAN, CORRUPTED, METRIC, given).changed) == wanted
+        assert list(ablation(model, CLEAN, METRIC, given).changed) == wanted
+        assert logit_lens(model, CLEAN, given).paths == (*wanted, "head.logits")
+        assert tuned_lens(model, [CLEAN], given).paths == tuple(wanted)
+    assert steering_vector(model, "decoder.layer[-1].output", CLEAN, CORRUPTED).path == both[1]
+    with pytest.raises(InputError, match=r"a steering vector is of one path, and .* names 2"):
+        steering_vector(model, "decoder.layer[*].output", CLEAN, CORRUPTED)
+    for asked in (
+        lambda path: activation_patching(model, CLEAN, CORRUPTED, METRIC, [path]),
+        lambda path: logit_lens(model, CLEAN, [path]),
+        lambda path: steering_vector(model, path, CLEAN, CORRUPTED),
+    ):
+        with pytest.raises(InputError, match=r"nothing of this model is called .*did you mean"):
+            asked("decoder.layer[0].outputs")
 
 
 def test_a_stream_carries_all_of_the_answer(model):

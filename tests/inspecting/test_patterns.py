@@ -8,8 +8,8 @@ import torch
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.describe import InputError
-from anyformer.inspecting import attention_patterns, head_patterns, pattern_scores, pattern_table
+from anyformer.describe import InputError, change_all
+from anyformer.inspecting import attention_patterns, head_patterns, pattern_scores, pattern_table, repeated_tokens
 from anyformer.model.transformer import build
 
 
@@ -75,6 +75,21 @@ def test_heads_made_by_hand_have_their_scores():
     assert pattern_table([uniform]).row_count == 1
     with pytest.raises(InputError, match="did you mean 'induction'"):
         pattern_table([uniform], by="inductions")
+
+
+def test_random_tokens_are_as_long_as_asked_and_none_comes_twice_in_a_half():
+    model = build(llama(width=8, depth=1, heads=1, kv_heads=1, ffn=8, vocab=23, tied=True), seed=0).eval()
+    tokens = repeated_tokens(model, length=19, without=(0, 1, 22))
+    assert tokens.shape == (16, 18)
+    assert torch.equal(tokens[:, :9], tokens[:, 9:])
+    assert all(len(set(row)) == 9 and not {0, 1, 22} & set(row) for row in tokens[:, :9].tolist())
+    assert len({tuple(row) for row in tokens.tolist()}) == 16
+    assert {number for row in repeated_tokens(model, without=range(5)).tolist() for number in row} == set(range(5, 23))
+    assert repeated_tokens(model).shape == (16, 50)
+    short = change_all(architecture("gpt2", tiny=True), {"decoder.position.length": 12})
+    assert repeated_tokens(build(short)).shape == (16, 12), "no longer than its table of positions"
+    with pytest.raises(InputError, match="no token is left to draw"):
+        repeated_tokens(model, without=range(23))
 
 
 def test_a_model_without_attention_has_no_pattern():

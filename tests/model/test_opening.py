@@ -271,6 +271,18 @@ def test_values_that_were_not_seen_are_told(model, given):
     assert "decoder.layer[1].output" not in seen
 
 
+def test_a_seen_value_is_asked_for_by_whatever_names_it_alone(model, given):
+    last, head = f"decoder.layer[{model.architecture.output_stack.depth - 1}].output", "head.logits"
+    with model.watch("decoder.layer[*].output", head) as seen:
+        model(given)
+    assert seen["decoder.layer[-1].output"] is seen[last]
+    assert "decoder.layer[-1].output" in seen
+    with pytest.raises(InputError, match=r"names \d+ paths: decoder.layer\[0\].output, .*ask for one of them"):
+        seen["decoder.layer[*].output"]
+    with pytest.raises(InputError, match="was not watched"):
+        seen["decoder.layer[-1].input"]
+
+
 def test_gradients_need_a_graph(model, given):
     watched = model.watch("decoder.layer[0].output", gradients=True)
     with pytest.raises(InputError, match="outside of no_grad"), torch.no_grad(), watched:

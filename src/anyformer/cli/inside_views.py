@@ -1,4 +1,4 @@
-"""The views of `anyformer inspect`: each as tables, as data, and as a picture."""
+"""The views of `anyformer inspect`: each as lines and tables, as data, and as a picture."""
 
 from __future__ import annotations
 
@@ -9,29 +9,38 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from torch import Tensor
 
 from anyformer import inspecting
-from anyformer.cli.inspected_text import InspectedText
+from anyformer.cli.inspected_text import InspectedText, repeated, repeated_in_words
 
+HARDLY = 0.1
+"""Logits between two texts that say little: a share of less is mostly rounding."""
 MOST_PATHS = 20
 """Lines of a table at most; JSON has all."""
 
 
 @dataclass(frozen=True)
 class InsideView:
-    """A view: its name, its tables, its data, and what draws it into a file."""
+    """A view: its name, its tables with the lines before them, its data, and what draws it into a file."""
 
     name: str
     tables: tuple[Table, ...]
     data: Any
     draw: Callable[[Path], None] | None = None
+    lines: tuple[str, ...] = ()
 
 
 def heads(asked: InspectedText) -> InsideView:
     """What every head looks for: in the text, or without one in random tokens that come twice."""
-    given = None if asked.prompt.text is None else asked.clean
+    given, read = (repeated(asked.subject), repeated_in_words) if asked.prompt.text is None else (asked.clean, _text_in_words)
     found = inspecting.head_patterns(asked.subject.model, given)
-    return InsideView("heads", (inspecting.pattern_table(found, most=MOST_PATHS),), [asdict(each) for each in found])
+    table = inspecting.pattern_table(found, most=MOST_PATHS, read="" if given is None else read(given))
+    return InsideView("heads", (table,), [asdict(each) for each in found])
+
+
+def _text_in_words(tokens_BT: Tensor) -> str:
+    return f"the text of {tokens_BT.shape[1]} tokens"
 
 
 def lens(asked: InspectedText) -> InsideView:
@@ -49,8 +58,8 @@ def lens(asked: InspectedText) -> InsideView:
         }
         for at, path in enumerate(found.paths)
     ]  # fmt: skip
-    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, asked.words, asked.word)
-    return InsideView("lens", (found.table(asked.word, position=position),), data, draw)
+    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, asked.shown_words, asked.shown)
+    return InsideView("lens", (found.table(asked.shown, position=position),), data, draw)
 
 
 def attribution(asked: InspectedText) -> InsideView:
@@ -65,13 +74,13 @@ def attribution(asked: InspectedText) -> InsideView:
         "shares": dict(found.lines(position=position)),
     }  # fmt: skip
     draw = partial(_titled, partial(inspecting.draw_attribution, position=position), asked, "direct logit attribution", found)
-    return InsideView("attribution", (found.table(asked.word, position=position, most=MOST_PATHS),), data, draw)
+    return InsideView("attribution", (found.table(asked.shown, position=position, most=MOST_PATHS),), data, draw)
 
 
 def patterns(asked: InspectedText) -> InsideView:
     """The attention weights of every head."""
     found = inspecting.attention_patterns(asked.subject.model, asked.clean)
-    draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.words)
+    draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.shown_words)
     return InsideView("patterns", (), {path: weights[0].tolist() for path, weights in found.items()}, draw)
 
 
@@ -79,15 +88,33 @@ def patching(asked: InspectedText) -> Iterator[InsideView]:
     """Values of the text in the other one: the stream position by position, and heads where there are any."""
     model = asked.subject.model
     by_head = [each.by_head for each in inspecting.writers(model) if each.heads]
+    yield _of_both(asked)
     for name, paths, by in (("patching", inspecting.streams(model), "T"), ("patched_heads", by_head, "H")):
         if not paths:
             continue
         found = inspecting.activation_patching(model, asked.clean, asked.corrupted, asked.metric, paths, by=by)
-        words = [f"{number} {word}" for number, word in enumerate(asked.words)]
+        words = [f"{number} {word}" for number, word in enumerate(asked.shown_words)]
         data = {path: found.restored(path).tolist() for path in found.changed}
         title = f"patching by {'head' if by == 'H' else 'position'}"
-        draw = partial(_titled, inspecting.draw_patching, asked, title, found, asked.words)
+        draw = partial(_titled, inspecting.draw_patching, asked, title, found, asked.shown_words)
         yield InsideView(name, (found.table(words.__getitem__, most=MOST_PATHS),), data, draw)
+
+
+def _of_both(asked: InspectedText) -> InsideView:
+    """The logit that is asked about, or the difference, of both texts."""
+    import torch
+
+    (wanted, other), model = asked.numbers, asked.subject.model
+    with torch.no_grad():
+        clean, corrupted = (float(asked.metric(model(tokens))) for tokens in (asked.clean, asked.corrupted))
+    of = f"logit of {asked.shown(wanted)}" + ("" if other is None else f" less {asked.shown(other)}")
+    lines = [f"{of}: clean {clean:.4f}, corrupted {corrupted:.4f}"]
+    if abs(clean - corrupted) < HARDLY:
+        lines.append(
+            "these hardly differ, so a share of what lies between them says little: ask about tokens that the texts tell apart "
+            "(--wanted, --other), or change another token in --against"
+        )
+    return InsideView("metric", (), {"clean": clean, "corrupted": corrupted}, lines=tuple(lines))
 
 
 def circuit(asked: InspectedText, threshold: float) -> InsideView:

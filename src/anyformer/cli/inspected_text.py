@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from anyformer.inspecting import Metric
 
 
+BLANK, EMPTY = "␣", "∅"
+"""What stands for a blank in a token, and for a token of no text."""
+
+
 @dataclass(frozen=True)
 class InspectOptions:
     """What the model reads, and which of its answers is asked about."""
@@ -41,6 +45,30 @@ class InspectOptions:
     position: Annotated[
         int, typer.Option(help="Ask at this position, from 0, or from -1, the last one, back.", metavar="NUMBER")
     ] = -1
+
+
+def repeated(subject: Subject) -> Tensor | None:
+    """Random tokens that come twice, as long as the model's texts at most and none of them special; None of a model that reads
+    a source too."""
+    from anyformer.inspecting import repeated_tokens
+    from anyformer.text.specials import UNKNOWN
+
+    tokenizer = subject.tokenizer
+    if subject.model.architecture.two_inputs:
+        return None
+    if tokenizer is None:
+        return repeated_tokens(subject.model, length=subject.length)
+    unused = range(tokenizer.vocab_size, max(subject.model.architecture.vocabularies.values()))
+    left_out = {*tokenizer.special_tokens.values(), *unused}
+    if (unknown := tokenizer.number(UNKNOWN)) is not None:
+        left_out.add(unknown)
+    return repeated_tokens(subject.model, length=subject.length, without=left_out)
+
+
+def repeated_in_words(tokens_BT: Tensor) -> str:
+    """What `repeated` gave."""
+    rows, length = tokens_BT.shape
+    return f"{rows} rows of {length} tokens: {length // 2} random ones twice"
 
 
 @dataclass(frozen=True)
@@ -72,14 +100,30 @@ class InspectedText:
 
     @cached_property
     def corrupted(self) -> Tensor:
-        """The tokens of the other text, (1, T)."""
+        """The tokens of the other text, (1, T); refused where they are not as many as those of the text."""
+        from anyformer.describe import UserError
+
         assert self.prompt.against is not None, "checked"
-        return self.tokens(self.prompt.against)
+        found = self.tokens(self.prompt.against)
+        if found.shape != self.clean.shape:
+            clean, corrupted = (
+                f"{each.shape[1]} tokens ({' '.join(map(self.shown, each[0].tolist()))})" for each in (self.clean, found)
+            )
+            raise UserError(
+                f"--text has {clean} and --against {corrupted}: values are exchanged position for position, so give as "
+                "many tokens of both"
+            )
+        return found
 
     @property
     def words(self) -> list[str]:
         """The tokens of the text, as they are read."""
         return [self.word(number) for number in self.clean[0].tolist()]
+
+    @property
+    def shown_words(self) -> list[str]:
+        """The same in a table or a picture."""
+        return [self.shown(number) for number in self.clean[0].tolist()]
 
     def word(self, number: int) -> str:
         """A token as it is read."""
@@ -88,13 +132,17 @@ class InspectedText:
             return str(number)
         return tokenizer.decode([number], special=True, clean=False).replace("\n", "\\n") or tokenizer.token(number) or ""
 
+    def shown(self, number: int) -> str:
+        """A token in a table or a picture, where its blanks are seen."""
+        return self.word(number).replace(" ", BLANK) or EMPTY
+
     def token(self, option: str, text: str) -> int:
         """The number of the one token that an option names."""
         from anyformer.describe import UserError
 
         found = self.subject.text.encode(text)
         if len(found) != 1:
-            said = " ".join(repr(self.word(number)) for number in found)
+            said = " ".join(map(self.shown, found))
             raise UserError(
                 f"{option} {text!r}: is {len(found)} tokens ({said}); give one, with its blank before it if it has one"
             )

@@ -17,6 +17,7 @@ from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     from anyformer.cli.inside_views import InsideView
+    from anyformer.evaluation import Subject
 
 EXAMPLES = """
 anyformer inspect runs/2026-01-01-120000
@@ -85,8 +86,11 @@ def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Js
     from rich.console import Console
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
-    for table in (table for each in found for table in each.tables):
-        console.print(table)
+    for each in found:
+        for line in each.lines:
+            console.print(line, markup=False)
+        for table in each.tables:
+            console.print(table)
     if views.out is not None:
         print(f"pictures and inspect.json: {views.out}")
 
@@ -103,6 +107,7 @@ def check(asked: InspectedText, views: ViewOptions) -> None:
     """Refuse views that lack something, before any work."""
     from anyformer.describe import UserError
 
+    _check_reads_tokens(asked.subject)
     text, pair = views.lens or views.attribution or views.patterns, views.patching or views.circuit is not None
     if (text or pair) and asked.prompt.text is None:
         raise UserError("give --text TEXT, which the model reads; without it --heads alone can be shown")
@@ -114,6 +119,22 @@ def check(asked: InspectedText, views: ViewOptions) -> None:
         raise UserError(
             "this model reads a source and a target, and the command reads one text: in Python, anyformer.inspect takes "
             "CallInputs(tokens, decoder_tokens)"
+        )
+
+
+def _check_reads_tokens(subject: Subject) -> None:
+    from anyformer.describe import UserError
+    from anyformer.parts import ActivationInput
+
+    architecture = subject.model.architecture
+    if isinstance(architecture.embedding, ActivationInput):
+        raise UserError(
+            f"{subject.path}: reads activations of another model and no tokens: open its source model, which objective.source "
+            "of its run names, and in Python the dictionary by model.watch"
+        )
+    if not architecture.vocabularies:
+        raise UserError(
+            f"{subject.path}: reads no tokens, and the command asks about tokens: in Python, look at its paths by model.watch"
         )
 
 

@@ -207,13 +207,18 @@ def _buckets(what: str, found: Sequence[DistanceBucket]) -> Iterator[str]:
 
 def _heads(subject: Subject, report: dict[str, Any], lines: list[str]) -> None:
     """The scores of every head, the greatest first."""
+    from anyformer.cli.inspected_text import repeated, repeated_in_words
     from anyformer.inspecting import head_patterns
 
-    found = sorted(head_patterns(subject.model), key=lambda head: -head.induction)
+    tokens_BT = repeated(subject)
+    if tokens_BT is None:
+        report["heads"] = []
+        return
+    found = sorted(head_patterns(subject.model, tokens_BT), key=lambda head: -head.induction)
     report["heads"] = [asdict(head) for head in found]
     if not found:
         return
-    lines += ["", "induction and previous-token scores of heads, on repeated random tokens"]
+    lines += ["", f"induction and previous-token scores of heads, in {repeated_in_words(tokens_BT)}"]
     lines += aligned(
         [("attention", "head", "induction", "previous"), *map(_head, found[:MOST_HEADS])], (False, True, True, True)
     )

@@ -60,6 +60,8 @@ class PatchingGrid:
             for at in (largest_first(figures, most) if self.by else [()])
         ]
         found = [each for each in found if abs(each[2]) >= SEEN]
+        seen = sum(int((self.figures(path).abs() >= SEEN).sum()) for path in self.changed)
+        cut = f", {most} of {seen:,}" if seen > most else ""
         found.sort(key=lambda each: -abs(each[2]))
         said = {"T": "position", "H": "head"}
         heads = ("path", *(said.get(letter, letter) for letter in self.by), "effect" if self.goal_B is None else "restored")
@@ -68,7 +70,7 @@ class PatchingGrid:
              f"{figure:.4f}")
             for path, at, figure in found[:most]
         ]  # fmt: skip
-        return table_of(f"{'estimated ' if self.estimated else ''}effect of replaced values", heads, rows)
+        return table_of(f"{'estimated ' if self.estimated else ''}effect of replaced values{cut}", heads, rows)
 
 
 def activation_patching(

@@ -15,6 +15,7 @@ from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
+from anyformer.model.value_paths import named
 from anyformer.parts.layers.stack_module import StackModule
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def logit_lens(
 ) -> LensReading:
     """What the head says of the residual stream at `paths`, by default before the first layer and behind every one
     (the logit lens, nostalgebraist 2020); `wanted` (B, T): tokens that are asked about."""
-    prompt, chosen = CallInputs.of(given), tuple(paths or streams(model))
+    prompt, chosen = CallInputs.of(given), named(model.architecture, paths or streams(model))
     with torch.no_grad(), model.watch(*chosen) as seen:
         last_BTV = prompt.logits(model)
         return reading(chosen, (read_out(model, seen[path]) for path in chosen), last_BTV, wanted=wanted, keep=keep)

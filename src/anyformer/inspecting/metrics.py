@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from anyformer.describe import InputError
+
+TokenNumbers = Tensor | int | Sequence[int]
+"""One token for all rows, or one per row."""
 
 
 class Metric(Protocol):
@@ -18,10 +24,13 @@ class Metric(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TokenLogit:
-    """The logit of a token: `token_B` (B,), or (1,) for all rows, at `position`, the last by default."""
+    """The logit of a token: `token_B` (B,), or one for all rows, at `position`, the last by default."""
 
-    token_B: Tensor
+    token_B: TokenNumbers
     position: int = -1
+
+    def __post_init__(self) -> None:
+        numbers_of(self.token_B)
 
     def __call__(self, logits_BTV: Tensor) -> Tensor:
         return of_tokens(logits_BTV[:, self.position], self.token_B)
@@ -29,11 +38,15 @@ class TokenLogit:
 
 @dataclass(frozen=True, eq=False)
 class LogitDifference:
-    """The logit of the right token less that of the wrong one: (B,), or (1,) for all rows, at `position`."""
+    """The logit of the right token less that of the wrong one: (B,), or one for all rows, at `position`."""
 
-    right_B: Tensor
-    wrong_B: Tensor
+    right_B: TokenNumbers
+    wrong_B: TokenNumbers
     position: int = -1
+
+    def __post_init__(self) -> None:
+        numbers_of(self.right_B)
+        numbers_of(self.wrong_B)
 
     def __call__(self, logits_BTV: Tensor) -> Tensor:
         here_BV = logits_BTV[:, self.position]
@@ -42,17 +55,33 @@ class LogitDifference:
 
 @dataclass(frozen=True, eq=False)
 class LogProbability:
-    """The log-probability of a token in nats: `token_B` (B,), or (1,) for all rows, at `position`."""
+    """The log-probability of a token in nats: `token_B` (B,), or one for all rows, at `position`."""
 
-    token_B: Tensor
+    token_B: TokenNumbers
     position: int = -1
+
+    def __post_init__(self) -> None:
+        numbers_of(self.token_B)
 
     def __call__(self, logits_BTV: Tensor) -> Tensor:
         return of_tokens(logits_BTV[:, self.position].float().log_softmax(-1), self.token_B)
 
 
-def of_tokens(values_BV: Tensor, token_B: Tensor) -> Tensor:
+def numbers_of(tokens: TokenNumbers) -> Tensor:
+    """The numbers of tokens, (B,) or (1,); refused where they are none."""
+    if isinstance(tokens, Tensor) and not tokens.is_floating_point():
+        return tokens.reshape(-1)
+    found = list(tokens) if isinstance(tokens, list | tuple | range) else [tokens]
+    if not found or not all(isinstance(each, Integral) for each in found):
+        raise InputError(
+            f"a metric names tokens by their numbers, got {tokens!r}: give whole numbers, such as tokenizer.encode(TEXT)"
+        )
+    return torch.tensor(found)
+
+
+def of_tokens(values_BV: Tensor, tokens: TokenNumbers) -> Tensor:
     """The value of one token per row: (B,)."""
+    token_B = numbers_of(tokens)
     if len(token_B) not in (1, len(values_BV)):
         raise InputError(f"a metric names {len(token_B)} tokens and there are {len(values_BV)} rows: one for each row, or one")
     return values_BV.gather(-1, token_B.to(values_BV.device).expand(len(values_BV))[:, None])[:, 0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from anyformer.tasks.draws import Draws
 if TYPE_CHECKING:
     from rich.table import Table
 
-REPEATED, ROWS = 25, 16
-"""Tokens that are read twice, and rows of them."""
+LONGEST, ROWS = 50, 16
+"""Positions of random tokens at most, of which the second half is the first again, and rows of them."""
 WEIGHTS = ".weights"
 KINDS = ("previous", "duplicate", "induction", "first", "own")
 
@@ -97,9 +97,9 @@ def head_patterns(model: Transformer, given: Tensor | CallInputs | None = None) 
     there is to look for. Attention over other keys than the prompt's own tokens is left out."""
     if given is None and model.architecture.two_inputs:
         return ()
-    prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
-    if prompt.read.dim() != 2:
+    if not model.architecture.vocabularies:
         raise InputError("heads are scored by which tokens are the same, and this model reads none: take attention_patterns")
+    prompt = CallInputs.of(repeated_tokens(model) if given is None else given)
     found = []
     for path, weights_BHTS in attention_patterns(model, prompt).items():
         if weights_BHTS.shape[0] != len(prompt) or weights_BHTS.shape[2:] != (prompt.read.shape[1],) * 2:
@@ -112,17 +112,31 @@ def head_patterns(model: Transformer, given: Tensor | CallInputs | None = None) 
     return tuple(found)
 
 
-def repeated_tokens(model: Transformer) -> Tensor:
-    """Random tokens of the vocabulary, `REPEATED` of them twice over: (`ROWS`, 2 * `REPEATED`)."""
-    vocab = min(model.architecture.vocabularies.values())
-    tokens = Draws.of(np.arange(ROWS), 0).below("tokens", vocab, REPEATED)
+def repeated_tokens(model: Transformer, *, length: int = LONGEST, without: Collection[int] = ()) -> Tensor:
+    """Random tokens of the vocabulary twice over, in `ROWS` rows: (`ROWS`, T).
+
+    T: even, at most `LONGEST`, `length`, that of the texts on which the model was trained, and its table of positions.
+    `without`: numbers that are not drawn, such as special tokens. No token comes twice in a half if the vocabulary has enough.
+    """
+    if not model.architecture.vocabularies:
+        raise InputError("random tokens are of a vocabulary, and this model has none: give it what it reads")
+    left_out = frozenset(without)
+    drawn = np.array([number for number in range(min(model.architecture.vocabularies.values())) if number not in left_out])
+    if not len(drawn):
+        raise InputError(f"no token is left to draw without those {len(left_out)}: leave fewer out")
+    half = max(1, min(LONGEST, length, model.architecture.output_stack.max_length or LONGEST) // 2)
+    draws = Draws.of(np.arange(ROWS), 0)
+    enough = len(drawn) >= half
+    tokens = drawn[draws.shuffled("tokens", len(drawn), half) if enough else draws.below("tokens", len(drawn), half)]
     return torch.from_numpy(np.concatenate([tokens, tokens], axis=1)).to(model.device)
 
 
-def pattern_table(found: Sequence[HeadPattern], *, most: int = 20, by: str = "induction") -> Table:
-    """The heads with the largest score of a kind."""
+def pattern_table(found: Sequence[HeadPattern], *, most: int = 20, by: str = "induction", read: str = "") -> Table:
+    """The heads with the largest score of a kind; `read`: what they were scored on, for the title."""
     if by not in KINDS:
         raise InputError(f"heads are ordered by {', '.join(KINDS)}, not by {by!r}{did_you_mean(by, KINDS)}")
     order = sorted(found, key=lambda each: -vars(each)[by])[:most]
     rows = [(each.path, str(each.head), *(f"{vars(each)[kind]:.3f}" for kind in KINDS)) for each in order]
-    return table_of("mean attention weight of heads", ("attention", "head", *KINDS), rows)
+    cut = f", {len(order)} of {len(found)}" if len(order) < len(found) else ""
+    title = f"mean attention weight of heads{f' in {read}' if read else ''}{cut}"
+    return table_of(title, ("attention", "head", *KINDS), rows)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.inspecting.activation_patching import PatchingGrid
 from anyformer.inspecting.attribution import Attribution
 from anyformer.inspecting.circuit import Circuit
@@ -42,8 +43,12 @@ def draw_reading(found: LensReading, words: Sequence[str], word: Callable[[int],
 
 
 def draw_patching(found: PatchingGrid, words: Sequence[str], path: Path, *, title: str) -> None:
-    """What every replaced place brings, a line per path: of one letter, as `by` T or H has them."""
-    assert len(found.by) == 1, "a line per path has one letter along it"
+    """What every replaced place brings, a line per path; refused where not one letter, as T or H, stands along it."""
+    if len(found.by) != 1:
+        raise InputError(
+            f"a picture has a line per path with the places of one letter along it, and these are by {found.by!r}: patch by "
+            "'T' or by 'H', or read table()"
+        )
     figures = torch.stack([found.figures(each) for each in found.changed])
     columns = list(words) if found.by == "T" else [str(head) for head in range(figures.shape[1])]
     most = max(1e-6, float(figures.abs().max()))
@@ -125,6 +130,8 @@ def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
         for name, (x, y) in at.items():
             boxed = {"boxstyle": "round", "facecolor": "white", "edgecolor": INK, "linewidth": 0.8}
             axes.text(x, y, name, ha="center", va="center", fontsize=6.5, bbox=boxed, zorder=2)
+        if not at:
+            axes.text(0.5, 0, f"none of {found.considered} edges stays", ha="center", va="center", fontsize=8, color=INK)
         axes.set_xlim(0, 1)
-        axes.set_ylim(-0.5, len(levels) - 0.5)
+        axes.set_ylim(-0.5, max(1, len(levels)) - 0.5)
         axes.axis("off")

@@ -15,6 +15,7 @@ from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.sweep import kept_values
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
+from anyformer.model.value_paths import named
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -55,6 +56,10 @@ def steering_vector(
 
     Rows may be as many as one likes on either side; where they are as many, they are pairs.
     """
+    found = named(model.architecture, [path])
+    if len(found) > 1:
+        raise InputError(f"a steering vector is of one path, and {path!r} names {len(found)}: {found[0]}, {found[1]} ...")
+    (path,) = found
     if model.watchable()[path].letters != "BTD":
         raise InputError(f"{path} is ({', '.join(model.watchable()[path].letters)}), and a direction is one of (B, T, D)")
     sides = []

@@ -13,6 +13,7 @@ from anyformer.describe import InputError
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import Metric
 from anyformer.model.transformer import Transformer
+from anyformer.model.value_paths import named
 
 ROWS = 64
 """Rows computed together at most, where a prompt has fewer itself."""
@@ -85,10 +86,11 @@ def summed_but(value: Tensor, axes: Sequence[int]) -> Tensor:
 
 
 def checked_paths(model: Transformer, paths: Sequence[str], by: str) -> tuple[str, ...]:
-    """The paths, of which each has the letters of `by`; refused before any work."""
-    for path in paths:
+    """The paths that patterns name as `model.watch` takes them, all with the letters of `by`; refused before any work."""
+    chosen = named(model.architecture, paths)
+    for path in chosen:
         axes_of(model, path, by)
-    return tuple(paths)
+    return chosen
 
 
 def largest_first(values: Tensor, count: int) -> list[tuple[int, ...]]:

@@ -20,6 +20,7 @@ from anyformer.inspecting.metrics import divergence
 from anyformer.inspecting.places import streams
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
+from anyformer.model.value_paths import named
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,7 +98,7 @@ def tuned_lens(
 
     `paths`: by default before the first layer and behind every one but the last, where there is nothing to translate.
     """
-    chosen, given = tuple(paths or streams(model)[:-1]), [CallInputs.of(batch) for batch in batches]
+    chosen, given = named(model.architecture, paths or streams(model)[:-1]), [CallInputs.of(batch) for batch in batches]
     if not given:
         raise InputError("a tuned lens is trained on batches of tokens, and there is none: give at least one")
     width, device = model.architecture.width, model.device

@@ -52,7 +52,11 @@ class Openable(Described):
 
         `gradients`: keep their gradients too, which a backward pass leaves in `seen.gradients[path]`.
         """
-        seen = SeenValues(value_paths.named(self.architecture, paths), gradients=gradients)
+
+        def named(pattern: str) -> tuple[str, ...]:
+            return value_paths.named(self.architecture, [pattern])
+
+        seen = SeenValues(value_paths.named(self.architecture, paths), named, gradients=gradients)
         with self._asking(seen):
             yield seen
 

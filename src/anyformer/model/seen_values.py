@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -21,10 +21,11 @@ class SeenValues(Mapping[str, Tensor]):
     """The values at watched paths: `seen[path]` is the latest, `seen.calls` has those of each call of the model.
 
     They are the tensors with which the model went on, with their part of autograd's graph, so that a loss can be made of them.
+    A path is also what names it alone among all of the model, such as `decoder.layer[-1].output`; `named` gives what one names.
     """
 
-    def __init__(self, paths: tuple[str, ...], *, gradients: bool = False) -> None:
-        self.paths, self.keeps_gradients = paths, gradients
+    def __init__(self, paths: tuple[str, ...], named: Callable[[str], tuple[str, ...]], *, gradients: bool = False) -> None:
+        self.paths, self.keeps_gradients, self._named = paths, gradients, named
         self._calls: list[dict[str, Tensor]] = []
 
     @property
@@ -55,9 +56,21 @@ class SeenValues(Mapping[str, Tensor]):
             if path in call:
                 return call[path]
         if path not in self.paths:
-            raise NotSeenError(f"{path!r} was not watched{did_you_mean(path, self.paths)}")
+            return self[self._one(path)]
         made = f"none of {len(self._calls)} calls has computed it" if self._calls else "the model was not called"
         raise NotSeenError(f"{path!r} was not seen: {made}")
+
+    def _one(self, pattern: str) -> str:
+        """The watched path that a pattern names."""
+        try:
+            found = self._named(pattern)
+        except InputError:
+            found = ()
+        if len(found) > 1:
+            raise NotSeenError(f"{pattern!r} names {len(found)} paths: {found[0]}, {found[1]} ...; ask for one of them")
+        if not found or found[0] not in self.paths:
+            raise NotSeenError(f"{pattern!r} was not watched{did_you_mean(pattern, self.paths)}")
+        return found[0]
 
     def __iter__(self) -> Iterator[str]:
         return (path for path in self.paths if any(path in call for call in self._calls))

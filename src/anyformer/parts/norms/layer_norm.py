@@ -36,7 +36,7 @@ class FeatureNorm(Norm):
         found = {"normalized": sized(lead + features, "before gain and bias", {features: width})}
         if self.pieces is None:
             return found
-        about = "the root of the mean square, by which it divides"
+        about = f"the {'standard deviation' if self.centres else 'root of the mean square'}, by which it divides"
         return {"scale": value(f"{lead}n", about, written_out=True, n=self.pieces), **found}
 
     def cost(self, width: int, vectors: int) -> Tally:
