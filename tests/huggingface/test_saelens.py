@@ -6,11 +6,13 @@ import json
 
 import pytest
 import torch
+from benchmarks import opening
 from safetensors.torch import load_file
 
 import anyformer as af
 from anyformer import build
-from anyformer.huggingface.saelens import SAELensError, export_saelens, load_saelens
+from anyformer.huggingface.hooks import OF_LAYER, OF_MODEL, hook_of, path_of
+from anyformer.huggingface.saelens import SAELensError, export_saelens, load_saelens, saelens_paths
 from anyformer.model import dictionary_alone
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, Revival, TopKCode
 
@@ -117,3 +119,43 @@ def test_what_saelens_has_no_name_for_is_refused(tmp_path):
         export_saelens(trained(gated), tmp_path / "sae")
     with pytest.raises(SAELensError, match="one sparse dictionary alone"):
         export_saelens(build(af.architecture("llama-2-7b", tiny=True)), tmp_path / "sae")
+
+
+def test_hooks_are_those_whose_values_were_compared_and_name_the_path_again():
+    """`benchmarks/opening.py` holds the values of these hooks to those of these paths."""
+    assert all(opening.OF_MODEL[hook] == path for path, hook in OF_MODEL.items())
+    assert all(opening.OF_BLOCK[hook] == path for path, hook in OF_LAYER.items())
+    for path in (*OF_MODEL, *(f"decoder.layer[11].{name}" for name in OF_LAYER)):
+        assert path_of(hook_of(path)) == path
+        assert "layer" not in hook_of(path)
+    assert hook_of("decoder.layer[1].output") == "blocks.1.hook_resid_post"
+    assert hook_of("encoder.layer[1].output") == "encoder.layer[1].output"
+    assert path_of("blocks.1.mlp.hook_pre") is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "read", "written"),
+    [
+        ({"hook_name": "blocks.1.attn.hook_z"}, "decoder.layer[1].attention.heads", "decoder.layer[1].attention.heads"),
+        (
+            {"hook_name": "blocks.0.hook_resid_mid", "hook_name_out": "blocks.0.hook_mlp_out"},
+            "decoder.layer[0].attention.after", "decoder.layer[0].feedforward.output",
+        ),
+        ({"hook_name": "blocks.0.hook_resid_pre", "paths": ["own"]}, "own", "own"),
+        ({"hook_name": "unknown", "paths": ["own"], "paths_out": ["other"]}, "own", "other"),
+    ],
+)  # fmt: skip
+def test_where_it_was_learnt_is_ours_of_the_metadata_else_that_of_its_hook(metadata, read, written, tmp_path):
+    export_saelens(trained(PARTS["standard"]), tmp_path / "sae", metadata=metadata)
+    assert saelens_paths(tmp_path / "sae") == ((read,), (written,))
+    of_heads = metadata["hook_name"].endswith("hook_z")
+    config = json.loads((tmp_path / "sae" / "cfg.json").read_text())
+    assert config["reshape_activations"] == ("hook_z" if of_heads else "none")
+    assert af.load(tmp_path / "sae")
+
+
+@pytest.mark.parametrize("metadata", [{}, {"hook_name": "blocks.0.mlp.hook_pre"}, {"hook_name": "embed"}])
+def test_a_hook_without_a_path_is_refused(metadata, tmp_path):
+    export_saelens(trained(PARTS["standard"]), tmp_path / "sae", metadata=metadata)
+    with pytest.raises(SAELensError, match="no hook of TransformerLens"):
+        saelens_paths(tmp_path / "sae")

@@ -50,7 +50,8 @@ def test_what_is_added_is_seen_and_leaves_again(model):
 def test_a_direction_to_a_token_makes_it_follow(model):
     """Behind the last layer the row of a token, long enough, is all that the head reads."""
     last = "decoder.layer[1].output"
-    towards = SteeringVector(last, model.head.weight[9].detach() / model.decoder.final_norm.weight.detach(), 1.0, 1.0)
+    towards = SteeringVector(last, model.head.weight[9].detach() / model.decoder.final_norm.weight.detach())
+    assert [str(cell) for column in towards.table().columns for cell in column.cells][2:] == ["-", "-"]
     plain = generate_tokens(model, TOWARDS.tolist(), max_tokens=6, sampling=GREEDY)
     with towards.steering(model, 1e4):
         steered = generate_tokens(model, TOWARDS.tolist(), max_tokens=6, sampling=GREEDY)

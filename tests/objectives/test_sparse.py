@@ -51,6 +51,8 @@ def test_what_is_read_and_learnt_are_the_values_at_the_paths(source):
     both = torch.cat([first, second], -1)
     for objective, read, written in (
         (SAE, first, first),
+        (SAE.but(path="decoder.layer[-2].output"), first, first),
+        (SAE.but(path="decoder.layer[-1].output"), second, second),
         (TranscoderObjective(source="there", path=PATH, target=OTHER), first, second),
         (CrosscoderObjective(source="there", paths=(OTHER, PATH)), both.roll(WIDTH, -1), both.roll(WIDTH, -1)),
     ):

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from anyformer.evaluation.measure import task_of
 from anyformer.evaluation.subject import open_subject
+from anyformer.huggingface.hooks import hook_of
+from anyformer.model.value_paths import named
 from anyformer.objectives.objective import added
-from anyformer.objectives.sparse import SparseObjective
+from anyformer.objectives.sparse import SOURCE, SparseObjective
 from anyformer.parts.call.reports import Auxiliary
 
 ROWS = 512
@@ -19,8 +21,8 @@ ROWS = 512
 
 
 def features_of(path: Path) -> tuple[Tensor | None, dict[str, Any]]:
-    """(F,) the share of held-out positions at which each feature of a run's dictionary is active, and what it was learnt of, as
-    SAELens names it; nothing of a model without a run, or of another objective."""
+    """(F,) the share of held-out positions at which each feature of a run's dictionary is active, and what it was learnt of,
+    `hook_name` as TransformerLens names it and `paths` as we do; nothing of a model without a run, or of another objective."""
     subject = open_subject(path)
     if subject.run is None:
         return None, {}
@@ -28,11 +30,13 @@ def features_of(path: Path) -> tuple[Tensor | None, dict[str, Any]]:
     objective, model = task.objective, subject.model
     if not isinstance(objective, SparseObjective):
         return None, {}
-    metadata = {
-        "model_name": objective.source, "hook_name": ", ".join(objective.read_at), "context_size": task.run.length,
-        "hook_name_out": ", ".join(objective.written_at),
-    }  # fmt: skip
     partners = task.partners
+    read, written = (named(partners[SOURCE].architecture, paths) for paths in (objective.read_at, objective.written_at))
+    metadata = {
+        "model_name": objective.source, "context_size": task.run.length,
+        "hook_name": ", ".join(map(hook_of, read)), "hook_name_out": ", ".join(map(hook_of, written)),
+        "paths": list(read), "paths_out": list(written),
+    }  # fmt: skip
     with torch.no_grad():
         totals = added(
             objective.statistics(model, part.to(model.device), Auxiliary(objective.counted(part)), partners)

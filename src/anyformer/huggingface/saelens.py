@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError, read_json
 from anyformer.files import check_directory, writing_directory
+from anyformer.huggingface.hooks import OF_LAYER, path_of
 from anyformer.model import Architecture, dictionary_alone
 from anyformer.model.transformer import Transformer, build
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, ReLUCode, TopKCode
@@ -77,6 +78,13 @@ READ: Final = {
 }
 
 
+class LearntAt(NamedTuple):
+    """The paths of a model whose values a dictionary reads, side by side, and those whose values it gives."""
+
+    read: tuple[str, ...]
+    written: tuple[str, ...]
+
+
 class SAELensError(UserError):
     """A directory of SAELens that is not read here, or a dictionary that it has no name for."""
 
@@ -97,16 +105,19 @@ def export_saelens(
     """Write a directory that `SAE.load_from_disk` reads; gives the name of its architecture there.
 
     `frequencies` (F,): the share of positions at which each feature is active, written beside the weights. `metadata`: what
-    SAELens keeps of the source, such as `model_name` and `hook_name`.
+    SAELens keeps of the source, such as `model_name` and `hook_name`; heads of an attention are read as SAELens reads them,
+    (..., heads, features of a head).
     """
     module = dictionary_of(model)
     part, place = module.part, Path(directory)
     name, more, weights = _named(module)
+    heads = str((metadata or {}).get("hook_name")).endswith(OF_LAYER["attention.heads"])
     plain = {key: value.detach().float().cpu().contiguous() for key, value in (_folded(module) | weights).items()}
     config = {
         "d_in": plain["W_enc"].shape[0], "d_sae": part.features, **more, "dtype": "float32", "device": "cpu",
-        "apply_b_dec_to_input": part.centred, "normalize_activations": "none", "reshape_activations": "none",
-        "architecture": name, "metadata": {"sae_lens_version": VERSION, **(metadata or {})},
+        "apply_b_dec_to_input": part.centred, "normalize_activations": "none",
+        "reshape_activations": "hook_z" if heads else "none", "architecture": name,
+        "metadata": {"sae_lens_version": VERSION, **(metadata or {})},
     }  # fmt: skip
     check_directory(place)
     with writing_directory(place) as making:
@@ -140,6 +151,27 @@ def saelens_architecture(directory: str | Path) -> Architecture:
     centred = bool(config.get("apply_b_dec_to_input", True))
     part = Dictionary(features=config["d_sae"], code=layout.made(config), centred=centred, detached=not centred)
     return dictionary_alone(part, config["d_in"])
+
+
+def saelens_paths(directory: str | Path) -> LearntAt:
+    """Where in its model the dictionary of a directory was learnt: our paths of its metadata, else those of its hooks."""
+    place = Path(directory) / CONFIG
+    metadata = read_json(place).get("metadata", {})
+    if "paths" in metadata:
+        return LearntAt(tuple(metadata["paths"]), tuple(metadata.get("paths_out", metadata["paths"])))
+    hook = metadata.get("hook_name")
+    read, written = (_path(place, one) for one in (hook, metadata.get("hook_name_out") or hook))
+    return LearntAt((read,), (written,))
+
+
+def _path(place: Path, hook: str | None) -> str:
+    path = None if hook is None else path_of(hook)
+    if path is None:
+        raise SAELensError(
+            f"{place}: metadata names {hook!r} as where it was learnt, no hook of TransformerLens that has a path here: give "
+            "model.watch or model.patch the path yourself, one of those that model.watchable() lists"
+        )
+    return path
 
 
 def load_saelens(

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 class SteeringVector:
     """A direction (D,) of the value at `path`; `cosine`: how like it the differences of single prompts are, on average.
 
-    `typical`: the mean length of the values at the path, beside which the length of the direction is read.
+    `typical`: the mean length of the values at the path, beside which the length of the direction is read. Both are None of a
+    direction of one's own, such as a feature of a sparse dictionary.
     """
 
     path: str
     direction_D: Tensor
-    cosine: float
-    typical: float
+    cosine: float | None = None
+    typical: float | None = None
 
     def steering(self, model: Transformer, strength: float = 1.0) -> AbstractContextManager[object]:
         """While it is open, `strength` times the direction is added at every position, when generating too."""
@@ -39,7 +40,9 @@ class SteeringVector:
 
     def table(self) -> Table:
         """Its length beside the values', and how far the prompts agree on it."""
-        rows = [(self.path, f"{float(self.direction_D.norm()):.4g}", f"{self.typical:.4g}", f"{self.cosine:.3f}")]
+        typical = "-" if self.typical is None else f"{self.typical:.4g}"
+        cosine = "-" if self.cosine is None else f"{self.cosine:.3f}"
+        rows = [(self.path, f"{float(self.direction_D.norm()):.4g}", typical, cosine)]
         return table_of("steering vector", ("path", "length", "length of values", "cosine with single pairs"), rows)
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.model.value_paths import named, watchable
@@ -33,7 +34,11 @@ def vector_at(architecture: Architecture, path: str) -> int:
 
 def place_of(architecture: Architecture, path: str) -> str:
     """The path, or in a model that memory is foretold from, which has fewer layers, the last one like it."""
-    return path if path in watchable(architecture) else named(architecture, [LAYER.sub("layer[*]", path)])[-1]
+    try:
+        (found,) = named(architecture, [path])
+    except InputError:
+        found = named(architecture, [LAYER.sub("layer[*]", path)])[-1]
+    return found
 
 
 def seen(model: Transformer, paths: Sequence[str], compute: Callable[[], object]) -> list[Tensor]:
