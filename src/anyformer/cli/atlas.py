@@ -13,7 +13,7 @@ import typer
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Json
 from anyformer.cli.bars import bar
-from anyformer.cli.pages import Item, PageTable, Paragraph, Verbatim
+from anyformer.cli.pages import BlockTable, Item, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError
 
@@ -105,7 +105,7 @@ def overview() -> Iterator[Item]:
     years = drawn[0].years
     counted = [(each.mechanism.name, *(f"{year.having}/{year.families}" for year in each.years)) for each in drawn]
     heads = ("", *(str(year.year) for year in years))
-    yield PageTable(heads, tuple(counted), heads[1:])
+    yield BlockTable(heads, tuple(counted), heads[1:])
     yield from (PageLine(""), PageLine("First in the catalogue, by year", strong=True))
     for year in years:
         named = [each.name for each in mechanisms() if holders(each).since == year.year]
