@@ -120,14 +120,16 @@ def test_prices_are_those_of_the_command_they_name():
 
 def test_the_answer_on_positions_is_that_of_the_trials():
     report = json.loads((ROOT / "docs" / "studies" / "positions" / "report.json").read_text(encoding="utf-8"))
+    near = {each["name"]: each["numbers"] for each in report["arms"]}
     far = next(each["numbers"] for each in report["lengths"] if each["length"] == 512)
     order = sorted(far, key=lambda arm: sum(far[arm].values()) / len(far[arm]))
     answer = next(topic_page(topic("positions")).sentences).text
     places = [answer.index(f"{name.replace('_', ' ')} ") for name in order]
     assert places == sorted(places)
-    assert "512 positions, 8 times the trained 64" in answer
+    assert "From the trained 64 positions to 512, 8 times as many" in answer
     for name in order:
-        assert f"{name.replace('_', ' ')} {sum(far[name].values()) / len(far[name]):.2f}" in answer
+        trained, beyond = (sum(each[name].values()) / len(each[name]) for each in (near, far))
+        assert f"{name.replace('_', ' ')} from {trained:.2f} to {beyond:.2f} ({beyond - trained:+.2f})" in answer
 
 
 BROKEN = [
