@@ -80,9 +80,10 @@ class MeasuredStudy:
             f"{_name(arm.name)} from {arm.means[0]:.2f} to {arm.means[-1]:.2f} ({arm.means[-1] - arm.means[0]:+.2f})"
             for arm in order
         )
+        last = self.lengths[-1]
         return (
-            f"From the trained {self.trained:,} positions to {self.lengths[-1]:,}, {self.lengths[-1] / self.trained:g} times as "
-            f"many, the {self.metric} goes, the best at {self.lengths[-1]:,} first: {told}."
+            f"From the trained {self.trained:,} positions to {last:,}, {last / self.trained:g} times as many, the {self.metric} "
+            f"goes, the best at {last:,} first: {told}."
         )
 
 

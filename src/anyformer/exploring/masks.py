@@ -19,7 +19,7 @@ LONGEST = 1 << 17
 
 
 def masks_data(architecture: Architecture, length: int | None = None) -> dict[str, Any]:
-    """Every pattern at a length, by default one that shows it, or at the longest that is drawn, with the layers that have it."""
+    """Every pattern with its layers at a length, by default one that shows it, or at the longest that is drawn."""
     length = min(telling_length(architecture) if length is None else length, LONGEST)
     patterns = patterns_of(architecture, length)
     strips = [
