@@ -82,8 +82,8 @@ class MeasuredStudy:
         )
         last = self.lengths[-1]
         return (
-            f"From the trained {self.trained:,} positions to {last:,}, {last / self.trained:g} times as many, the {self.metric} "
-            f"goes, the best at {last:,} first: {told}."
+            f"From the trained {self.trained:,} positions to {last:,}, {last / self.trained:g} times as many, the "
+            f"{self.metric} goes, the best at {last:,} first: {told}."
         )
 
 
