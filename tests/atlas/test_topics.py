@@ -15,6 +15,7 @@ import typer
 from anyformer.atlas import topic, topic_data, topic_page, topics
 from anyformer.atlas.catalogue_sources import CatalogueQuery, EntrySource, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
+from anyformer.atlas.holders import holders
 from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import papers
@@ -24,6 +25,7 @@ from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app
+from anyformer.cli.listing import filtered
 from anyformer.costs import cost
 from anyformer.describe import UserError, change
 from anyformer.plan import Plan
@@ -84,6 +86,17 @@ def test_numbers_of_the_catalogue_are_its_own():
         if asked.column in ("norm", "position", "activation", "attention"):
             count = sum(asked.word in getattr(entry.columns, asked.column).split("+") for entry in listing())
             assert each.text.startswith(f"In {count:,} of {len(listing()):,} models"), each.text
+
+
+def test_the_list_of_a_mechanism_has_just_its_entries():
+    commands = {each.source.command: each.source for each in of(CatalogueQuery) if each.source.command}
+    assert len(commands) > 30
+    assert commands["anyformer list --attention gqa"].mechanism.name == "grouped-query attention (GQA)"
+    for command, source in commands.items():
+        _, verb, option, word = shlex.split(command)
+        assert verb == "list"
+        found = {entry.name for entry in filtered({option.removeprefix("--"): word})}
+        assert found == {entry.name for entry in holders(source.mechanism).entries}, command
 
 
 def test_studies_are_quoted_from_their_reports():
