@@ -15,6 +15,7 @@ import typer
 from anyformer.atlas import topic, topic_data, topic_page, topics
 from anyformer.atlas.catalogue_sources import CatalogueQuery, EntrySource, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
+from anyformer.atlas.holders import holders
 from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import papers
@@ -24,6 +25,7 @@ from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app
+from anyformer.cli.listing import filtered
 from anyformer.costs import cost
 from anyformer.describe import UserError, change
 from anyformer.plan import Plan
@@ -86,6 +88,17 @@ def test_numbers_of_the_catalogue_are_its_own():
             assert each.text.startswith(f"In {count:,} of {len(listing()):,} models"), each.text
 
 
+def test_the_list_of_a_mechanism_has_just_its_entries():
+    commands = {each.source.command: each.source for each in of(CatalogueQuery) if each.source.command}
+    assert len(commands) > 30
+    assert commands["anyformer list --attention gqa"].mechanism.name == "grouped-query attention (GQA)"
+    for command, source in commands.items():
+        _, verb, option, word = shlex.split(command)
+        assert verb == "list"
+        found = {entry.name for entry in filtered({option.removeprefix("--"): word})}
+        assert found == {entry.name for entry in holders(source.mechanism).entries}, command
+
+
 def test_studies_are_quoted_from_their_reports():
     for each in of(StudyFinding):
         study = Path(each.source.page).parent.name
@@ -120,14 +133,16 @@ def test_prices_are_those_of_the_command_they_name():
 
 def test_the_answer_on_positions_is_that_of_the_trials():
     report = json.loads((ROOT / "docs" / "studies" / "positions" / "report.json").read_text(encoding="utf-8"))
+    near = {each["name"]: each["numbers"] for each in report["arms"]}
     far = next(each["numbers"] for each in report["lengths"] if each["length"] == 512)
     order = sorted(far, key=lambda arm: sum(far[arm].values()) / len(far[arm]))
     answer = next(topic_page(topic("positions")).sentences).text
     places = [answer.index(f"{name.replace('_', ' ')} ") for name in order]
     assert places == sorted(places)
-    assert "512 positions, 8 times the trained 64" in answer
+    assert "From the trained 64 positions to 512, 8 times as many" in answer
     for name in order:
-        assert f"{name.replace('_', ' ')} {sum(far[name].values()) / len(far[name]):.2f}" in answer
+        trained, beyond = (sum(each[name].values()) / len(each[name]) for each in (near, far))
+        assert f"{name.replace('_', ' ')} from {trained:.2f} to {beyond:.2f} ({beyond - trained:+.2f})" in answer
 
 
 BROKEN = [

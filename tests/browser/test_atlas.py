@@ -97,9 +97,15 @@ def test_every_sentence_of_a_topic_stands_with_its_source(opened, name):
         assert each.source.cited in text
 
 
+def test_the_name_of_a_topic_alone_leads_to_it(opened):
+    page = shown(opened("#atlas/positions"))
+    page.wait_for_selector(f".topic h1:text-is('{topic('positions').title}')")
+    assert page.url.endswith("#atlas/topics/positions")
+
+
 def test_the_answer_on_positions_is_on_one_page_with_its_figure(opened):
     page = shown(opened("#atlas/topics/positions"))
-    assert "At 512 positions, 8 times the trained 64" in page.locator(".told").first.inner_text()
+    assert "From the trained 64 positions to 512, 8 times as many" in page.locator(".told").first.inner_text()
     assert "alibi 2.19 at 64" in page.locator(".figures svg").first.get_attribute("aria-label")
 
 

@@ -141,6 +141,7 @@ def test_memory_of_training_is_pending_and_then_traced(opened):
 def test_masks_at_any_length(opened):
     page = ready(opened("#of=gemma-3-27b"))
     assert page.locator(".masks canvas").count() == 2
+    assert page.locator(".masks figcaption small", has_text="of 4k × 4k").count() == 2, "three windows of 1,024 at least"
     slider = page.get_by_label("length of the pictures")
     slider.fill("14")
     page.wait_for_selector(".masks :text('of 16k × 16k')")

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from anyformer.atlas import mechanism_item, mechanisms_called, topic
+from anyformer.atlas.topic import mechanisms
 from anyformer.cli import app
 from anyformer.cli.aligned import WIDEST
 from anyformer.cli.pages import lines
 from anyformer.cli.topics import FILE, VALUES, TopicError, _every, guides, topics
+from anyformer.describe import UserError
 
 ROOT = Path(__file__).parents[2]
 KEPT = json.loads(FILE.read_text(encoding="utf-8"))
@@ -89,6 +92,45 @@ def test_one_word_may_name_several():
 )
 def test_spellings_and_initials(words, name):
     assert topics(words)[0].name == name
+
+
+def test_every_heading_of_the_atlas_is_known():
+    for each in mechanisms():
+        assert topics(each.name), each.name
+        assert mechanisms_called(each.name), each.name
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("pre-norm", "pre-norm"),
+        ("sink", "sinks"),
+        ("nope", "layers without positions (NoPE)"),
+        ("tied embedding", "tied embeddings"),
+        ("mixtures of experts", "mixtures of experts"),
+        ("rotary positions (RoPE)", "rotary positions (RoPE)"),
+        ("MTP", "multi-token prediction (MTP)"),
+        ("V-norm", "norms of values"),
+    ],
+)
+def test_the_words_of_the_atlas_are_told_from_it(words, name):
+    (found,) = topics(words)
+    (own,) = mechanisms_called(name)
+    assert (found.name, found.more) == (name, f"More: anyformer atlas {own.topic}")
+    sentences = " ".join(text_of(words).split())
+    assert all(" ".join(each.text.split()) in sentences for each in mechanism_item(own).sentences)
+
+
+@pytest.mark.parametrize(("word", "name"), [("gqa", "grouped-query attention (GQA)"), ("moe", "mixtures of experts")])
+def test_the_atlas_tells_of_one_mechanism(word, name):
+    done = CliRunner().invoke(app, ["atlas", word])
+    assert done.output.splitlines()[0] == name
+    (own,) = mechanisms_called(name)
+    assert done.output.splitlines()[-1] == f"More: anyformer atlas {own.topic}"
+    data = json.loads(CliRunner().invoke(app, ["atlas", word, "--json"]).output)
+    assert data["name"] == own.topic
+    with pytest.raises(UserError, match="did you mean 'ALiBi'"):
+        topic("alibbi")
 
 
 def test_a_command_is_told_as_after_it():

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anyformer.cli import answering, app
+from anyformer.cli.aligned import blocks
 from anyformer.cli.answering import key_of
 from anyformer.costs.figures import count
 from anyformer.costs.narrow_pages import narrow
@@ -19,6 +20,7 @@ ASKED = (
     "cost gpt2 llama-3-8b --length 1k",
     "cost gpt2 --explain attention --length 1k",
     "match mixtral-8x7b --like llama-3-8b",
+    "atlas",
 )
 
 
@@ -43,6 +45,14 @@ def test_no_line_is_wider_than_the_terminal(command, keeping):
     assert output.strip("\n") + "\n" == output, "neither begins nor ends with an empty line"
     wide = said(command, COLUMNS="400")
     assert set(wide.split()) <= set(output.split()), "nothing is left out"
+
+
+def test_a_table_of_years_stands_in_equal_blocks():
+    columns = [("", lambda row: row)] + [(str(year), lambda row: "1/2") for year in range(2020, 2026)]
+    for width, parts in ((100, [6]), (41, [6]), (40, [3, 3]), (18, [2, 2, 2]), (11, [1] * 6), (1, [1] * 6)):
+        made = blocks(columns, ["rows "], width)
+        assert [len(block) - 1 for block in made] == parts
+        assert [head for block in made for head, _ in block[1:]] == [head for head, _ in columns[1:]]
 
 
 def test_columns_without_room_stand_below():

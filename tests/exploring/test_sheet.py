@@ -19,6 +19,7 @@ from anyformer.exploring.forms import inline
 from anyformer.exploring.question import question_of
 from anyformer.exploring.tree import tree
 from anyformer.model import Architecture
+from anyformer.pictures.patterns import telling_length
 from anyformer.planning.bill import RunBill
 
 NAMES = (
@@ -152,6 +153,13 @@ def test_cells_are_the_shares_of_the_mask():
         "decoder.global.attention",
     ]
     assert masks["strips"][0]["layers"][:2] == [[0], [1]]
+
+
+@pytest.mark.parametrize(("name", "length"), [("gemma-2-2b", 16_384), ("gpt2", 32)])
+def test_masks_of_no_length_show_their_patterns(name, length):
+    assert telling_length(af.architecture(name)) == length, "as `anyformer show --masks` draws them"
+    assert asked(name, "masks")["masks"]["length"] == length
+    assert asked(name, "masks", length=["512"])["masks"]["length"] == 512
 
 
 def test_masks_of_a_longer_call_are_those_of_the_longest_drawn():

@@ -1,7 +1,17 @@
 """The catalogue read as a whole: its mechanisms, who has which since when, trends, and pages by topic with their sources."""
 
 from anyformer.atlas.data import atlas_data, topic_data
+from anyformer.atlas.naming import mechanisms_called
 from anyformer.atlas.topic import Topic, topic, topics
-from anyformer.atlas.topic_page import topic_page
+from anyformer.atlas.topic_page import mechanism_item, topic_page
 
-__all__ = ["Topic", "atlas_data", "topic", "topic_data", "topic_page", "topics"]
+__all__ = [
+    "Topic",
+    "atlas_data",
+    "mechanism_item",
+    "mechanisms_called",
+    "topic",
+    "topic_data",
+    "topic_page",
+    "topics",
+]

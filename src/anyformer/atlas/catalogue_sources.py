@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
-from anyformer.atlas.holders import family_of, holders
+from anyformer.atlas.holders import facts, family_of, holders
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import CitedPaper, papers
 from anyformer.atlas.source import SentenceSource
@@ -16,6 +18,11 @@ from anyformer.catalogue import listed, listing
 
 FIRST = 3
 """Names of the first entries that a sentence gives at most."""
+FILTERS: Mapping[str, tuple[str, ...]] = {
+    "shape": ("shape",), "norm": ("norm", "placement"), "position": ("position",), "activation": ("activation",),
+    "attention": ("attention", "window"),
+}  # fmt: skip
+"""Filters of `anyformer list`, and the columns whose words they look among."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,19 @@ class CatalogueQuery(SentenceSource):
     @property
     def cited(self) -> str:
         return f"the catalogue, {self.mechanism.query}"
+
+    @property
+    def command(self) -> str:
+        """The list of just these entries; empty where its filters, which look for parts of words, find others too."""
+        column, word = self.mechanism.column, self.mechanism.word.lower()
+        return next(
+            (
+                f"anyformer list --{option} {shlex.quote(word)}"
+                for option, columns in FILTERS.items()
+                if column in columns and [each for each in _words(columns) if word in each] == [word]
+            ),
+            "",
+        )
 
     def problem(self) -> str | None:
         if self.mechanism not in mechanisms():
@@ -103,6 +123,13 @@ class EntrySource(SentenceSource):
 
     def problem(self) -> str | None:
         return None if listed(self.name) else f"no entry of the catalogue is called {self.name!r}"
+
+
+@cache
+def _words(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The distinct words of some columns, in small letters."""
+    found = (word.lower() for each in facts().values() for column in columns for word in each.columns[column])
+    return tuple(dict.fromkeys(found))
 
 
 @cache

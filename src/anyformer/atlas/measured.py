@@ -73,13 +73,17 @@ class MeasuredStudy:
 
     @property
     def answer(self) -> str:
-        """Which arms hold beyond the trained length: the metric there, the best first, and its change from the trained one."""
+        """Which arms hold beyond the trained length: the metric at both, the best beyond first, and its change."""
         lower = self.better == "lower"
         order = sorted(self.arms, key=lambda arm: arm.means[-1] if lower else -arm.means[-1])
-        told = ", ".join(f"{_name(arm.name)} {arm.means[-1]:.2f} ({arm.means[-1] - arm.means[0]:+.2f})" for arm in order)
+        told = ", ".join(
+            f"{_name(arm.name)} from {arm.means[0]:.2f} to {arm.means[-1]:.2f} ({arm.means[-1] - arm.means[0]:+.2f})"
+            for arm in order
+        )
+        last = self.lengths[-1]
         return (
-            f"At {self.lengths[-1]:,} positions, {self.lengths[-1] / self.trained:g} times the trained {self.trained:,}, the "
-            f"{self.metric} is, from the best on, with its change from the trained length: {told}."
+            f"From the trained {self.trained:,} positions to {last:,}, {last / self.trained:g} times as many, the "
+            f"{self.metric} goes, the best at {last:,} first: {told}."
         )
 
 

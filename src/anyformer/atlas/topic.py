@@ -11,6 +11,7 @@ from typing import Any
 
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.describe import UserError, did_you_mean
+from anyformer.describe.nearest import nearest
 
 TOPICS = Path(__file__).with_name("topics")
 ORDER = (
@@ -73,7 +74,9 @@ def read(name: str, path: Path) -> Topic:
 def topic(name: str) -> Topic:
     """The topic of a name. Raises `UserError` where there is none."""
     if name not in topics():
-        raise UserError(f"no topic is called {name!r}{did_you_mean(name, list(topics()))}")
+        named = [each.name for each in mechanisms()]
+        known = named if nearest(name, named) and not nearest(name, topics()) else list(topics())
+        raise UserError(f"no topic is called {name!r}{did_you_mean(name, known)}")
     return topics()[name]
 
 

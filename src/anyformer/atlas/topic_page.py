@@ -79,11 +79,14 @@ def _answers(topic: Topic) -> Iterator[TopicItem]:
 
 def _mechanisms(topic: Topic) -> Iterator[TopicItem]:
     """Mechanisms by the year in which the catalogue has them first."""
-    for each in sorted(topic.mechanisms, key=lambda each: holders(each).since or 0):
-        said = [Documentation(each.part, each.field)] if each.part else []
-        yield TopicItem(
-            each.name, tuple(map(Sentence.of, (*said, CatalogueQuery(each)))), mechanism=each, since=holders(each).since
-        )
+    yield from map(mechanism_item, sorted(topic.mechanisms, key=lambda each: holders(each).since or 0))
+
+
+def mechanism_item(mechanism: Mechanism) -> TopicItem:
+    """What a mechanism is, and who has it since when."""
+    said = [Documentation(mechanism.part, mechanism.field)] if mechanism.part else []
+    sentences = tuple(map(Sentence.of, (*said, CatalogueQuery(mechanism))))
+    return TopicItem(mechanism.name, sentences, mechanism=mechanism, since=holders(mechanism).since)
 
 
 def _registered(topic: Topic) -> Iterator[TopicItem]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Container, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -43,6 +44,25 @@ def fitting(columns: Sequence[Column[T]], items: Sequence[T], width: int) -> lis
             kept.append((head, cell))
             taken = after
     return kept
+
+
+def blocks(columns: Sequence[Column[T]], items: Sequence[T], width: int) -> list[list[Column[T]]]:
+    """All columns in as few equal blocks as stand in `width` below one another, the first column in every block.
+
+    Where it does not stand beside any other one, a block has two columns and is wider.
+    """
+    first, *others = columns
+    made = [list(columns)]
+    for count in range(2, len(others) + 1):
+        if all(_wide(block, items) <= width for block in made):
+            break
+        made = [[first, *others[start:end]] for start, end in pairwise(len(others) * at // count for at in range(count + 1))]
+    return made
+
+
+def _wide(columns: Sequence[Column[T]], items: Sequence[T]) -> int:
+    """Letters of a line of these columns."""
+    return sum(max(map(len, (head, *map(cell, items)))) for head, cell in columns) + len(GAP) * (len(columns) - 1)
 
 
 def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,21 +13,23 @@ import typer
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Json
 from anyformer.cli.bars import bar
-from anyformer.cli.pages import Item, PageTable, Paragraph, Verbatim
+from anyformer.cli.pages import BlockTable, Item, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError
 
 EXAMPLES = """
 anyformer atlas
 anyformer atlas positions
+anyformer atlas GQA
 anyformer atlas experts --json
 anyformer atlas --out site
 anyformer atlas --out lecture --entry gpt2 --entry gemma-2-2b
 """
 
 if TYPE_CHECKING:
+    from anyformer.atlas.mechanism import Mechanism
     from anyformer.atlas.source import SentenceSource
-    from anyformer.atlas.topic_page import TopicPage
+    from anyformer.atlas.topic_page import TopicItem, TopicPage
 
 
 @answering()
@@ -35,7 +37,8 @@ def run(
     topic: Annotated[
         str | None,
         typer.Argument(
-            help="A topic, such as positions, norms or experts; without one, all topics and trends.", metavar="TOPIC"
+            help="A topic, such as positions, norms or experts, or a mechanism, such as GQA; without one, all and trends.",
+            metavar="TOPIC",
         ),
     ] = None,
     out: Annotated[
@@ -63,6 +66,10 @@ def run(
         return site(out, entries, topic, json=json)
     if entries:
         raise UserError("--entry names entries of a site: give --out DIRECTORY too")
+    named = () if topic is None or topic in atlas.topics() else atlas.mechanisms_called(topic)
+    if named and not json:
+        return Answer(list(described(named)))
+    topic = named[0].topic if named else topic
     if json:
         found = atlas.atlas_data() if topic is None else atlas.topic_data(topic)
         return Answer([Verbatim(jsons.dumps(found, indent=2, ensure_ascii=False))])
@@ -105,7 +112,7 @@ def overview() -> Iterator[Item]:
     years = drawn[0].years
     counted = [(each.mechanism.name, *(f"{year.having}/{year.families}" for year in each.years)) for each in drawn]
     heads = ("", *(str(year.year) for year in years))
-    yield PageTable(heads, tuple(counted), heads[1:])
+    yield BlockTable(heads, tuple(counted), heads[1:])
     yield from (PageLine(""), PageLine("First in the catalogue, by year", strong=True))
     for year in years:
         named = [each.name for each in mechanisms() if holders(each).since == year.year]
@@ -123,8 +130,23 @@ def page(made: TopicPage) -> Iterator[Item]:
         for item in section.items:
             if item.title:
                 yield Paragraph(f"{item.title} {item.note}".strip(), "  ")
-            for sentence in item.sentences:
-                yield Paragraph(f"{sentence.text} [{cited(sentence.source)}]", "    ", "    ")
+            yield from told(item, "    ")
+
+
+def told(item: TopicItem, start: str = "") -> Iterator[Item]:
+    """The sentences of one matter with their sources."""
+    for sentence in item.sentences:
+        yield Paragraph(f"{sentence.text} [{cited(sentence.source)}]", start, start)
+
+
+def described(found: Iterable[Mechanism]) -> Iterator[Item]:
+    """Some mechanisms: what they are, who has them since when, and where there is more."""
+    from anyformer.atlas import mechanism_item
+
+    for number, each in enumerate(found):
+        yield from (*[PageLine("")] * bool(number), PageLine(each.name, strong=True))
+        yield from told(mechanism_item(each))
+        yield from (PageLine(""), PageLine(f"More: anyformer atlas {each.topic}"))
 
 
 def cited(source: SentenceSource) -> str:

@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from operator import itemgetter
 from typing import Any, TypeAlias
 
-from anyformer.cli.aligned import fitting, folded, table, wrapped
+from anyformer.cli.aligned import Column, blocks, fitting, folded, table, wrapped
 from anyformer.costs.figures import Figure
 from anyformer.costs.rows import FigureRow, PageLine, Section
 from anyformer.costs.text import lines as lines_of
@@ -39,13 +39,22 @@ class PageTable:
 
 
 @dataclass(frozen=True)
+class BlockTable:
+    """The same with all columns at any width: those without room stand in blocks below, behind the first column again."""
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Verbatim:
     """Text for a program, which is never folded."""
 
     text: str
 
 
-Item: TypeAlias = PageLine | Paragraph | Figures | PageTable | Verbatim
+Item: TypeAlias = PageLine | Paragraph | Figures | PageTable | BlockTable | Verbatim
 
 
 def lines(items: Iterable[Item], width: int) -> Iterator[PageLine]:
@@ -61,10 +70,16 @@ def lines(items: Iterable[Item], width: int) -> Iterator[PageLine]:
             case Figures(sections):
                 yield from lines(lines_of(sections, width), width)
             case PageTable(heads, rows, numbers):
-                columns = fitting([(head, itemgetter(at)) for at, head in enumerate(heads)], rows, width)
-                yield from map(PageLine, table(columns, rows, numbers))
+                yield from map(PageLine, table(fitting(_columns(heads), rows, width), rows, numbers))
+            case BlockTable(heads, rows, numbers):
+                for number, columns in enumerate(blocks(_columns(heads), rows, width)):
+                    yield from map(PageLine, [*[""] * bool(number), *table(columns, rows, numbers)])
             case Verbatim(text):
                 yield from map(PageLine, text.removesuffix("\n").split("\n"))
+
+
+def _columns(heads: Iterable[str]) -> list[Column[tuple[str, ...]]]:
+    return [(head, itemgetter(at)) for at, head in enumerate(heads)]
 
 
 def plain(item: Item) -> list[Any]:
@@ -83,6 +98,8 @@ def parsed(kind: str, *fields: Any) -> Item:
             return Figures(tuple(_section(*each) for each in sections))
         case "PageTable", (heads, rows, numbers):
             return PageTable(tuple(heads), tuple(map(tuple, rows)), tuple(numbers))
+        case "BlockTable", (heads, rows, numbers):
+            return BlockTable(tuple(heads), tuple(map(tuple, rows)), tuple(numbers))
         case "Verbatim", _:
             return Verbatim(*fields)
     raise AssertionError(f"no item of a page: {kind}")

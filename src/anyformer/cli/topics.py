@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError, Value, did_you_mean
 from anyformer.describe.docstrings import field_docstrings
+
+if TYPE_CHECKING:
+    from anyformer.atlas.mechanism import Mechanism
 
 FILE = Path(__file__).with_name("topics.json")
 """Written by `python docs/make_help.py` from the guides and the table of mechanisms."""
@@ -70,7 +73,8 @@ def guides() -> dict[str, str]:
 
 
 def topics(words: str) -> list[HelpTopic]:
-    """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind.
+    """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind; else a
+    mechanism of the atlas.
 
     A kind may be that of several values, as `causal` of a mask and an objective. A class in its own spelling is looked for
     first, so that few names load torch.
@@ -89,7 +93,17 @@ def topics(words: str) -> list[HelpTopic]:
         return found
     if found := [_value(kind, package) for package, kind in _every() if wanted in _names(kind)]:
         return found
-    known = [*kept["guides"], *kept["mechanisms"], *(kind.__name__ for _, kind in _every())]
+    from anyformer.atlas.naming import mechanisms_called
+    from anyformer.atlas.topic import mechanisms
+
+    if found := [_of_atlas(each) for each in mechanisms_called(words)]:
+        return found
+    known = [
+        *kept["guides"],
+        *kept["mechanisms"],
+        *(each.name for each in mechanisms()),
+        *(kind.__name__ for _, kind in _every()),
+    ]
     raise TopicError(
         f"no topic is called {words!r}{did_you_mean(words, known)}{_telling(words)}; `anyformer help` lists the guides"
     )
@@ -160,6 +174,14 @@ def _mechanism(name: str, where: str, how: str) -> HelpTopic:
         page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
     more = f"More: anyformer help {thing}; all mechanisms stand in docs/reference/parts.md."
     return HelpTopic(name, f"{name}: {thing}", tuple(page), more)
+
+
+def _of_atlas(mechanism: Mechanism) -> HelpTopic:
+    from anyformer.atlas.topic_page import mechanism_item
+    from anyformer.cli.atlas import told
+
+    page = (*told(mechanism_item(mechanism)), PageLine(""))
+    return HelpTopic(mechanism.name, mechanism.name, page, f"More: anyformer atlas {mechanism.topic}")
 
 
 def _value(kind: type[Value], package: str) -> HelpTopic:

@@ -10,7 +10,7 @@ import numpy as np
 
 from anyformer.model import Architecture
 from anyformer.pictures.masks import coverage
-from anyformer.pictures.patterns import Pattern, patterns_of
+from anyformer.pictures.patterns import Pattern, patterns_of, telling_length
 
 CELLS = 64
 """Cells of a side at most."""
@@ -18,9 +18,9 @@ LONGEST = 1 << 17
 """Positions at which masks are still counted within a second; longer calls show the masks of this length."""
 
 
-def masks_data(architecture: Architecture, length: int) -> dict[str, Any]:
-    """Every pattern at a length, or at the longest that is drawn, with the layers that have it."""
-    length = min(length, LONGEST)
+def masks_data(architecture: Architecture, length: int | None = None) -> dict[str, Any]:
+    """Every pattern with its layers at a length, by default one that shows it, or at the longest that is drawn."""
+    length = min(telling_length(architecture) if length is None else length, LONGEST)
     patterns = patterns_of(architecture, length)
     strips = [
         {

@@ -1,5 +1,5 @@
 // The atlas: the catalogue as a whole. Addresses: #atlas, #atlas/tree, #atlas/trends, #atlas/models, #atlas/topics/NAME; filters
-// follow behind tree, trends and models: #atlas/trends/shape=decoder-only/year=2022-2026.
+// follow behind tree, trends and models: #atlas/trends/shape=decoder-only/year=2022-2026. #atlas/NAME leads to a topic.
 
 import { Refused } from "./ask.js";
 import { fill, h } from "./dom.js";
@@ -36,9 +36,13 @@ function styled() {
 
 /** Draw the atlas into an element; `parts`: the words of the address behind #atlas; `fixed`: whether this is the static site. */
 export async function show(place, parts, fixed = false) {
-  const [view = "", ...words] = parts.map(decodeURIComponent);
+  let [view = "", ...words] = parts.map(decodeURIComponent);
   fill(place, h("p", { class: "waiting", role: "status" }, "Reading the catalogue …"));
   const [data] = await Promise.all([atlas(fixed), styled()]);
+  if (data.topics.some((each) => each.name === view)) {
+    [view, words] = ["topics", [view]];
+    history.replaceState(history.state, "", `#atlas/topics/${encodeURIComponent(words[0])}`);
+  }
   const main = h("div", { class: `atlas-${view || "start"}` });
   fill(place, navigation(data, view, words), main);
   if (view === "topics" && words[0]) return topic(main, data, words[0], fixed);

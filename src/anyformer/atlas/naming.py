@@ -1,0 +1,47 @@
+"""What mechanisms are called: by their names in singular or plural, by what stands in brackets, by initials, by their word."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from anyformer.atlas.mechanism import Mechanism
+from anyformer.atlas.topic import mechanisms
+
+SPEAKING = ("norm", "position", "activation", "attention", "stability", "training")
+"""Columns whose words say what they mean without the column's name."""
+SHORTEST = 3
+"""Letters of initials at least."""
+
+
+def mechanisms_called(words: str) -> tuple[Mechanism, ...]:
+    """The mechanisms of a name in any spelling: `GQA`, `sliding window`, `rotary positions (RoPE)`; none if there is none.
+
+    Those whose own name it is go before those that are otherwise called so.
+    """
+    wanted = _letters(words)
+    if not wanted:
+        return ()
+    named = tuple(each for each in mechanisms() if wanted in _names(each.name))
+    return named or tuple(each for each in mechanisms() if wanted in _otherwise(each))
+
+
+@cache
+def _names(name: str) -> frozenset[str]:
+    """A name as a whole, without what stands in brackets, and that alone: `multi-head attention (MHA)`."""
+    outside, _, inside = name.removesuffix(")").partition(" (")
+    return frozenset(filter(None, map(_letters, (name, outside, inside))))
+
+
+@cache
+def _otherwise(mechanism: Mechanism) -> frozenset[str]:
+    """Initials, as MoE; and the word in the table of entries."""
+    words = re.findall(r"[a-z0-9]+", mechanism.name.partition(" (")[0].lower())
+    initials = "".join(word[0] for word in words)
+    word = _letters(mechanism.word) if mechanism.column in SPEAKING else ""
+    return frozenset({*([initials] if len(words) >= SHORTEST else []), *([word] if word else [])})
+
+
+def _letters(words: str) -> str:
+    """Letters and digits alone, every word in the singular."""
+    return "".join(word.removesuffix("s") or word for word in re.findall(r"[a-z0-9²]+", words.lower()))
