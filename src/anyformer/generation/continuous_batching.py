@@ -52,10 +52,9 @@ def served(
             pending[here] = chosen = sampling.choose(logits, numbers_B[here], index, before)
         if texts is not None:
             texts.add(chosen, at)
-        tokens = chosen.tolist()
-        told = [None] * len(tokens) if likeliest is None else chances(logits, chosen, likeliest)
-        taken = zip(at, tokens, told, strict=True)
-        return [Token(row, token, chance) for place, token, chance in taken if (row := rows[place]) is not None]
+        told = [None] * len(at) if likeliest is None else chances(logits, chosen, likeliest)
+        taken = zip([rows[place] for place in at], chosen.tolist(), told, strict=True)
+        return [Token(row, token, chance) for row, token, chance in taken if row is not None]
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
