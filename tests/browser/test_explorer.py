@@ -167,6 +167,23 @@ def test_search_opens_and_shows_beside(opened):
     assert last == page.locator(".costs tbody tr").first.locator("td").last.inner_text().split("\n")[0] or last
 
 
+@pytest.mark.parametrize(
+    ("words", "title", "topic"),
+    [
+        ("tied embedding", "tied embeddings", "embeddings"),
+        ("moe", "mixtures of experts", "experts"),
+        ("MTP", "multi-token prediction (MTP)", "objectives"),
+    ],
+)
+def test_search_knows_the_mechanisms_of_the_atlas(opened, words, title, topic):
+    page = ready(opened("#of=llama-3-8b"))
+    page.keyboard.press("/")
+    page.keyboard.type(words)
+    page.locator("#found [role=option]", has=page.locator(f"strong:text-is('{title}')")).click()
+    page.wait_for_selector(".atlas .topic h1")
+    assert page.url.endswith(f"#atlas/topics/{topic}")
+
+
 def test_forms_to_take_along(opened):
     page = ready(opened("#of=llama-3-8b&set=decoder.layer.attention.kv_heads%3D4"))
     page.keyboard.press("c")

@@ -81,6 +81,8 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.locator(".lens .cell").first.click()
     page.wait_for_selector("h2:has-text('at token 0')")
     page.wait_for_selector("h2:has-text('what its checkpoints write')")
+    page.locator(".keys pre").first.evaluate("each => { each.textContent = 'word '.repeat(400) + 'x'.repeat(2000) }")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python").Axe()
     watched = opened(f"#model={runs / 'seed-1'}&text=some+text", csp=False)
     watched.wait_for_selector("table.lens", timeout=60_000)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from anyformer import __version__, catalogue
+from anyformer.atlas.topic import mechanisms
 from anyformer.costs.hardware import HARDWARE
 from anyformer.dims import LEGEND
 from anyformer.exploring.desk import FORMAT, Desk
@@ -27,6 +28,7 @@ def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
         "accelerators": _accelerators(),
         "legend": dict(LEGEND),
         "catalogue": _catalogue(),
+        "mechanisms": [{"name": each.name, "topic": each.topic} for each in mechanisms()],
     }
 
 

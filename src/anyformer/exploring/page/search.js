@@ -1,9 +1,10 @@
-// Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns.
+// Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns, or in the name of a mechanism,
+// which leads to the atlas.
 
 import { h, fill } from "./dom.js";
 import { count } from "./numbers.js";
 
-const MOST = 40;
+const MOST = 40, NEW = 9999;
 
 /** Rows that have all words, those whose name begins with them first. */
 export function found(rows, said) {
@@ -27,10 +28,17 @@ function searchable(entry) {
   return { ...entry, words: [entry.name, entry.organisation, entry.year, entry.lineage, entry.summary, ...columns].join(" ").toLowerCase() };
 }
 
+/** A mechanism among the rows; `words`: its name in small letters, and its initials. */
+function mechanism({ name, topic }) {
+  const outside = name.replace(/ \(.*/, "").toLowerCase(), initials = outside.split(/[^a-z0-9]+/).map((word) => word[0]).join("");
+  return { name: outside, title: name, topic, organisation: "atlas", year: NEW, summary: `a mechanism of the topic ${topic}`, columns: {}, words: `${name.toLowerCase()} ${initials.length > 2 ? initials : ""}` };
+}
+
 export class Search {
   /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
   constructor(element, start, choose) {
-    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: 9999, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
+    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
+    this.mechanisms = start.mechanisms.map(mechanism);
     this.choose = choose;
     this.at = -1;
     this.input = h("input", {
@@ -46,7 +54,7 @@ export class Search {
   }
 
   show() {
-    this.shown = found(this.rows, this.input.value);
+    this.shown = found(this.input.value.trim() ? [...this.rows, ...this.mechanisms] : this.rows, this.input.value);
     this.at = this.input.value && this.shown.length ? 0 : -1;
     fill(this.list, this.shown.slice(0, MOST).map((row, number) => this.row(row, number)),
       this.shown.length > MOST ? h("li", { class: "faint", role: "presentation" }, `and ${this.shown.length - MOST} more: say another word`) : null,
@@ -60,7 +68,7 @@ export class Search {
     return h("li", { role: "option", id: `found-${number}`, "aria-selected": "false", onmousedown: (event) => {
       event.preventDefault();
       this.take(number, event.shiftKey);
-    } }, h("strong", {}, row.name), h("span", { class: "faint" }, [row.organisation, row.year === 9999 ? "" : row.year].filter(Boolean).join(" ")),
+    } }, h("strong", {}, row.topic ? row.title : row.name), h("span", { class: "faint" }, [row.organisation, row.year === NEW ? "" : row.year].filter(Boolean).join(" ")),
     h("span", { class: "number" }, row.columns.parameters ? count(row.columns.parameters) : ""), h("small", {}, row.summary));
   }
 
@@ -84,7 +92,8 @@ export class Search {
     this.input.value = "";
     this.hide();
     this.input.blur();
-    this.choose(row.name, beside);
+    if (row.topic) location.hash = `#atlas/topics/${encodeURIComponent(row.topic)}`;
+    else this.choose(row.name, beside);
   }
 
   pressed(event) {
