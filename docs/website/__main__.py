@@ -24,7 +24,10 @@ from website.navigation import filled, titles_in
 from anyformer import __version__
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
-FIRST = '<!doctype html><meta charset="utf-8"><title>anyformer</title><meta http-equiv="refresh" content="0; url={newest}/index.html">\n'
+FIRST = (
+    '<!doctype html><meta charset="utf-8"><title>anyformer</title><link rel="icon" href="{newest}/style/mark.svg">'
+    '<meta http-equiv="refresh" content="0; url={newest}/index.html">\n'
+)
 
 
 def build(out: Path, atlas: Path | None = None) -> Path:
