@@ -15,11 +15,33 @@ def verdict_of(words: str) -> Verdict:
     return "holds" if words.startswith("holds") else "fails" if words.startswith("does not hold") else "open"
 
 
-@dataclass(frozen=True)
-class StudyFinding(SentenceSource):
-    """The number of a finding among all of those that studies were asked for."""
+class StudySource(SentenceSource):
+    """The base of sentences from a study: its name, its command and its report."""
 
     kind: ClassVar[str] = "study"
+
+    @property
+    def study(self) -> str:
+        """The name of the study."""
+        raise NotImplementedError
+
+    @property
+    def cited(self) -> str:
+        return f"our study {self.study}"
+
+    @property
+    def command(self) -> str:
+        return f"anyformer compare recipes/studies/{self.study}.toml --out runs/{self.study}"
+
+    @property
+    def page(self) -> str:
+        return f"docs/studies/{self.study}/report.md"
+
+
+@dataclass(frozen=True)
+class StudyFinding(StudySource):
+    """The number of a finding among all of those that studies were asked for."""
+
     number: int
 
     @property
@@ -27,17 +49,8 @@ class StudyFinding(SentenceSource):
         return findings()[self.number].sentence
 
     @property
-    def cited(self) -> str:
-        return f"our study {findings()[self.number].study}"
-
-    @property
-    def command(self) -> str:
-        study = findings()[self.number].study
-        return f"anyformer compare recipes/studies/{study}.toml --out runs/{study}"
-
-    @property
-    def page(self) -> str:
-        return f"docs/studies/{findings()[self.number].study}/report.md"
+    def study(self) -> str:
+        return findings()[self.number].study
 
     @property
     def papers(self) -> tuple[CitedPaper, ...]:
@@ -53,10 +66,9 @@ class StudyFinding(SentenceSource):
 
 
 @dataclass(frozen=True)
-class StudyBudget(SentenceSource):
+class StudyBudget(StudySource):
     """A study: what every trial of it was; or with `beyond`, which of its arms hold beyond the trained length."""
 
-    kind: ClassVar[str] = "study"
     name: str
     beyond: bool = False
 
@@ -65,16 +77,8 @@ class StudyBudget(SentenceSource):
         return studies()[self.name].answer if self.beyond else studies()[self.name].sentence
 
     @property
-    def cited(self) -> str:
-        return f"our study {self.name}"
-
-    @property
-    def command(self) -> str:
-        return f"anyformer compare recipes/studies/{self.name}.toml --out runs/{self.name}"
-
-    @property
-    def page(self) -> str:
-        return f"docs/studies/{self.name}/report.md"
+    def study(self) -> str:
+        return self.name
 
     def problem(self) -> str | None:
         if self.name not in studies():
