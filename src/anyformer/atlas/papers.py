@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-NUMBER = re.compile(r"(?<![\d.])(\d{4}\.\d{4,5})(?![\d.])")
-AUTHORS = re.compile(r"([A-ZÀ-Þ][\w'’-]*(?:-AI)?(?: (?:&|et) [\w'’.-]+\.?)?,? (?:19|20)\d\d)[,:; ]*\(?(?:arXiv )?$")
+NUMBER = re.compile(r"(?<![\d.])(\d{4}\.\d{4,5})(?!\d|\.\d)")
+AUTHORS = re.compile(r"([A-ZÀ-Þ][\w'’-]*(?:-AI)?(?: (?:&|and|et) [\w'’.-]+\.?)?,? (?:19|20)\d\d)[,:; ]*\(?(?:arXiv )?$")
 """Who, and when, right before the number: `Su et al. 2021, arXiv `."""
 
 

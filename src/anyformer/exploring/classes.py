@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +13,12 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from anyformer.atlas.papers import papers
 from anyformer.describe import Choice, Named, Part, PartSet, Value
 from anyformer.describe.docstrings import field_docstrings, first_sentence
 from anyformer.describe.part_set import members_of
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
 
-_PAPER = re.compile(r"\b(?P<id>\d{4}\.\d{4,5})\b")
-_AUTHOR = re.compile(r"(?:[A-Z][\w'-]+ )(?:et al\. |(?:and|&) [A-Z][\w'-]+ )?(?:19|20)\d\d(?=\W*(?:\(?arXiv )?\(?$)")
 SCALARS: Mapping[type, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}
 
 
@@ -38,10 +36,9 @@ def class_facts(kind: type[Value]) -> dict[str, Any]:
     """What a class says: module, kind, sentence, docstring, papers, fields."""
     text = cleandoc(kind.__doc__ or "")
     fields = {name: field_facts(kind, name) for name in kind.model_fields if name != "kind"}
-    papers = list(papers_of(text))
     return {
-        "module": kind.__module__, "kind": word_of(kind), "sentence": first_sentence(kind), "text": text, "papers": papers,
-        "fields": fields,
+        "module": kind.__module__, "kind": word_of(kind), "sentence": first_sentence(kind), "text": text,
+        "papers": list(papers_of(text)), "fields": fields,
     }  # fmt: skip
 
 
@@ -54,15 +51,8 @@ def word_of(kind: type[BaseModel]) -> str | None:
 
 
 def papers_of(text: str) -> Iterator[dict[str, str]]:
-    """The papers that a text names by their arXiv numbers, with the authors and the year before these."""
-    seen = set[str]()
-    for found in _PAPER.finditer(" ".join(text.split())):
-        number = found["id"]
-        if number not in seen:
-            seen.add(number)
-            author = _AUTHOR.search(found.string[: found.start()])
-            said = author[0].strip() if author else f"arXiv {number}"
-            yield {"said": said, "arxiv": number, "url": f"https://arxiv.org/abs/{number}"}
+    """The papers that a text names, as plain data."""
+    return ({"said": paper.said, "arxiv": paper.arxiv, "url": paper.url} for paper in papers(text))
 
 
 def field_facts(kind: type[Value], name: str) -> dict[str, Any]:
