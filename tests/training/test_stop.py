@@ -116,6 +116,22 @@ def test_a_launcher_that_hands_the_signal_on_does_not_interrupt_the_saving():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_the_error_of_several_processes_is_told_before_their_launcher_ends_them():
+    """The first that ends is what the launcher tells the others to end for, which may be clearing up at that moment."""
+
+    def fail():
+        with listening(launched=True) as stop:
+            try:
+                with stop.held_together("finishing the update in all processes"):
+                    raise RuntimeError("gloo: connection reset")
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                stop.check()
+
+    with pytest.raises(RuntimeError, match="connection reset"):
+        fail()
+
+
 @pytest.mark.parametrize(
     ("step", "resumes", "said"),
     [(None, False, "nothing"), (80, True, "step 80"), (0, False, "saved yet"), (None, True, "is kept")],

@@ -65,6 +65,17 @@ class Stop:
             yield
 
     @contextmanager
+    def held_together(self, doing: str) -> Iterator[None]:
+        """As `held`, in all processes of a run: an error ends them, and is told before the SIGTERM is obeyed that their launcher
+        sends as soon as the first has ended."""
+        try:
+            with self.held(doing):
+                yield
+        except Exception:
+            self._held = "telling what failed"
+            raise
+
+    @contextmanager
     def window(self, doing: str) -> Iterator[Callable[[], None]]:
         """Yield a function: from its call to the end of the window the work must be finished."""
 

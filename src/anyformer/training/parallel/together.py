@@ -170,7 +170,7 @@ class Together:
         return self.clock.seconds
 
     def updating(self, stop: Stop) -> AbstractContextManager[None]:
-        return stop.held("finishing the update in all processes")
+        return stop.held_together("finishing the update in all processes")
 
     def divide(self, models: Sequence[Transformer], plan: Plan, *, vocabulary: bool = False) -> Within:
         apart = OwnMesh()
