@@ -37,7 +37,7 @@ OPTIMISERS = (
     Lion(learning_rate=2e-3),
     SGD(learning_rate=0.5, momentum=0.0),
     Adafactor(learning_rate=2e-2),
-    Muon(learning_rate=5e-2, others=AdamW(learning_rate=5e-3)),
+    Muon(learning_rate=5e-2, precision="fp32", others=AdamW(learning_rate=5e-3)),
 )
 BLOCK = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), FeedForward(width=2 * WIDTH, bias=("down",)))
 

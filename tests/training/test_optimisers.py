@@ -11,6 +11,7 @@ from torch import nn
 
 from anyformer.model.transformer import build
 from anyformer.operations import Shape, Weight
+from anyformer.precision import Bf16, Fp16, Fp32
 from anyformer.testing.optimisers import (
     CONTRACTS,
     RATES,
@@ -19,7 +20,7 @@ from anyformer.testing.optimisers import (
     numbers,
     updates_equal_its_twin,
 )
-from anyformer.training.optimiser import optimiser_of
+from anyformer.training.optimiser import build_optimiser, optimiser_of
 from anyformer.training.optimisers.rules import ByRule, Learner, groups_of
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 from anyformer.tuning.optimisers import adamw_8bit_module, muon_module
@@ -177,7 +178,7 @@ def test_adamw_of_one_weight_after_the_other_is_the_same_to_the_bit(dtype):
 @pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
 @pytest.mark.parametrize(("scale", "nesterov"), [("original", True), ("match_rms_adamw", False)])
 def test_muon_is_torchs_of_matrices(shape, scale, nesterov):
-    optimiser = Muon(scale=scale, nesterov=nesterov)
+    optimiser = Muon(scale=scale, nesterov=nesterov, precision="bf16")
     weights = {"matrix": Weight(shape, "row", "residual")}
     parameter = nn.Parameter(numbers(weights["matrix"], 0, torch.float32))
     other = torch.optim.Muon(
@@ -191,6 +192,24 @@ def test_muon_is_torchs_of_matrices(shape, scale, nesterov):
         # bf16 has 8 bits; the iterations amplify what products round, as the next test says.
         torch.testing.assert_close(ours["matrix"], parameter, rtol=0, atol=0.03 * (parameter - before).norm().item() + 1e-6)
     assert (ours["matrix"] - parameter).norm() < 0.02 * (parameter - numbers(weights["matrix"], 0, torch.float32)).norm()
+
+
+@pytest.mark.parametrize(
+    ("asked", "precision", "found"),
+    [
+        ("auto", Fp32(), "fp32"),
+        ("auto", Bf16(), "bf16"),
+        ("auto", Fp16(), "fp32"),
+        ("bf16", Fp32(), "bf16"),
+        ("fp32", Bf16(), "fp32"),
+    ],
+)
+def test_muon_iterates_in_the_numbers_of_the_runs_products(asked, precision, found):
+    model = build(zoo.ZOO["experts_after_top_k"])
+    groups = build_optimiser(Muon(precision=asked), model, precision).param_groups
+    assert {group["rule"].dtype for group in groups if isinstance(group["rule"], muon_module.MuonRule)} == {
+        muon_module.NUMBERS[found]
+    }
 
 
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])

@@ -102,7 +102,7 @@ class TrainingStep:
         optimiser: Optimiser = USUAL,
     ) -> None:
         self.model = build(architecture, plan, device).train()
-        self.optimiser = build_optimiser(optimiser, self.model)
+        self.optimiser = build_optimiser(optimiser.beside(plan.number), self.model)
         self.passes = OneByOne(MicroBatchLoss(self.model, LogitsObjective(), unpenalised, plan))
         tokens, *target = (x.to(device) for x in examples(architecture, shape))
         targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)

@@ -31,7 +31,7 @@ def build_optimiser(
     A `precision` with weights in bf16 rounds these parameters, and the optimiser begins with what it keeps of them in fp32;
     `seed`: of roundings by chance.
     """
-    declared = model.declared
+    declared, optimiser = model.declared, optimiser.beside("fp32" if precision is None else precision.number)
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     paces = optimiser.paces({name: declared[name] for name in parameters})
     learners = [Learner(parameter, optimiser.rule(declared[name]), paces[name]) for name, parameter in parameters.items()]

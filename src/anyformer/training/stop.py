@@ -66,8 +66,8 @@ class Stop:
 
     @contextmanager
     def held_together(self, doing: str) -> Iterator[None]:
-        """As `held`, in all processes of a run: an error ends them, and is told before the SIGTERM is obeyed that their launcher
-        sends as soon as the first has ended."""
+        """As `held`, in all processes of a run. An error, which ends them, is told before a signal is obeyed: their launcher
+        sends SIGTERM as soon as one of them has ended."""
         try:
             with self.held(doing):
                 yield

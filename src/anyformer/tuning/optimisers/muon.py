@@ -40,10 +40,11 @@ class Muon(Optimiser):
     """Steps of Newton and Schulz."""
     coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315)
     """a, b and c: Jordan's, with which five steps bring singular values from 0.003 of the norm on to between 0.68 and 1.21."""
-    precision: Literal["bf16", "fp32"] = "bf16"
-    """The numbers of the iterations. They enlarge the last digits of a gradient, in which the order of its sums shows. With
-    another `accumulation` or number of processes bf16 rounds otherwise here and there: weights of a tiny model differed by up
-    to 6e-2 of their norm after 12 updates, with fp32 by 5e-6 (AdamW: 6e-8)."""
+    precision: Literal["auto", "bf16", "fp32"] = "auto"
+    """The numbers of the iterations; `auto`: bf16 where the run's products are in bf16, as they are by default where that is
+    faster, else fp32. The iterations enlarge the last digits of a gradient, in which the order of its sums shows. With another
+    `accumulation` or number of processes bf16 rounds otherwise here and there: weights of a tiny model differed by up to 6e-2
+    of their norm after 12 updates, with fp32 by 5e-6 (AdamW: 6e-8)."""
     scale: Literal["original", "match_rms_adamw"] = "original"
     """Factor of a step: sqrt(max(1, O / I)) (Jordan), or 0.2 sqrt(max(O, I)), whose steps are as large as AdamW's, so that its
     rates fit (Liu)."""
@@ -80,7 +81,13 @@ class Muon(Optimiser):
     def pace(self, weight: Weight, group: WeightGroup) -> Pace:
         return super().pace(weight, group) if self.orthogonalises(weight) else self.others.pace(weight, group)
 
+    def beside(self, products: str) -> Muon:
+        chosen: Literal["bf16", "fp32"] = "bf16" if products == "bf16" else "fp32"
+        return self.but(precision=chosen) if self.precision == "auto" else self
+
     def rule(self, weight: Weight) -> Rule:
+        if self.precision == "auto":
+            return self.beside("fp32").rule(weight)
         from anyformer.tuning.optimisers.muon_module import NUMBERS, MuonRule
 
         if not self.orthogonalises(weight):

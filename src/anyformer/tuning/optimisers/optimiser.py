@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from pydantic import Field
 
@@ -50,6 +50,10 @@ class Optimiser(Value):
     def state_bytes(self, weight: Weight) -> int:
         """Bytes of the state of a weight, but for single numbers."""
         raise NotImplementedError
+
+    def beside(self, products: str) -> Self:
+        """The optimiser of a run whose products are in these numbers (`fp32`, `bf16`, ...), with its own numbers decided."""
+        return self
 
     def rule(self, weight: Weight) -> Rule:
         """How a weight and its state change. Weights with equal rules and an equal pace are one group."""
