@@ -9,8 +9,8 @@ from typing import Any
 
 from anyformer.costs.difference import Change, Difference, difference
 from anyformer.costs.sheet import CostSheet
-from anyformer.costs.staircase import steps_between, word_of_step
-from anyformer.describe import UserError, change_all, get
+from anyformer.costs.staircase import Stairs
+from anyformer.describe import UserError
 from anyformer.describe.value import as_data
 from anyformer.exploring.diagram import diagram_data
 from anyformer.exploring.figures import figures, sheet_of
@@ -84,22 +84,29 @@ def _costs(found: Sequence[Difference]) -> Iterator[dict[str, Any]]:
 
 
 def _staircase(start: str, end: str, named: Mapping[str, Architecture], call: PricedCall) -> dict[str, Any]:
-    """The steps from one to the other, with what each costs; none where nothing differs."""
-    here, first = named[start], step_costs(sheet_of(named[start], call), call)
-    costs, told = first, []
-    for step in steps_between(here, named[end]):
-        made = change_all(here, step)
-        new = step_costs(sheet_of(made, call), call)
+    """The steps from one to the other, with what each costs; none where nothing differs.
+
+    `changes`: values that a step moves, those that follow of others too; `alone`: what to set for the step alone, or None."""
+    climbed = Stairs.between(named[start], named[end])
+    costs = first = step_costs(sheet_of(named[start], call), call)
+    told = []
+    for step in climbed.steps:
+        new = step_costs(sheet_of(step.after, call), call)
         told.append(
             {
-                "name": word_of_step(step),
-                "changes": [{"path": path, "from": _text(get(here, path)), "to": _text(value)} for path, value in step.items()],
+                "name": step.label,
+                "changes": [{"path": path, "from": _text(old), "to": _text(value)} for path, old, value in step.moved],
+                "alone": _assignments(climbed.alone(step)),
                 "costs": new,
                 "deltas": {key: _less(new[key], costs[key]) for key in new},
             }
         )
-        costs, here = new, made
+        costs = new
     return {"from": start, "to": end, "start": first, "steps": told}
+
+
+def _assignments(values: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    return None if values is None else [(path, _text(value)) for path, value in values.items()]
 
 
 def step_costs(sheet: CostSheet, call: PricedCall) -> dict[str, float | None]:

@@ -88,9 +88,9 @@ export class CompareView {
       const bar = h("i", { class: `stair ${delta > 0 ? "more" : delta < 0 ? "less" : "same"}`, "aria-hidden": "true" });
       bar.style.setProperty("--from", (Math.min(before, after) - floor) / span);
       bar.style.setProperty("--to", (Math.max(before, after) - floor) / span);
-      const take = () => this.app.edit(step.changes.map((each) => [each.path, each.to]), from);
+      const take = () => this.app.edit(step.alone, from);
       return h("tr", {}, h("th", { scope: "row" }, spaced(step.name), changesOf(step)), h("td", { class: "number" }, delta ? `${delta > 0 ? "+" : "−"}${say(Math.abs(delta))}` : "–"), h("td", { class: "bars" }, bar), h("td", { class: "number" }, typeof after === "number" ? say(after) : "–"),
-        h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
+        h("td", {}, step.alone && h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
     });
     const errors = Object.entries(this.app.errors).filter(([place]) => place.startsWith(`${from}:`)).map(([, error]) => refusal(error, () => undefined));
     return [scrolled("staircase", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
