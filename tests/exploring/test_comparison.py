@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 import anyformer as af
 from anyformer.catalogue import architecture
+from anyformer.cli.stairs_page import climbed
 from anyformer.describe import change_all, parse_assignment
 from anyformer.exploring.comparison import step_costs
 from anyformer.exploring.desk import Desk
@@ -65,6 +66,17 @@ def test_figures_side_by_side_are_those_of_diff(ask):
     assert [row["ratios"][1] for row in found["costs"]] == [each.ratio for each in told.costs]
     assert [row["what"] for row in found["details"]] == [each.what for each in told.details]
     assert "differs" in found["diagram"]["svg"]
+
+
+def test_stairs_are_those_of_diff(ask):
+    """One computation: the page has the terminal's steps and figures, and prices beside them."""
+    (stairs,) = ask(("gpt2", "llama-3-8b"))["staircases"]
+    named = [(name, architecture(name)) for name in ("gpt2", "llama-3-8b")]
+    told = climbed(named, batch=1, length=1024)[0].data()
+    assert [step["name"] for step in stairs["steps"]] == [step["label"] for step in told["steps"]]
+    for step, own in zip(stairs["steps"], told["steps"], strict=True):
+        assert step["words"] == own["words"]
+        assert {name: step["deltas"][name] for name in own["deltas"]} == own["deltas"]
 
 
 def test_a_change_is_of_the_architecture_whose_number_it_says(ask):

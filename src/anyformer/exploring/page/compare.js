@@ -8,7 +8,7 @@ import { refusal, spaced } from "./fields.js";
 import { bytes, change, count, dollars, flops } from "./numbers.js";
 import { pathOf, valueOf, without } from "./question.js";
 
-const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops],
+const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops], ["elementwise_per_token", "element-wise operations per token, forward", flops],
   ["state_per_token", "decode state per token", bytes], ["state", "decode state of the batch", bytes], ["weights", "weights in bf16", bytes],
   ["train_price", "dollars of training on 1M tokens", dollars], ["prefill_price", "dollars of reading 1M tokens", dollars], ["decode_price", "dollars of writing 1M tokens", dollars]];
 
@@ -108,7 +108,7 @@ function titles(question, title) {
 }
 
 function changesOf(step) {
-  return h("small", {}, step.changes.map((each) => h("span", {}, h("code", {}, each.path), ` ${short(each.from)} → ${short(each.to)}`)));
+  return h("small", {}, step.words.map((each) => h("span", {}, `${each.what}: ${short(each.from)} → ${short(each.to)}`)));
 }
 
 const short = (text) => (text.length > 60 ? `${text.slice(0, 58)} …` : text);
