@@ -27,6 +27,7 @@ COMMANDS = (
     "show gpt2 --set decoder.layer.attention.kv_heads=4 --toml",
     "show deepseek-v3 --tiny --json",
     "diff llama-3-8b qwen3-8b",
+    "diff llama-3-8b qwen3-8b --steps",
     "match llama-3-8b --params 1.3B",
     "plan llama-3-8b --serve --length 8k",
     "cost llama-3-8b --mode decode",

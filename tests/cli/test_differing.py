@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 
 import pytest
 
+from anyformer.catalogue import architecture
 from anyformer.cli.differing import SAME, times
+from anyformer.costs import cost
+from anyformer.costs.priced_stairs import step_figures
+from anyformer.plan import Plan
 
 
 def words(text):
@@ -63,3 +68,46 @@ def test_three_stand_abreast(call, tmp_path):
     changed = ["--set", "decoder.layer.attention.kv_heads=1"]
     assert call("diff", "gpt2", "gpt2", "gpt2", *changed, "--tiny", "--diagram", str(path)).stdout == f"{path}\n"
     assert "gpt2 (OpenAI, 2019), tiny (right)" in re.sub(r"<[^>]*>", "", path.read_text()).replace("\n", " ")
+
+
+def test_steps_lead_from_the_figures_of_one_to_those_of_the_other(call):
+    page = call("diff", "llama-3-8b", "qwen3-8b", "--steps").stdout
+    assert max(map(len, page.splitlines())) <= 80
+    first, *tables, said, what = page.split("\n\n")
+    assert first == "From llama-3-8b to qwen3-8b in 7 steps"
+    costs = {
+        each["what"]: each["right"] for each in json.loads(call("diff", "llama-3-8b", "qwen3-8b", "--json").stdout)["costs"]
+    }
+    last = words(" ".join(table.splitlines()[-1].partition("qwen3-8b")[2] for table in tables))
+    wanted = ("parameters", "FLOPs of prefill per token", "element-wise per token", "decode state")
+    assert last == " ".join(costs[name] for name in wanted)
+    assert "5 feedforward width -805.3 M -1.611 G" in words(tables[0])
+    assert "5 width of feedforward: 14,336 -> 12,288" in words(said)
+    assert "Costs of 1 x 4,096 tokens" in what
+
+
+def test_steps_as_data_add_up_to_the_unit(call):
+    """Every figure of the end is that of the start and what the steps add; three have stairs between neighbours."""
+    names = ["gpt2", "mixtral-8x7b", "bert-base-cased"]
+    found = json.loads(call("diff", *names, "--steps", "--length", "512", "--batch", "2", "--json").stdout)
+    assert [(stairs["from"], stairs["to"]) for stairs in found] == [*pairwise(names)]
+    for stairs in found:
+        sheet = cost(architecture(stairs["to"]), batch=2, length=512, mode="prefill", plan=Plan(precision="bf16"))
+        assert stairs["end"] == step_figures(sheet)
+        assert stairs["end"]["flops_per_token"] * 2 * 512 == sheet.flops.total.exact
+        assert stairs["end"]["state"] == sheet.state_bytes
+        for name, figure in stairs["end"].items():
+            assert stairs["start"][name] + sum(step["deltas"][name] for step in stairs["steps"]) == figure
+    assert all(step["words"] and step["changes"] for stairs in found for step in stairs["steps"])
+
+
+def test_steps_of_the_same_twice_and_of_one_that_is_changed(call):
+    assert "nothing differs" in call("diff", "gpt2", "gpt2", "--steps").stdout
+    page = call("diff", "gpt2", "gpt2", "--set", "decoder.layer.attention.kv_heads=1", "--steps").stdout
+    assert "From gpt2 to gpt2, changed in 1 step\n" in page
+
+
+def test_steps_are_not_drawn(call):
+    refused = call("diff", "gpt2", "llama-3-8b", "--steps", "--diagram", "both.svg")
+    assert refused.returncode == 2
+    assert "--steps prints a table" in words(refused.stderr)

@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 import anyformer as af
 from anyformer.catalogue import architecture
+from anyformer.cli.stairs_page import climbed
 from anyformer.describe import change_all, parse_assignment
 from anyformer.exploring.comparison import step_costs
 from anyformer.exploring.desk import Desk
@@ -40,15 +41,19 @@ def test_the_steps_of_the_stairs_lead_from_one_to_the_next_and_add_up(ask, names
     found = ask(names, length=512)
     assert [(stairs["from"], stairs["to"]) for stairs in found["staircases"]] == [*pairwise(names)]
     for stairs in found["staircases"]:
-        here, costs = architecture(stairs["from"]), stairs["start"]
+        start = architecture(stairs["from"])
+        here, costs = start.resolved(), stairs["start"]
         assert costs == step_costs(sheet_of(here, CALL), CALL)
         for step in stairs["steps"]:
             here = change_all(here, dict(parse_assignment(f"{each['path']}={each['to']}") for each in step["changes"]))
+            if step["alone"] is not None:
+                alone = change_all(start, dict(parse_assignment("=".join(each)) for each in step["alone"]))
+                assert alone != start
             for key, new in step["costs"].items():
                 delta = None if new is None or costs[key] is None else new - costs[key]
                 assert step["deltas"][key] == delta
             costs = step["costs"]
-        assert here == architecture(stairs["to"])
+        assert here == architecture(stairs["to"]).resolved()
         assert costs == step_costs(sheet_of(here, CALL), CALL)
 
 
@@ -63,11 +68,24 @@ def test_figures_side_by_side_are_those_of_diff(ask):
     assert "differs" in found["diagram"]["svg"]
 
 
+def test_stairs_are_those_of_diff(ask):
+    """One computation: the page has the terminal's steps and figures, and prices beside them."""
+    (stairs,) = ask(("gpt2", "llama-3-8b"))["staircases"]
+    named = [(name, architecture(name)) for name in ("gpt2", "llama-3-8b")]
+    told = climbed(named, batch=1, length=1024)[0].data()
+    assert [step["name"] for step in stairs["steps"]] == [step["label"] for step in told["steps"]]
+    for step, own in zip(stairs["steps"], told["steps"], strict=True):
+        assert step["words"] == own["words"]
+        assert {name: step["deltas"][name] for name in own["deltas"]} == own["deltas"]
+
+
 def test_a_change_is_of_the_architecture_whose_number_it_says(ask):
     found = ask(("gpt2", "gpt2"), set=["1:decoder.layer.attention.kv_heads=4"])
     assert found["of"] == ["gpt2", "gpt2, decoder.layer.attention.kv_heads=4"]
     ((step,),) = (stairs["steps"] for stairs in found["staircases"])
-    assert step["changes"] == [{"path": "decoder.layer.attention.kv_heads", "from": "none", "to": "4"}]
+    assert step["changes"] == [{"path": "decoder.layer.attention.kv_heads", "from": "12", "to": "4"}]
+    assert step["name"] == "attention kv heads"
+    assert step["alone"] == [["decoder.layer.attention.kv_heads", "4"]]
     assert step["deltas"]["state_per_token"] == -24_576
     assert step["deltas"]["parameters"] < 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +23,7 @@ from anyformer.cli.arguments import (
     Tiny,
     check_form,
     diagram_option,
+    output_option,
     resolve_architecture,
     titled,
 )
@@ -34,6 +35,7 @@ anyformer diff llama-3-8b qwen3-8b
 anyformer diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1
 anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --length 32k
 anyformer diff llama-3-8b qwen3-8b gemma-3-4b
+anyformer diff llama-3-8b qwen3-8b --steps
 anyformer diff llama-3-8b gemma-3-4b --diagram both.svg
 """
 
@@ -62,12 +64,19 @@ def run(
         Path | None, diagram_option(help="Draw them side by side instead, with their differences in colour.")
     ] = None,
     compact: Compact = False,
+    steps: Annotated[
+        bool,
+        output_option(
+            "--steps", help="Print instead the stairs from each to the next: one change at a time, and what it adds."
+        ),
+    ] = False,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
 ) -> Answer:
     """Print the differences between architectures, and their effect on parameters, FLOPs and decode state."""
     check_form(diagram, compact=compact)
+    check_answer(diagram, steps=steps)
     *between, right = others
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     start, ends = resolve_architecture(left, tiny=tiny), {name: resolve_architecture(name, tiny=tiny) for name in between}
@@ -82,18 +91,42 @@ def run(
         return Answer([Verbatim(str(diagram))])
     tables = {left: longest(start), **{name: longest(end) for name, end in ends.items()}}
     length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
-    differ = {name: difference(start, end, batch=batch, length=length) for name, end in ends.items()}
-    if json:
-        found = {name: asdict(each) for name, each in differ.items()}
-        return Answer([Verbatim(jsons.dumps(found if between else found[changed], indent=2))])
     title = f"Costs of {batch:,} x {length:,} tokens, in bf16"
     beyond = (
         PageLine(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
         for name, table in tables.items()
         if table is not None and table < length
     )
+    if steps:
+        names = [left, *between, f"{right}, changed" if changes else right]
+        made = [start, *(ends[name] for name in between), ends[changed]]
+        return stairs_answer(list(zip(names, made, strict=True)), title, beyond, batch=batch, length=length, json=json)
+    differ = {name: difference(start, end, batch=batch, length=length) for name, end in ends.items()}
+    if json:
+        found = {name: asdict(each) for name, each in differ.items()}
+        return Answer([Verbatim(jsons.dumps(found if between else found[changed], indent=2))])
     items = abreast(left, differ, title) if between else page(left, changed, differ[changed], title)
     return Answer([*items, *beyond])
+
+
+def check_answer(diagram: Path | None, *, steps: bool) -> None:
+    """Refuse two answers at once."""
+    from anyformer.describe import UserError
+
+    if steps and diagram is not None:
+        raise UserError("--steps prints a table, and --diagram draws: give one of them at a time")
+
+
+def stairs_answer(
+    named: Sequence[tuple[str, Architecture]], title: str, beyond: Iterable[PageLine], *, batch: int, length: int, json: bool
+) -> Answer:
+    """The stairs from each architecture to the next; in JSON a list of them."""
+    from anyformer.cli.stairs_page import climbed, pages
+
+    stairs = climbed(named, batch=batch, length=length)
+    if json:
+        return Answer([Verbatim(jsons.dumps([each.data() for each in stairs], indent=2))])
+    return Answer([*pages(stairs, title), *beyond])
 
 
 def page(left: str, right: str, differs: Difference, title: str) -> Iterator[Item]:

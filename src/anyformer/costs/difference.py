@@ -41,9 +41,13 @@ class Difference:
 def difference(left: Architecture, right: Architecture, *, batch: int = 1, length: int = 4096) -> Difference:
     """Changes from `left` to `right`; FLOPs and decode state (16 bits) for `batch` texts of `length` tokens."""
     ours, theirs = (cost(made, batch=batch, length=length, mode="prefill", plan=_PLAN) for made in (left, right))
+    return Difference(tuple(_summary(left, right)), details(left, right), tuple(_costs(ours, theirs)))
+
+
+def details(left: Architecture, right: Architecture) -> tuple[Change, ...]:
+    """Every value that differs, the same change in several places once."""
     # With defaults resolved, an absent number of key heads is the number of heads, and equal architectures are equal.
-    details = _merged(_architectures(left.resolved(), right.resolved()))
-    return Difference(tuple(_summary(left, right)), details, tuple(_costs(ours, theirs)))
+    return _merged(_architectures(left.resolved(), right.resolved()))
 
 
 def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
@@ -71,12 +75,14 @@ def _costs(left: CostSheet, right: CostSheet) -> Iterator[Change]:
 def _quantities(sheet: CostSheet) -> dict[str, tuple[int, str]]:
     """Quantities of a sheet by name, each with its unit."""
     flops, tokens = sheet.flops.total.exact, sheet.shape.batch * sheet.shape.length
+    elementwise = sum(work.exact for work in sheet.elementwise.values())
     return {
         "parameters": (sheet.params.total, ""),
         "parameters that a token uses": (sheet.params.active, ""),
         "memory of weights": (sheet.weights[sheet.precision], "B"),
         "FLOPs of prefill": (flops, ""),
         "FLOPs of prefill per token": (flops // tokens, ""),
+        "element-wise per token": (elementwise // tokens, ""),
         "decode state": (sheet.state_bytes, "B"),
         "decode state of the last token": (sheet.state_bytes_per_token, "B"),
     }

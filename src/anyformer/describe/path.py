@@ -72,7 +72,32 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 def diff(left: Value, right: Value) -> list[tuple[str, Any, Any]]:
     """(path, left, right) of every place where two values differ; `None` stands for an absent part."""
-    return [(_path(left, right, keys), ours, theirs) for keys, ours, theirs in _differences(left, right, ())]
+    return [(path_in(left, right, keys), ours, theirs) for keys, ours, theirs in differences(left, right)]
+
+
+def differences(left: Any, right: Any, keys: tuple[Key, ...] = ()) -> Iterator[tuple[tuple[Key, ...], Any, Any]]:
+    """(keys, left, right) of every place where two values differ; `keys`: those of the values, which the others follow."""
+    if left == right:
+        return
+    if isinstance(left, Value) and type(left) is type(right):
+        for name in type(left).model_fields:
+            yield from differences(getattr(left, name), getattr(right, name), (*keys, name))
+    elif isinstance(left, Mapping) and isinstance(right, Mapping):
+        for name in dict.fromkeys([*left, *right]):
+            yield from differences(left.get(name), right.get(name), (*keys, name))
+    elif _are_parts(left) and _are_parts(right) and len(left) == len(right):
+        for at, (ours, theirs) in enumerate(zip(left, right, strict=True)):
+            yield from differences(ours, theirs, (*keys, at))
+    else:
+        yield keys, left, right
+
+
+def item_at(value: Any, keys: Iterable[Key]) -> Any:
+    """The item at some keys; of a name or a number that is not there, None."""
+    try:
+        return _at(value, keys)
+    except (KeyError, IndexError):
+        return None
 
 
 def resolve(value: Value, path: str) -> list[Key]:
@@ -124,7 +149,7 @@ def bare(value: Value, keys: Sequence[Key], kept: Collection[int] = ()) -> str:
     return ".".join(words)
 
 
-def _path(left: Value, right: Value, keys: Sequence[Key]) -> str:
+def path_in(left: Value, right: Value, keys: Sequence[Key]) -> str:
     """The path of a difference, in the one that has a place for it; with numbers instead of names where neither has."""
     for value in (left, right):
         try:
@@ -255,22 +280,6 @@ def _child(here: Any, key: Key) -> Any:
     if isinstance(here, PartSet):
         return here.get(str(key))
     return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
-
-
-def _differences(left: Any, right: Any, keys: tuple[Key, ...]) -> Iterator[tuple[tuple[Key, ...], Any, Any]]:
-    if left == right:
-        return
-    if isinstance(left, Value) and type(left) is type(right):
-        for name in type(left).model_fields:
-            yield from _differences(getattr(left, name), getattr(right, name), (*keys, name))
-    elif isinstance(left, Mapping) and isinstance(right, Mapping):
-        for name in dict.fromkeys([*left, *right]):
-            yield from _differences(left.get(name), right.get(name), (*keys, name))
-    elif _are_parts(left) and _are_parts(right) and len(left) == len(right):
-        for at, (ours, theirs) in enumerate(zip(left, right, strict=True)):
-            yield from _differences(ours, theirs, (*keys, at))
-    else:
-        yield keys, left, right
 
 
 def _are_parts(items: Any) -> bool:

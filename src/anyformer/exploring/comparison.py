@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from anyformer.costs.difference import Change, Difference, difference
+from anyformer.costs.priced_stairs import StepFigures, priced_stairs, step_figures
 from anyformer.costs.sheet import CostSheet
-from anyformer.costs.staircase import steps_between, word_of_step
-from anyformer.describe import UserError, change_all, get
+from anyformer.describe import UserError
 from anyformer.describe.value import as_data
 from anyformer.exploring.diagram import diagram_data
 from anyformer.exploring.figures import figures, sheet_of
@@ -49,6 +49,7 @@ def compared(named: Mapping[str, Architecture], call: PricedCall) -> dict[str, A
     """The comparison of architectures by their titles, with the first: ratios are of its figures."""
     sheets = {title: sheet_of(made, call) for title, made in named.items()}
     length = min(sheet.length for sheet in sheets.values())
+    call = replace(call, length=length)
     first, *others = named.values()
     found = [difference(first, other, batch=call.batch, length=length) for other in others]
     return {
@@ -84,46 +85,40 @@ def _costs(found: Sequence[Difference]) -> Iterator[dict[str, Any]]:
 
 
 def _staircase(start: str, end: str, named: Mapping[str, Architecture], call: PricedCall) -> dict[str, Any]:
-    """The steps from one to the other, with what each costs; none where nothing differs."""
-    here, first = named[start], step_costs(sheet_of(named[start], call), call)
-    costs, told = first, []
-    for step in steps_between(here, named[end]):
-        made = change_all(here, step)
-        new = step_costs(sheet_of(made, call), call)
-        told.append(
-            {
-                "name": word_of_step(step),
-                "changes": [{"path": path, "from": _text(get(here, path)), "to": _text(value)} for path, value in step.items()],
-                "costs": new,
-                "deltas": {key: _less(new[key], costs[key]) for key in new},
-            }
-        )
-        costs, here = new, made
-    return {"from": start, "to": end, "start": first, "steps": told}
+    """The steps from one to the other, with what each costs; none where nothing differs.
+
+    `changes`: values that a step moves, those that follow of others too, and `words` of them; `alone`: what to set for the step
+    alone, or None."""
+    climbed = priced_stairs(named[start], named[end], lambda made: step_costs(sheet_of(made, call), call))
+    told = [
+        {
+            "name": each.step.label,
+            "changes": [{"path": path, "from": _text(old), "to": _text(value)} for path, old, value in each.step.moved],
+            "words": [{"what": change.what, "from": change.left, "to": change.right} for change in each.words],
+            "alone": _assignments(climbed.stairs.alone(each.step)),
+            "costs": each.figures,
+            "deltas": each.deltas,
+        }
+        for each in climbed.steps
+    ]
+    return {"from": start, "to": end, "start": climbed.start, "steps": told}
 
 
-def step_costs(sheet: CostSheet, call: PricedCall) -> dict[str, float | None]:
+def _assignments(values: Mapping[str, Any] | None) -> list[tuple[str, str]] | None:
+    return None if values is None else [(path, _text(value)) for path, value in values.items()]
+
+
+def step_costs(sheet: CostSheet, call: PricedCall) -> StepFigures:
     """The figures of a step of the stairs: those of the model, and prices on the first accelerator."""
     told = figures(sheet, call)
-    state = told["state"]
     times: Mapping[str, Any] = told["accelerators"][0]["modes"] if told["accelerators"] else {}
     return {
-        "parameters": told["parameters"]["total"],
-        "active": told["parameters"]["active"],
-        "flops_per_token": told["flops"]["per_token"]["forward"],
-        "training_flops_per_token": told["flops"]["per_token"]["training"],
-        "state_per_token": None if state is None else state["per_token"],
-        "state": None if state is None else state["total"],
-        "weights": told["weights"]["bf16"],
+        **step_figures(sheet),
         **{
             f"{mode}_price": times[mode]["price_per_million_tokens"] if mode in times else None
             for mode in ("train", "prefill", "decode")
         },
     }
-
-
-def _less(new: float | None, old: float | None) -> float | None:
-    return None if new is None or old is None else new - old
 
 
 def _text(value: Any) -> str:

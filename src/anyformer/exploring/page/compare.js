@@ -8,7 +8,7 @@ import { refusal, spaced } from "./fields.js";
 import { bytes, change, count, dollars, flops } from "./numbers.js";
 import { pathOf, valueOf, without } from "./question.js";
 
-const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops],
+const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops], ["elementwise_per_token", "element-wise operations per token, forward", flops],
   ["state_per_token", "decode state per token", bytes], ["state", "decode state of the batch", bytes], ["weights", "weights in bf16", bytes],
   ["train_price", "dollars of training on 1M tokens", dollars], ["prefill_price", "dollars of reading 1M tokens", dollars], ["decode_price", "dollars of writing 1M tokens", dollars]];
 
@@ -88,9 +88,9 @@ export class CompareView {
       const bar = h("i", { class: `stair ${delta > 0 ? "more" : delta < 0 ? "less" : "same"}`, "aria-hidden": "true" });
       bar.style.setProperty("--from", (Math.min(before, after) - floor) / span);
       bar.style.setProperty("--to", (Math.max(before, after) - floor) / span);
-      const take = () => this.app.edit(step.changes.map((each) => [each.path, each.to]), from);
+      const take = () => this.app.edit(step.alone, from);
       return h("tr", {}, h("th", { scope: "row" }, spaced(step.name), changesOf(step)), h("td", { class: "number" }, delta ? `${delta > 0 ? "+" : "−"}${say(Math.abs(delta))}` : "–"), h("td", { class: "bars" }, bar), h("td", { class: "number" }, typeof after === "number" ? say(after) : "–"),
-        h("td", {}, h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
+        h("td", {}, step.alone && h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
     });
     const errors = Object.entries(this.app.errors).filter(([place]) => place.startsWith(`${from}:`)).map(([, error]) => refusal(error, () => undefined));
     return [scrolled("staircase", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
@@ -108,7 +108,7 @@ function titles(question, title) {
 }
 
 function changesOf(step) {
-  return h("small", {}, step.changes.map((each) => h("span", {}, h("code", {}, each.path), ` ${short(each.from)} → ${short(each.to)}`)));
+  return h("small", {}, step.words.map((each) => h("span", {}, `${each.what}: ${short(each.from)} → ${short(each.to)}`)));
 }
 
 const short = (text) => (text.length > 60 ? `${text.slice(0, 58)} …` : text);
