@@ -4,7 +4,7 @@ import { Refused } from "./ask.js";
 import { fill, h, say, the } from "./dom.js";
 import { refusal } from "./fields.js";
 import { bytes, count, flops } from "./numbers.js";
-import { History, called, changed, pathOf, query, valueOf, without } from "./question.js";
+import { History, called, changed, onlyPart, pathOf, query, valueOf, without } from "./question.js";
 import { SheetView, words } from "./sheet.js";
 import { toast, undoable } from "./tools.js";
 
@@ -177,9 +177,10 @@ export class App {
       base = (await this.source.figures(bare, signal)).figures;
       this.base = [bare, base];
     }
-    this.draw(view, this.sheet, question, base);
+    // Another part may have been opened meanwhile, which asks nothing.
+    this.draw(view, this.sheet, this.history.present, base);
     this.slots ??= await this.source.kinds();
-    view.showPart(question);
+    view.showPart(this.history.present);
     document.title = `${this.title(this.sheet.of)} · anyformer`;
     this.told(this.sheet.figures);
     marked("drawn");
@@ -292,9 +293,4 @@ export class App {
     const next = parts[Math.max(at, 0) + way];
     if (next) this.openPart(next.path);
   }
-}
-
-function onlyPart(question, before) {
-  const bare = (each) => JSON.stringify({ ...each, part: null });
-  return bare(question) === bare(before) && question.part !== before.part;
 }
