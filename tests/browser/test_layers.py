@@ -57,6 +57,25 @@ def test_a_copy_has_what_its_original_was_changed_to_and_keeps_it(opened):
     )
 
 
+def test_a_mixer_takes_the_place_of_an_attention_whole(refusing):
+    """What Mamba does not have, heads, is refused of a kind alone, and the page then says the whole part."""
+    page = ready(refusing("#of=qwen3-0.6b&set=decoder.mamba%3Dlayer&set=decoder.order%3Dlayer*27+mamba"))
+    page.goto(page.url + "&part=decoder.mamba.attention")
+    page.get_by_label("kind", exact=True).select_option(label="mamba")
+    for name, value in (("channels", "2k"), ("state width", "16"), ("step rank", "64")):
+        page.locator(".needs").get_by_label(name, exact=True).fill(value)
+    page.get_by_role("button", name="put it in").click()
+    page.wait_for_selector(".drawing :text('Mamba')")
+    give(page, "decoder.mamba.attention.channels", "1024")
+    gone_to(page, "decoder.mamba.attention.channels=1024")
+    mixer = {"kind": "mamba", "channels": 1024, "state_width": 16, "step_rank": 64}
+    changes = {"decoder.mamba": "layer", "decoder.mamba.attention": mixer, "decoder.order": "layer*27 mamba"}
+    total = af.cost(af.architecture("qwen3-0.6b", changes=changes), mode="prefill").params.total
+    page.wait_for_function(
+        "total => document.querySelector('.headlines strong').title.replaceAll(',', '') === String(total)", arg=total
+    )
+
+
 def test_an_order_without_the_new_kind_is_refused_in_place(refusing):
     page = ready(refusing("#of=qwen3-0.6b&part=decoder"))
     added(page, "local", "layer*28")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import DescriptionError, change, change_all, get, parse_assignment
+from anyformer.exploring.tree import tree
 from anyformer.model import Architecture
 from anyformer.parts import Mamba, Window
 from anyformer.studies.study import Study
@@ -68,6 +70,33 @@ def test_copies_are_for_every_table_of_names():
     run = {"data": {"paths": ["x"]}, "steps": 2, "architecture": change(TINY, "embedding.vocab", 4096), "length": 8}
     study = Study.parse({"title": "Which?", "base": run, "arms": {"plain": {}, "wide": {"set": ["width=64"]}}, "seeds": [1, 2]})
     assert change(study, "arms.other", "wide").arms["other"] == study.arms["wide"]
+
+
+def test_a_whole_part_stands_wherever_a_part_does():
+    there = "decoder.layer.attention"
+    assert get(change(TINY, there, MAMBA), f"{there}.sublayer") == Mamba.parse(MAMBA), "behind the branch, whose norm stays"
+    assert get(change(TINY, there, Mamba.parse(MAMBA)), f"{there}.norm_before") == get(TINY, f"{there}.norm_before")
+    branch = get(TINY, there).but(dropout=0.5)
+    assert get(change(TINY, there, branch), there) == branch
+    placed = change(TINY, f"{there}.place", {"kind": "rotary", "theta": 5.0})
+    assert get(placed, f"{there}.rotary.theta") == 5.0
+    normed = change_all(TINY, {f"{there}.qk_norm": {"kind": "rms_norm"}, f"{there}.qk_norm.norm.eps": 0.5})
+    assert get(normed, f"{there}.qk_norm.norm.eps") == 0.5
+    late = {"decoder.position": {"kind": "learned_position", "length": 9}, "decoder.position.length": 7}
+    assert change_all(TINY, late).decoder.max_length == 7
+    half = {f"{there}.mask": {"kind": "window"}, f"{there}.mask.size": 6}
+    assert get(change_all(TINY, half), f"{there}.mask") == Window(size=6)
+    with pytest.raises(DescriptionError, match="decoder.layer: has no field 'kind'"):
+        change(TINY, "decoder.layer", MAMBA)
+
+
+@pytest.mark.parametrize("name", ["gemma-2-2b", "deepseek-v3", "whisper-tiny", "jamba-v0.1", "vit-base-16"])
+def test_every_part_may_be_said_whole_at_its_path(name):
+    made = architecture(name)
+    parts = [part for part in tree(made) if part.path]
+    for part in parts:
+        assert change(made, part.path, part.value.plain()) == made, part.path
+    assert len(parts) > 8
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ class _Draft:
             if not table and isinstance(here, Named) and isinstance(way[-2], list):
                 self.emptied.append((way[-2], way[-1]))
         else:
-            table[last] = as_data(_by_name(_held_at(here, last), new))
+            table[last] = as_data(_written_out(here, last, new))
             self._stands([*parents, last], new)
 
     def _stands(self, keys: Sequence[Key], new: Any) -> None:
@@ -209,12 +209,14 @@ def _held_at(here: Any, key: Key) -> Any:
     return None if isinstance(here, Value) and key not in type(here).model_fields else child(here, key)
 
 
-def _by_name(here: Any, new: Any) -> Any:
-    """What is given for a set of parts as a table of names, where it is one part that says its name as a kind."""
+def _written_out(owner: Any, key: Key, new: Any) -> Any:
+    """What is given for a part of a set, or for a set by one part that says its name as a kind, as tables have it."""
+    if isinstance(owner, PartSet):
+        return owner.members[str(key)].given(new)
+    here = _held_at(owner, key)
     if not isinstance(here, PartSet) or not isinstance(new, Mapping) or "kind" not in new or "kind" in here.members:
         return new
-    named = {name: item for name, item in new.items() if name != "kind"}
-    return {new["kind"]: named}
+    return {new["kind"]: {name: item for name, item in new.items() if name != "kind"}}
 
 
 def _class_of(owner: Any, key: Key, new: Any) -> type[BaseModel] | None:

@@ -40,11 +40,13 @@ export class App {
   }
 
   /** Change values by [path, value] pairs: asked first, so that what is refused stays a word in its field and no state of the
-   * page. Changes below a slot that gets another kind are kept where the new kind has their fields. */
-  edit(changes, number = 0) {
+   * page. Changes below a slot that gets another kind are kept where the new kind has their fields; `whole`: the changes that say
+   * the whole part instead, where it does not take what stands there. */
+  edit(changes, number = 0, whole = null) {
     const [[path, value]] = changes, question = this.history.present;
     const ways = [changed(question, changes, number)];
     if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true));
+    if (whole) ways.push(changed(question, whole, number));
     return this.tried(ways, question.models.length > 1 ? `${number}:${path}` : path, value);
   }
 

@@ -73,7 +73,7 @@ export class Panel {
   place(path, slot, rest) {
     const part = this.sheet.parts.find((each) => each.path === path), now = part ? part.kind || part.class : null;
     const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && typeof each.value === "number")?.value;
-    return { path, now, slot: this.slots[slot], has: part?.fields.map((each) => each.name) ?? [], like, ...rest };
+    return { path, now, slot: this.slots[slot], has: Object.fromEntries(part?.fields.map((each) => [each.name, each.text]) ?? []), like, ...rest };
   }
 
   /** Another kind in its place, where one fits. */
