@@ -11,7 +11,7 @@ import anyformer as af
 from anyformer.catalogue import listing
 from anyformer.catalogue.row import Listed
 from anyformer.costs.sheet import CostSheet
-from anyformer.describe.path import change_all
+from anyformer.describe import change_all
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 

@@ -185,6 +185,12 @@ def test_forms_give_the_architecture_again(monkeypatch):
     assert change_all(catalogue.architecture("gpt2"), given) == wanted
 
 
+def test_a_stack_says_its_kinds_of_layers_and_their_order():
+    parts = {part["path"]: part["layered"] for part in asked("gemma-2-2b", "parts")["parts"]}
+    order = {"order": "decoder.order", "value": "(local global)*13", "names": ["local", "global"]}
+    assert {path: layered for path, layered in parts.items() if layered} == {"decoder": order}
+
+
 @pytest.mark.parametrize("name", ["gemma-2-2b", "deepseek-v3", "whisper-tiny"])
 def test_the_text_of_every_field_sets_it_to_what_it_is(name):
     made = catalogue.architecture(name)

@@ -61,7 +61,8 @@ Changes = Annotated[
     list[str] | None,
     change_option(
         "--set",
-        help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes.",
+        help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes. "
+        "A second kind of layer is a copy: --set decoder.local=layer --set 'decoder.order=(local*3 layer)*8'.",
         metavar="PATH=VALUE",
     ),
 ]

@@ -1,14 +1,16 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
+from anyformer.describe.assignment import parse_assignment
 from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
+from anyformer.describe.changing import change, change_all
 from anyformer.describe.choice import Choice
 from anyformer.describe.digested import Digested
 from anyformer.describe.errors import DescriptionError, InputError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.foreign import ForeignError, json_data, read_foreign, read_json, text_in, toml_data
 from anyformer.describe.named import Named
 from anyformer.describe.part_set import Part, PartSet
-from anyformer.describe.path import change, change_all, diff, get, parse_assignment
+from anyformer.describe.path import diff, get
 from anyformer.describe.plugins import PluginError, load_plugin, load_plugins, naming, plugin_of
 from anyformer.describe.printable import printable
 from anyformer.describe.registry import Registry, with_kind

@@ -11,13 +11,14 @@ from typing import Any
 from anyformer.costs.explain import FormulaLine, explained
 from anyformer.costs.inference import stored
 from anyformer.costs.sheet import CostSheet
-from anyformer.describe import Value, brief
+from anyformer.describe import Named, Value, brief
 from anyformer.describe.value import as_data
 from anyformer.exploring.classes import class_facts, slot_of, word_of
 from anyformer.exploring.forms import inline
 from anyformer.exploring.tree import TreeField, TreePart, tree
 from anyformer.model import Architecture
 from anyformer.operations import Flops, Node
+from anyformer.parts.layers.order import LayerOrder
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.quantising import FORMATS
@@ -60,7 +61,7 @@ def parts_data(sheet: CostSheet) -> dict[str, Any]:
                 "flops": {"dense": own.flops.dense, "exact": own.flops.exact}, "flop_share": own.flops.exact / flops,
                 "weight_bytes": own.weight_bytes, "state_bytes": own.state_bytes,
                 "formulas": [_line(line, part) for line in lines.get(part.path, ())],
-                "fields": list(map(_field, part.fields)),
+                "fields": list(map(_field, part.fields)), "layered": _layered(part),
             }
         )  # fmt: skip
     return {"parts": parts, "classes": {kind.__name__: class_facts(kind) for kind in classes}}
@@ -113,6 +114,17 @@ def _field(own: TreeField) -> dict[str, Any]:
         "name": own.name, "path": own.path, "class": kind.__name__, "value": shown, "text": inline(data),
         "default": default, "part": own.part,
     }  # fmt: skip
+
+
+def _layered(part: TreePart) -> dict[str, Any] | None:
+    """The kinds of layers that stand in an order of a part, where one more can be added, and that order; None where none do."""
+    for own in part.fields:
+        kind = type(own.owner)
+        if any(isinstance(each, LayerOrder) for each in kind.model_fields[own.name].metadata):
+            tables = (getattr(own.owner, name) for name in kind.through)
+            names = [name for table in tables if isinstance(table, Named) for name in table]
+            return {"order": own.path, "value": own.value, "names": names}
+    return None
 
 
 def _line(line: FormulaLine, part: TreePart) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import { Refused } from "./ask.js";
 import { fill, h, say, the } from "./dom.js";
 import { refusal } from "./fields.js";
 import { bytes, count, flops } from "./numbers.js";
-import { History, called, changed, pathOf, query, valueOf, without } from "./question.js";
+import { History, called, changed, onlyPart, pathOf, query, valueOf, without } from "./question.js";
 import { SheetView, words } from "./sheet.js";
 import { toast, undoable } from "./tools.js";
 
@@ -40,11 +40,13 @@ export class App {
   }
 
   /** Change values by [path, value] pairs: asked first, so that what is refused stays a word in its field and no state of the
-   * page. Changes below a slot that gets another kind are kept where the new kind has their fields. */
-  edit(changes, number = 0) {
+   * page. Changes below a slot that gets another kind are kept where the new kind has their fields; `whole`: the changes that say
+   * the whole part instead, where it does not take what stands there. */
+  edit(changes, number = 0, whole = null) {
     const [[path, value]] = changes, question = this.history.present;
     const ways = [changed(question, changes, number)];
     if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true));
+    if (whole) ways.push(changed(question, whole, number));
     return this.tried(ways, question.models.length > 1 ? `${number}:${path}` : path, value);
   }
 
@@ -177,9 +179,10 @@ export class App {
       base = (await this.source.figures(bare, signal)).figures;
       this.base = [bare, base];
     }
-    this.draw(view, this.sheet, question, base);
+    // Another part may have been opened meanwhile, which asks nothing.
+    this.draw(view, this.sheet, this.history.present, base);
     this.slots ??= await this.source.kinds();
-    view.showPart(question);
+    view.showPart(this.history.present);
     document.title = `${this.title(this.sheet.of)} · anyformer`;
     this.told(this.sheet.figures);
     marked("drawn");
@@ -292,9 +295,4 @@ export class App {
     const next = parts[Math.max(at, 0) + way];
     if (next) this.openPart(next.path);
   }
-}
-
-function onlyPart(question, before) {
-  const bare = (each) => JSON.stringify({ ...each, part: null });
-  return bare(question) === bare(before) && question.part !== before.part;
 }

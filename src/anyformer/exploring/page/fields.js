@@ -143,7 +143,7 @@ function several(about, attributes, { edit, open }) {
 
 /**
  * What may stand at a place, as a choice. `place`: {path, now: the kind there or null, optional, slot: {kinds}, has: names of
- * the fields there, like(name): a value of a field of that name elsewhere}. Values that a kind needs and nobody can know are asked for.
+ * the fields there with their texts, like(name): a value of a field of that name elsewhere}. Values that a kind needs and nobody can know are asked for.
  */
 export function kinds(place, attributes, edit) {
   const list = place.slot?.kinds ?? [], here = (each) => place.now !== null && (each.kind || each.class) === place.now;
@@ -160,19 +160,23 @@ export function kinds(place, attributes, edit) {
     asked.hidden = true;
     if (select.value === "") return undefined;
     if (select.value === "none") return place.adding ? undefined : edit([[place.path, "none"]]);
-    const chosen = list[Number(select.value)], missing = chosen.needs.filter((need) => !(place.has ?? []).includes(need.name));
-    if (!missing.length) return edit(filled(place, chosen, []));
+    const chosen = list[Number(select.value)], missing = chosen.needs.filter((need) => !(need.name in (place.has ?? {})));
+    if (!missing.length) return edit(...filled(place, chosen, []));
     return needs(asked, place, chosen, missing, edit);
   });
   return h("div", { class: "slot" }, select, asked);
 }
 
-/** The changes that put a kind into a place: into an empty one a table, into another the kind and what is new in it. */
+/** What `edit` takes to put a kind into a place: into an empty one a table; into another the kind and what is new in it, or where
+ * what stands there has more than the kind takes, a table too, with what it needs. */
 function filled(place, chosen, values) {
-  if (place.now !== null) return [[`${place.path}.kind`, word(chosen.kind)], ...values.map(([name, value]) => [`${place.path}.${name}`, value])];
+  const table = (pairs) => `{${pairs.map(([name, value]) => `${name} = ${value}`).join(", ")}}`, kind = [["kind", JSON.stringify(chosen.kind)]];
+  if (place.now !== null) {
+    const kept = chosen.needs.filter((need) => need.name in place.has).map((need) => [need.name, place.has[need.name]]);
+    return [[[`${place.path}.kind`, word(chosen.kind)], ...values.map(([name, value]) => [`${place.path}.${name}`, value])], 0, [[place.path, table([...kind, ...kept, ...values])]]];
+  }
   const to = place.adding ? `${place.path}.${chosen.kind}` : place.path;
-  const inside = [...(chosen.kind && !place.adding ? [["kind", JSON.stringify(chosen.kind)]] : []), ...values];
-  return [[to, `{${inside.map(([name, value]) => `${name} = ${value}`).join(", ")}}`]];
+  return [[[to, table([...(chosen.kind && !place.adding ? kind : []), ...values])]]];
 }
 
 function needs(asked, place, chosen, missing, edit) {
@@ -181,7 +185,7 @@ function needs(asked, place, chosen, missing, edit) {
     const id = `need-${place.path}-${need.name}`;
     return [need, id, h("input", { id, type: "text", value: like, required: true, autocomplete: "off" })];
   });
-  const put = () => edit(filled(place, chosen, inputs.map(([need, , input]) => [need.name, need.type === "integer" || need.type === "number" ? number(input.value, need.type) : need.type === "text" || need.type === "choice" ? JSON.stringify(input.value) : input.value])));
+  const put = () => edit(...filled(place, chosen, inputs.map(([need, , input]) => [need.name, need.type === "integer" || need.type === "number" ? number(input.value, need.type) : need.type === "text" || need.type === "choice" ? JSON.stringify(input.value) : input.value])));
   asked.replaceChildren(h("p", { class: "doc" }, `${spaced(chosen.kind || chosen.class)} needs`), ...inputs.map(([need, id, input]) => h("p", {}, h("label", { for: id, title: need.doc }, spaced(need.name)), input)), h("button", { type: "button", class: "main", onclick: put }, "put it in"));
   asked.addEventListener("keydown", (event) => event.key === "Enter" && event.target.tagName === "INPUT" && put());
   asked.hidden = false;

@@ -2,6 +2,7 @@
 
 import { h, fill } from "./dom.js";
 import { field, kinds, marked, refusal, spaced } from "./fields.js";
+import { Layers } from "./layers.js";
 import { pathOf } from "./question.js";
 import { bytes, count, flops, percent, whole } from "./numbers.js";
 
@@ -15,6 +16,7 @@ export class Panel {
     this.slots = {};
     this.wide = false;
     this.drawn = "";
+    this.layers = new Layers(edit);
     this.element = h("section", { class: "panel", id: "part", tabindex: "-1", "aria-label": "the part that is open" });
   }
 
@@ -24,7 +26,7 @@ export class Panel {
     const parts = sheet.parts, part = nearest(parts, path), own = sheet.classes[part.class];
     this.sheet = sheet;
     this.slots = slots;
-    const key = JSON.stringify([part, errors, Object.keys(slots).length, path ? 0 : parts.map((each) => [each.path, each.parameters, each.flops])]);
+    const key = JSON.stringify([part, sheet.set, errors, Object.keys(slots).length, path ? 0 : parts.map((each) => [each.path, each.parameters, each.flops])]);
     if (key === this.drawn) return;
     this.drawn = key;
     const inside = parts.filter((each) => each.parent === part.path && each !== part);
@@ -38,6 +40,7 @@ export class Panel {
       this.kind(part, errors),
       part.path ? shares(part, parts[0]) : null,
       this.fields(part, errors),
+      part.layered ? this.layers.form(part.layered, this.sheet.set, errors) : null,
       part.path && inside.length ? this.list("parts in it", inside) : null,
       formulas(part, "parameters"),
       formulas(part, "FLOPs"),
@@ -70,7 +73,7 @@ export class Panel {
   place(path, slot, rest) {
     const part = this.sheet.parts.find((each) => each.path === path), now = part ? part.kind || part.class : null;
     const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && typeof each.value === "number")?.value;
-    return { path, now, slot: this.slots[slot], has: part?.fields.map((each) => each.name) ?? [], like, ...rest };
+    return { path, now, slot: this.slots[slot], has: Object.fromEntries(part?.fields.map((each) => [each.name, each.text]) ?? []), like, ...rest };
   }
 
   /** Another kind in its place, where one fits. */

@@ -77,14 +77,23 @@ export function changed(question, changes, number = 0, clear = false) {
   return { ...question, models };
 }
 
-/** The question without a change. */
+/** The question without a change, what is changed below it, and where it is a copy under a name of its own, the orders that have this name. */
 export function without(question, set, number = 0) {
-  const models = question.models.map((model, i) => (i === number ? { ...model, set: model.set.filter((each) => each !== set) } : model));
+  const path = pathOf(set), above = path.slice(0, path.lastIndexOf(".") + 1), name = path.slice(above.length), copied = /^[a-z][a-z0-9_]*$/.test(valueOf(set));
+  const named = (other) => copied && pathOf(other).slice(0, pathOf(other).lastIndexOf(".") + 1) === above && new RegExp(`\\b${name}\\b`).test(valueOf(other));
+  const gone = (other) => other === set || pathOf(other).startsWith(`${path}.`) || named(other);
+  const models = question.models.map((model, i) => (i === number ? { ...model, set: model.set.filter((each) => !gone(each)) } : model));
   return { ...question, models };
 }
 
 /** The question with another call: called(question, {length: "8k"}). */
 export const called = (question, call) => ({ ...question, call: { ...question.call, ...call } });
+
+/** Whether a question differs from another in the part alone that is open. */
+export function onlyPart(question, before) {
+  const bare = (each) => JSON.stringify({ ...each, part: null });
+  return bare(question) === bare(before) && question.part !== before.part;
+}
 
 /** One more architecture beside those shown, of three at most. */
 export function beside(question, of) {

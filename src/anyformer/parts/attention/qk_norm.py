@@ -26,6 +26,7 @@ class QKNorm(Adjustment):
     """
 
     name: ClassVar[str] = "qk_norm"
+    short: ClassVar[str] = "norm"
     norm: Norm
     over: Literal["head", "each_head", "projection"] = "head"
     """Normalise each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole projection

@@ -76,10 +76,11 @@ class Stack(Value):
         layers = parse_order(self.order)
         for name in layers:
             if name not in self.variants:
-                raise ValueError(f"order names no variant {name!r}{did_you_mean(name, self.variants)}")
+                copied = f"the change {name}={next(iter(self.variants))} of this stack adds a copy under that name"
+                raise ValueError(f"order names no variant {name!r}{did_you_mean(name, self.variants)}; {copied}")
         idle = sorted(set(self.variants) - set(layers))
         if idle:
-            raise ValueError(f"variants {idle} do not occur in the order {self.order!r}: use them or leave them out")
+            raise ValueError(f"variants {idle} do not occur in the order {self.order!r}: name them in it, or leave them out")
         return self
 
     @model_validator(mode="after")

@@ -1,0 +1,278 @@
+"""Change a description by path: a value, a whole part, another kind, or a copy of what has a name under another name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy, deepcopy
+from typing import Any, TypeVar, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from anyformer.describe.errors import DescriptionError, Problem
+from anyformer.describe.named import Named
+from anyformer.describe.nearest import nearest
+from anyformer.describe.part_set import Part, PartSet
+from anyformer.describe.path import Key, annotation_of, child, names_in, resolve, value_at
+from anyformer.describe.problems import bare_type, classes_of, kinds_of
+from anyformer.describe.spelling import spelled
+from anyformer.describe.value import PLUGINS, Holder, Value, as_data
+
+V = TypeVar("V", bound=Value)
+
+
+def change(value: V, path: str, new: Any) -> V:
+    """A copy of `value` with `new` at `path`, validated whole; `None` removes an optional part."""
+    return change_all(value, {path: new})
+
+
+def change_all(value: V, changes: Mapping[str, Any], plugins: Sequence[str] = ()) -> V:
+    """`change` for several paths at once: only the result must be valid, not each step on the way.
+
+    A part of a new `kind` takes over the fields that this kind has too; of the others those at their default are left out.
+    The name of what stands in a table of names, given to a name that is not there yet, copies it (`decoder.local = "layer"`),
+    with the changes said before. `plugins`: the names of those that the file of the changes was written with, for errors.
+    """
+    draft = _Draft(value)
+    waiting: dict[str, Any] = {}
+    for path in _wholes_first(changes):
+        if (copied := draft.copied(path, changes[path])) is None:
+            waiting[path] = changes[path]
+            continue
+        draft.take(waiting)
+        draft.copy(copied, path.rpartition(".")[2])
+        waiting = {}
+    draft.take(waiting)
+    data = draft.written()
+    try:
+        return type(value).parse({PLUGINS: plugins, **data} if plugins else data)
+    except DescriptionError as error:
+        raise DescriptionError(list(map(draft.remedied, error.problems))) from None
+
+
+def _wholes_first(changes: Mapping[str, Any]) -> Iterator[str]:
+    """Paths in the order given, but a whole before what is in it."""
+    above = {path: [other for other in changes if path.startswith(f"{other}.")] for path in changes}
+    yield from dict.fromkeys(each for path in changes for each in (*sorted(above[path], key=len), path))
+
+
+class _Draft:
+    """A description that is being changed. `data`: what will be validated; `value`: where paths lead, which is not valid."""
+
+    def __init__(self, value: Value) -> None:
+        self.value, self.data = value, value.plain()
+        self.kinds: dict[tuple[Key, ...], type[BaseModel]] = {}
+        self.asked: dict[str, str] = {}
+        self.emptied: list[tuple[list[Any], Any]] = []
+
+    def take(self, changes: Mapping[str, Any]) -> None:
+        """Put values at their paths: kinds before the fields that they have."""
+        for path, new in sorted(changes.items(), key=lambda item: not item[0].endswith(".kind")):
+            self._set(path, new)
+
+    def written(self) -> dict[str, Any]:
+        """The data, without rows that have lost all they held."""
+        for rows, row in self.emptied:
+            rows[:] = [each for each in rows if each is not row]
+        return self.data
+
+    def copied(self, path: str, new: Any) -> list[Key] | None:
+        """The keys of what a new name is to be a copy of; None where the name is there, or `new` is no name beside it."""
+        above, _, name = path.rpartition(".")
+        if not isinstance(new, str) or not name or self._leads(path) is not None:
+            return None
+        keys = self._leads(f"{above}.{new}" if above else new)
+        return keys if keys is not None and isinstance(value_at(self.value, keys[:-1]), Named) else None
+
+    def copy(self, keys: Sequence[Key], name: str) -> None:
+        """Put a copy of what stands at some keys beside it under another name."""
+        *above, old = keys
+        table: Any = self.data
+        for key in above:
+            table = table[key]
+        table[name] = deepcopy(table[old])
+        beside = value_at(self.value, above)
+        self.value = _with(self.value, above, Named({**beside, name: beside[old]}))
+        size = len(keys)
+        inside = {place: part for place, part in self.kinds.items() if place[:size] == tuple(keys)}
+        self.kinds |= {(*above, name, *place[size:]): part for place, part in inside.items()}
+
+    def remedied(self, problem: Problem) -> Problem:
+        """A problem of a part whose kind alone was changed, with what to do about fields that the kind does not have."""
+        if problem.path not in self.asked or not problem.message.startswith("has no field"):
+            return problem
+        whole = f"{problem.path}={{kind={self.asked[problem.path]!r},...}}"
+        return Problem(problem.path, f"{problem.message}; {whole} sets the whole part anew")
+
+    def _set(self, path: str, new: Any) -> None:
+        *parents, last = self._to_part(self._resolved(path, new), new)
+        table: Any = self.data
+        way = []
+        for key in parents:
+            inner = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+            # A part written as its kind alone is a table once a field of it is set.
+            table[key] = inner = {"kind": inner} if isinstance(inner, str) else inner
+            way.append(table)
+            table = inner
+        here = value_at(self.value, parents)
+        if last == "kind" and (part := _of_kind(here, new)):
+            self.kinds[tuple(parents)] = part
+            self.asked[path.removesuffix(".kind")] = str(new)
+            _leave_out_defaults(table, here, part)
+        if new is None and isinstance(table, dict):
+            table.pop(last, None)
+            if not table and isinstance(here, Named) and isinstance(way[-2], list):
+                self.emptied.append((way[-2], way[-1]))
+        else:
+            table[last] = as_data(_written_out(here, last, new))
+            self._stands([*parents, last], new)
+
+    def _stands(self, keys: Sequence[Key], new: Any) -> None:
+        """Let paths lead into a whole part that was given; into one that is not complete to its own fields."""
+        owner, key = value_at(self.value, keys[:-1]), keys[-1]
+        part = type(new) if isinstance(new, Value) else _class_of(owner, key, new)
+        if part is None:
+            return
+        try:
+            whole = part.model_validate(part.given(new) if issubclass(part, Part) else as_data(new))
+        except ValidationError:
+            self.kinds[tuple(keys)] = part
+        else:
+            self.value = _with(self.value, keys, whole)
+
+    def _leads(self, path: str) -> list[Key] | None:
+        """The keys of a path; None where it leads nowhere."""
+        try:
+            return resolve(self.value, path)
+        except DescriptionError:
+            return None
+
+    def _resolved(self, path: str, new: Any) -> list[Key]:
+        """`resolve`, for a path that may also end in a field of the class that the part above it is to become."""
+        above, _, last = path.rpartition(".")
+        parents = tuple((self._leads(f"{above}.kind") or [""])[:-1])
+        if parents in self.kinds and (field := spelled(last, fields := self.kinds[parents].model_fields)) in fields:
+            return [*parents, field]
+        try:
+            return resolve(self.value, path)
+        except DescriptionError as error:
+            raise DescriptionError(f"{error}{self._how_to_add(path.split('.'), new)}") from None
+
+    def _to_part(self, keys: list[Key], new: Any) -> list[Key]:
+        """The keys of the part that a whole part takes the place of: behind what a path may skip, where this is of no kind."""
+        here = _held_at(value_at(self.value, keys[:-1]), keys[-1])
+        says_kind = isinstance(new, Value) or (isinstance(new, Mapping) and "kind" in new)
+        while (
+            says_kind and isinstance(here, Value) and "kind" not in type(here).model_fields and not isinstance(new, type(here))
+        ):
+            parts = [field for field in type(here).through if isinstance(getattr(here, field), Value)]
+            if len(parts) != 1:
+                break
+            keys, here = [*keys, *parts], getattr(here, parts[0])
+        return keys
+
+    def _how_to_add(self, words: Sequence[str], new: Any) -> str:
+        """How a name is added where one of a path is not there, and others are that can be copied."""
+        at = next(at for at in range(len(words)) if self._leads(".".join(words[: at + 1])) is None)
+        above, word = ".".join(words[:at]), words[at]
+        here = value_at(self.value, resolve(self.value, above)) if above else self.value
+        tables = [here] if isinstance(here, Named) else [child(here, name) for name in _through(here)]
+        names = [name for table in tables if isinstance(table, Named) for name in table]
+        if not names:
+            return ""
+        meant = nearest(new, names) if isinstance(new, str) and at + 1 == len(words) else []
+        own = "NAME" if nearest(word, set(names_in(here))) else word
+        place = ".".join([*words[:at], own])
+        return f"; {place}={(meant or names)[0]} adds a copy under that name"
+
+
+def _through(here: Any) -> tuple[str, ...]:
+    return type(here).through if isinstance(here, Value) else ()
+
+
+def _with(here: Any, keys: Sequence[Key], new: Any) -> Any:
+    """A copy that is not validated, with something else at some keys."""
+    if not keys:
+        return new
+    key, *rest = keys
+    inner = _with(child(here, key), rest, new)
+    if isinstance(here, Value):
+        other = copy(here)
+        other.__dict__[str(key)] = inner
+        return other
+    if isinstance(here, tuple):
+        return tuple(inner if at == key else each for at, each in enumerate(here))
+    return here.but(**{str(key): inner}) if isinstance(here, PartSet) else Named({**here, str(key): inner})
+
+
+def _held_at(here: Any, key: Key) -> Any:
+    """What stands at a key; None where only the kind that a part is to become has it."""
+    return None if isinstance(here, Value) and key not in type(here).model_fields else child(here, key)
+
+
+def _written_out(owner: Any, key: Key, new: Any) -> Any:
+    """What is given for a part of a set, or for a set by one part that says its name as a kind, as tables have it."""
+    if isinstance(owner, PartSet):
+        return owner.members[str(key)].given(new)
+    here = _held_at(owner, key)
+    if not isinstance(here, PartSet) or not isinstance(new, Mapping) or "kind" not in new or "kind" in here.members:
+        return new
+    return {new["kind"]: {name: item for name, item in new.items() if name != "kind"}}
+
+
+def _class_of(owner: Any, key: Key, new: Any) -> type[BaseModel] | None:
+    """The class of a part that is given as a table; None of anything else."""
+    if not isinstance(new, Mapping):
+        return None
+    classes = classes_of(bare_type(annotation_of(owner, key)))
+    kinds, kind = kinds_of(classes), new.get("kind")
+    if not classes:
+        return _of_kind(_held_at(owner, key), kind)
+    return kinds.get(str(kind)) if kinds else classes[0] if len(classes) == 1 else None
+
+
+def _of_kind(old: Any, kind: Any) -> type[BaseModel] | None:
+    """The class of a `kind` in the family of a part."""
+    family = type(old).kinds if isinstance(old, Value) else None
+    return family.get(kind) if family is not None and isinstance(kind, str) else None
+
+
+def _leave_out_defaults(table: dict[str, Any], old: Value, part: type[BaseModel]) -> None:
+    """Take the fields that the class `part` does not have out of the table of `old`, where they are at their default. What
+    either class has behind a field that paths may skip is the same field to both."""
+    for name, item in _held(old):
+        if name not in type(old).model_fields or name not in part.model_fields:
+            *above, last = _place_in(part, name) or [name]
+            inner = table
+            for key in above:
+                inner = inner.setdefault(key, {})
+            inner[last] = as_data(item)
+    kept = {name for name, _ in _held(old)} | part.model_fields.keys()
+    for name in type(old).model_fields:
+        if name not in kept or (name not in part.model_fields and _place_in(part, name)):
+            table.pop(name, None)
+
+
+def _held(holder: Holder) -> Iterator[tuple[str, Any]]:
+    """The names and values of what is held, behind fields that paths may skip too, but for what is at its default."""
+    if isinstance(holder, PartSet):
+        yield from holder.items()
+    if isinstance(holder, Value):
+        for name, field in type(holder).model_fields.items():
+            item = getattr(holder, name)
+            if name in type(holder).through and isinstance(item, Holder):
+                yield from _held(item)
+            elif name != "kind" and item != field.get_default(call_default_factory=True):
+                yield name, item
+
+
+def _place_in(part: type[BaseModel], name: str) -> list[str] | None:
+    """The fields that lead to a name in a class, behind those that paths may skip; None where it has none."""
+    if name in part.model_fields:
+        return [name]
+    for field in getattr(part, "through", ()):
+        inner = bare_type(part.model_fields[field].annotation)
+        if get_origin(inner) is PartSet and name in get_args(inner)[0].members:
+            return [field, name]
+        if isinstance(inner, type) and issubclass(inner, BaseModel) and (place := _place_in(inner, name)):
+            return [field, *place]
+    return None
