@@ -15,7 +15,10 @@ import pytest
 from benchmarks.atlas import differs, drawn_change, exact
 from tests.browser.conftest import Opened
 
+from anyformer import catalogue
+from anyformer.describe import to_toml
 from anyformer.exploring.site import write_site
+from anyformer.exploring.site_entries import site_entries
 
 NAMES = ("gpt2", "gemma-2-2b")
 ASK = """
@@ -38,7 +41,8 @@ class _Silent(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("host")
-    write_site(root / "lecture", NAMES)
+    (root / "my-gpt.toml").write_text(to_toml(catalogue.architecture("gpt2", tiny=True)))
+    write_site(root / "lecture", site_entries([*NAMES, str(root / "my-gpt.toml")]))
     return root
 
 
@@ -71,6 +75,18 @@ def test_a_change_shows_its_figures_and_says_what_stays(site):
     page = site("#of=gpt2&set=decoder.order=layer*24")
     page.get_by_text("Priced in this page by the declared formulas").wait_for()
     assert page.locator(".headlines").inner_text().startswith("parameters\n209")
+
+
+def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
+    page = site("#of=my-gpt&set=decoder.order=layer*3")
+    page.get_by_role("heading", name="my-gpt").wait_for()
+    assert page.get_by_text("open its model").count() == 0
+    page.keyboard.press("c")
+    assert "anyformer cost my-gpt.toml --set 'decoder.order=layer*3'" in page.locator("#form-shown").inner_text()
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    page.keyboard.type("my-g")
+    assert page.locator("#found").inner_text().startswith("my-gpt")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
 from anyformer.exploring.question import PricedCall, SheetQuestion
+from anyformer.exploring.site_entries import SiteEntries
 from anyformer.exploring.site_times import site_pieces
 from anyformer.exploring.start import start_data
 from anyformer.files import writing_directory
@@ -56,21 +57,21 @@ class SiteContents:
     compressed: int
 
 
-def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] = lambda done: None) -> SiteContents:
+def write_site(out: Path, entries: SiteEntries, advance: Callable[[int], None] = lambda done: None) -> SiteContents:
     """Write the site of some entries to a new directory, whole or not at all. `advance` is told how many sheets are there."""
-    call, desk, classes = PricedCall(), Desk(), dict[str, Any]()
+    call, desk, classes = PricedCall(), Desk(own=entries.own), dict[str, Any]()
     programs = _ProgramFiles(site_pieces(call))
     with writing_directory(out) as folder:
         shutil.copytree(PAGE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ADDING.md", "__pycache__"))
         _mark_static(folder / "index.html")
-        for done, name in enumerate(names, 1):
+        for done, name in enumerate(entries.names, 1):
             sheet = desk.sections(SheetQuestion(name, (), call), *SECTIONS)
             classes |= sheet.pop("classes")
             made = desk.architecture(name)
             sheet |= {"memory": _memory(made, call), **programs.of(made, sheet["call"], folder)}
             _write(folder / "sheets" / f"{name}.json", sheet)
             advance(done)
-        _write(folder / "start.json", _start(desk, names))
+        _write(folder / "start.json", _start(desk, entries))
         _write(folder / "kinds.json", kinds())
         _write(folder / "classes.json", dict(sorted(classes.items())))
         _write(folder / "atlas.json", atlas_data())
@@ -80,7 +81,7 @@ def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] =
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sizes = [(path.stat().st_size, len(gzip.compress(path.read_bytes(), mtime=0))) for path in files]
     own, small = (sum(each) for each in zip(*sizes, strict=True))
-    return SiteContents(len(names), len(programs.written), len(files), own, small)
+    return SiteContents(len(entries.names), len(programs.written), len(files), own, small)
 
 
 class _ProgramFiles:
@@ -101,12 +102,16 @@ class _ProgramFiles:
         return {"program": name, "inputs": places(architecture, program, inputs)}
 
 
-def _start(desk: Desk, names: Sequence[str]) -> dict[str, Any]:
+def _start(desk: Desk, entries: SiteEntries) -> dict[str, Any]:
     """What a page has to know first: the catalogue is that of the site."""
-    start, kept = start_data(desk, static=True), set(names)
+    start, kept = start_data(desk, static=True), set(entries.names)
     first = start["defaults"]["of"]
-    catalogue = [line for line in start["catalogue"] if line["name"] in kept]
-    return {**start, "catalogue": catalogue, "defaults": {**start["defaults"], "of": first if first in kept else names[0]}}
+    catalogue = [line for line in start["catalogue"] if line["name"] in entries.of_catalogue]
+    return {
+        **start,
+        "catalogue": catalogue,
+        "defaults": {**start["defaults"], "of": first if first in kept else entries.names[0]},
+    }
 
 
 def _mark_static(page: Path) -> None:

@@ -24,7 +24,7 @@ class Site {
   async sheet(words) {
     const { of, changes, call } = asked(words, this.start.defaults);
     const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
-    if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.start.catalogue.map((each) => each.name)));
+    if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, [...this.start.opened.map((each) => each.of), ...this.start.catalogue.map((each) => each.name)]));
     sheet.classes ??= await file("classes.json");
     for (const name of WORDS) {
       if (call[name] !== null && call[name] !== String(sheet.call[name])) throw refused(`this site prices with ${name} = ${sheet.call[name]} alone: ask \`anyformer explore\``, name);
@@ -39,9 +39,14 @@ class Site {
       throw error.errors ? new Refused(error.errors) : error;
     }
     const times = String(call.on) === String(sheet.call.on) ? (figures.accelerators ?? []).filter((each) => each.name) : [];
-    const forms = changes.length ? carried(of, changes) : sheet.forms;
+    const forms = changes.length ? carried(this.file(of), changes) : sheet.forms;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
     return { ...sheet, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+  }
+
+  /** What a command is to name: of an architecture that is none of the catalogue the file that its TOML is copied to. */
+  file(of) {
+    return this.start.opened.find((each) => each.of === of)?.file ?? of;
   }
 
   figures(words) {
@@ -78,7 +83,7 @@ class Site {
   }
 }
 
-/** The forms in which changed numbers are taken along; TOML and JSON of them are written by `anyformer show`. */
+/** The forms in which changed numbers of a name or a file are taken along; TOML and JSON of them are written by `anyformer show`. */
 function carried(of, changes) {
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`), sets = changes.map(([path, value]) => ` --set ${quoted(`${path}=${value}`)}`).join("");
   const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", ");
