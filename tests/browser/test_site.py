@@ -15,12 +15,17 @@ import pytest
 from benchmarks.atlas import differs, drawn_change, exact
 from tests.browser.conftest import Opened
 
+import anyformer as af
 from anyformer import catalogue
-from anyformer.describe import to_toml
+from anyformer.costs.difference import difference
+from anyformer.describe import change_all, to_toml
 from anyformer.exploring.site import write_site
 from anyformer.exploring.site_entries import site_entries
 
 NAMES = ("gpt2", "gemma-2-2b")
+CELLS = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.replaceAll('\\n', '').trim()))"
+RESOLVED = ("scale of embedding", "residual scale of initialisation", "kv heads of attention", "head width of attention")
+"""Values that the page shows as they are said: a word, or absent."""
 ASK = """
 async ({ name, changes, call }) => {
   const { exactly } = await import("./evaluator.js");
@@ -75,6 +80,43 @@ def test_a_change_shows_its_figures_and_says_what_stays(site):
     page = site("#of=gpt2&set=decoder.order=layer*24")
     page.get_by_text("Priced in this page by the declared formulas").wait_for()
     assert page.locator(".headlines").inner_text().startswith("parameters\n209")
+
+
+def test_two_stand_side_by_side_with_what_differs(site):
+    page = site("#of=gpt2&of=gemma-2-2b&of=my-gpt")
+    rows = {row[0]: row[1:] for row in page.locator(".compare tbody tr").evaluate_all(CELLS)} if _drawn(page, 3) else {}
+    assert rows["heads of attention"] == ["12", "8", "4"]
+    assert rows["mask of local attention"] == ["causal", "window(size=4096)", "causal"]
+    assert rows["norm"] == ["LayerNorm", "RMSNorm", "LayerNorm"]
+    assert rows["parameters"][0] == "124\u202fM"
+    named = {name: af.architecture(name) for name in NAMES}
+    ours = {each.what: [each.left, each.right] for each in difference(*named.values(), length=64).details}
+    shared = {what for what in ours if what in rows and what not in RESOLVED}
+    assert len(shared) > 12
+    assert {what: rows[what][:2] for what in shared} == {what: ours[what] for what in shared}
+    assert page.get_by_text("are worked out by anyformer explore").count() == 1
+
+
+def _drawn(page, number):
+    page.locator(".compare svg svg").nth(number - 1).wait_for()
+    return page.locator(".compare svg svg").count() == number
+
+
+def test_an_entry_beside_itself_differs_in_what_was_changed(site):
+    page = site("#of=gpt2&of=gpt2&set=1:decoder.layer.attention.heads=16&set=1:width=1024")
+    assert _drawn(page, 2)
+    rows = {row[0]: row[1:] for row in page.locator(".compare section.wide tbody tr").evaluate_all(CELLS)}
+    assert rows == {"width": ["768", "1,024"], "heads of attention": ["12", "16"]}
+    changed = change_all(af.architecture("gpt2"), {"decoder.layer.attention.heads": 16, "width": 1024})
+    costs = {row[0]: row[1:] for row in page.locator("table.costs tbody tr").evaluate_all(CELLS)}
+    assert costs["parameters"] == ["124\u202fM", f"{af.cost(changed).params.total / 1e6:.0f}\u202fM+43.4\u202f%"]
+    page = site("#of=gpt2&of=gpt2&set=1:decoder.layer.attention.heads=7")
+    page.get_by_text("gpt2: leaves the table of this page").wait_for()
+
+
+def test_a_changed_number_stands_in_its_field(site):
+    page = site("#of=gpt2&set=decoder.layer.attention.heads=16&set=width=1024&part=decoder.layer.attention")
+    assert page.get_by_role("textbox", name="heads", exact=True).input_value() == "16"
 
 
 def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):

@@ -41,7 +41,8 @@ class Site {
     const times = String(call.on) === String(sheet.call.on) ? (figures.accelerators ?? []).filter((each) => each.name) : [];
     const forms = changes.length ? carried(this.file(of), changes) : sheet.forms;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
-    return { ...sheet, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+    const parts = changes.length ? withValues(sheet, changes) : sheet.parts;
+    return { ...sheet, parts, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
   }
 
   /** What a command is to name: of an architecture that is none of the catalogue the file that its TOML is copied to. */
@@ -66,8 +67,26 @@ class Site {
     return (await file("kinds.json")) ?? {};
   }
 
-  async compare() {
-    throw refused("This site shows one architecture at a time: `anyformer explore A B` shows them side by side.");
+  /** Architectures side by side, at the least of their usual lengths unless one is said. */
+  async compare(words) {
+    const { compared } = await import("./beside.js");
+    const query = new URLSearchParams(words), names = query.getAll("of"), own = names.map(() => []), call = new URLSearchParams(words);
+    for (const set of query.getAll("set")) {
+      if (!/^\d:/.test(set) || own[Number(set[0])] === undefined) throw refused(`say which architecture is changed, as in set=1:PATH=VALUE, from 0; got ${set}`, "set");
+      own[Number(set[0])].push(set.slice(2));
+    }
+    const asked = (i, more = {}) => {
+      const one = new URLSearchParams([...call].filter(([name]) => name !== "of" && name !== "set"));
+      for (const [name, value] of Object.entries(more)) one.set(name, value);
+      return this.sheet(new URLSearchParams([["of", names[i]], ...own[i].map((set) => ["set", set]), ...one])).catch((error) => {
+        throw error.errors ? new Refused(error.errors.map((each) => ({ ...each, text: `${names[i]}: ${each.text}`, message: `${names[i]}: ${each.message}`, set: null }))) : error;
+      });
+    };
+    let sheets = await Promise.all(names.map((_, i) => asked(i)));
+    const length = Math.min(...sheets.map((sheet) => sheet.call.length));
+    if (sheets.some((sheet) => sheet.call.length !== length)) sheets = await Promise.all(names.map((_, i) => asked(i, { length })));
+    const columns = names.map((of) => [...this.start.catalogue.map((each) => [each.name, each]), ...this.start.opened.map((each) => [each.of, each])].find(([name]) => name === of)[1].columns);
+    return compared(sheets, names.map((name, i) => (own[i].length ? `${name}, changed` : name)), columns);
   }
 
   async model() {
@@ -89,6 +108,13 @@ function carried(of, changes) {
   const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", ");
   return { set: `anyformer cost ${of}${sets}`, toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${sets} --toml`,
     python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}, changes={${values}})\nmodel = af.build(arch)\n` };
+}
+
+/** The parts of a sheet with changed numbers in their fields. */
+function withValues(sheet, changes) {
+  const texts = new Map(changes), put = new Map(), read = (text) => (/^-?[\d_]+$/.test(text) ? Number(text.replaceAll("_", "")) : text.startsWith("[") ? JSON.parse(text) : text.replace(/^(["'])(.*)\1$/, "$2"));
+  for (const { paths } of sheet.inputs) for (const path of paths) if (texts.has(path)) for (const each of paths) put.set(each, texts.get(path));
+  return sheet.parts.map((part) => ({ ...part, fields: part.fields.map((each) => (put.has(each.path) ? { ...each, value: read(put.get(each.path)), text: put.get(each.path), default: false } : each)) }));
 }
 
 function asked(words, defaults) {
