@@ -19,6 +19,8 @@ import anyformer as af
 from anyformer import catalogue
 from anyformer.costs.difference import difference
 from anyformer.describe import change_all, to_toml
+from anyformer.exploring.figures import figures, sheet_of
+from anyformer.exploring.question import PricedCall
 from anyformer.exploring.site import write_site
 from anyformer.exploring.site_entries import site_entries
 
@@ -67,7 +69,7 @@ def test_changes_are_priced_in_the_page_to_the_unit(site, folder):
     page, drawn, answered = site(), random.Random(0), 0
     for name in NAMES * 12:
         changed = drawn_change(drawn, name, json.loads((folder / "lecture" / "sheets" / f"{name}.json").read_text()))
-        answer = exact(json.loads(page.evaluate(ASK, vars(changed))))
+        answer = exact(json.loads(page.evaluate(ASK, changed.data)))
         ours = changed.ours()
         if "figures" in answer:
             assert ours is not None, changed
@@ -119,6 +121,22 @@ def test_a_changed_number_stands_in_its_field(site):
     assert page.get_by_role("textbox", name="heads", exact=True).input_value() == "16"
 
 
+def test_another_accelerator_and_another_rate_are_priced(site):
+    page = site("#of=gpt2&on=h100&on=a100&on=tpu-v5p&rate=3.5")
+    page.locator(".speeds tr.of").nth(2).wait_for()
+    rows = page.locator(".speeds tbody tr").evaluate_all(CELLS)
+    call = PricedCall(on=("h100", "a100", "tpu-v5p"), rate=3.5)
+    ours = figures(sheet_of(af.architecture("gpt2"), call), call)["accelerators"]
+    assert [row[0] for row in rows if len(row) == 1] == [each["title"] for each in ours]
+    prices = [each["modes"][mode]["price_per_million_tokens"] for each in ours for mode in ("train", "prefill", "decode")]
+    assert [float(row[5].removeprefix("$")) for row in rows if len(row) > 1] == pytest.approx(prices, rel=0.05)
+    assert "memory" in rows[1][4], "what a step waits for is known of the usual accelerator"
+    assert page.get_by_text("Spread evenly: 1 × H100").count() == 1
+    page.get_by_label("$ per hour").fill("none")
+    page.get_by_label("$ per hour").press("Enter")
+    page.get_by_text("should be dollars for an hour of one accelerator").first.wait_for()
+
+
 def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page = site("#of=my-gpt&set=decoder.order=layer*3")
     page.get_by_role("heading", name="my-gpt").wait_for()
@@ -126,9 +144,10 @@ def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page.keyboard.press("c")
     assert "anyformer cost my-gpt.toml --set 'decoder.order=layer*3'" in page.locator("#form-shown").inner_text()
     page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
     page.keyboard.press("/")
     page.keyboard.type("my-g")
-    assert page.locator("#found").inner_text().startswith("my-gpt")
+    page.locator("#found [role=option]").get_by_text("my-gpt").wait_for()
 
 
 @pytest.mark.parametrize(

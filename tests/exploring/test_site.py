@@ -14,6 +14,7 @@ from anyformer.cli import app
 from anyformer.describe import UserError, to_toml
 from anyformer.exploring.site import PAGE, SiteContents, write_site
 from anyformer.exploring.site_entries import site_entries
+from anyformer.exploring.site_times import NUMBERS
 
 NAMES = ("gpt2", "bert-base-uncased")
 CONFIG = {
@@ -81,7 +82,7 @@ def test_a_sheet_is_that_of_the_server_with_its_memory_and_its_program(site):
     assert {part["class"] for part in sheet["parts"]} <= classes.keys()
     program = _read(out / sheet["program"])
     used = {node[1] for node in program["nodes"] if node[0] == "take"}
-    assert used <= {0, 1, 2} | {at for place in sheet["inputs"] for at in place["at"]}
+    assert used <= set(range(3 + len(NUMBERS))) | {at for place in sheet["inputs"] for at in place["at"]}
 
 
 def test_an_own_architecture_has_a_sheet_as_any_entry_and_no_word_of_its_place(site, own):

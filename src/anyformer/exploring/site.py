@@ -22,7 +22,6 @@ from typing import Any
 
 from anyformer.atlas import atlas_data, topic_data, topics
 from anyformer.atlas.evaluator import Programs
-from anyformer.atlas.evaluator_figures import PricedPiece
 from anyformer.atlas.evaluator_places import places
 from anyformer.costs.traceable import NEEDS_TORCH, traceable
 from anyformer.describe import UserError
@@ -31,7 +30,7 @@ from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
 from anyformer.exploring.question import PricedCall, SheetQuestion
 from anyformer.exploring.site_entries import SiteEntries
-from anyformer.exploring.site_times import site_pieces
+from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.exploring.start import start_data
 from anyformer.files import writing_directory
 from anyformer.model import Architecture
@@ -60,7 +59,7 @@ class SiteContents:
 def write_site(out: Path, entries: SiteEntries, advance: Callable[[int], None] = lambda done: None) -> SiteContents:
     """Write the site of some entries to a new directory, whole or not at all. `advance` is told how many sheets are there."""
     call, desk, classes = PricedCall(), Desk(own=entries.own), dict[str, Any]()
-    programs = _ProgramFiles(site_pieces(call))
+    programs = _ProgramFiles(call)
     with writing_directory(out) as folder:
         shutil.copytree(PAGE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ADDING.md", "__pycache__"))
         _mark_static(folder / "index.html")
@@ -87,29 +86,31 @@ def write_site(out: Path, entries: SiteEntries, advance: Callable[[int], None] =
 class _ProgramFiles:
     """The programs of a site, each written once."""
 
-    def __init__(self, pieces: Mapping[str, PricedPiece]) -> None:
-        self.made = Programs(pieces)
+    def __init__(self, call: PricedCall) -> None:
+        self.made, self.accelerator = Programs(site_pieces(call)), accelerator_numbers(call, call.on[0])
         self.written = set[str]()
 
     def of(self, architecture: Architecture, call: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """What a sheet says of its program, which is written; that entry's page answers at its usual call."""
-        numbers = (call["batch"], call["length"], call["source"] or call["length"])
+        numbers = (call["batch"], call["length"], call["source"] or call["length"], *self.accelerator)
         program, inputs = self.made.of(architecture, numbers)
         name = f"programs/{program.digest}.json"
         if name not in self.written:
             _write(folder / name, program.data())
             self.written.add(name)
-        return {"program": name, "inputs": places(architecture, program, inputs)}
+        return {"program": name, "inputs": places(architecture, program, inputs, len(numbers))}
 
 
 def _start(desk: Desk, entries: SiteEntries) -> dict[str, Any]:
     """What a page has to know first: the catalogue is that of the site."""
     start, kept = start_data(desk, static=True), set(entries.names)
     first = start["defaults"]["of"]
+    call = PricedCall()
+    accelerators = [{**each, "numbers": accelerator_numbers(call, each["name"])} for each in start["accelerators"]]
     catalogue = [line for line in start["catalogue"] if line["name"] in entries.of_catalogue]
     return {
         **start,
-        "catalogue": catalogue,
+        "catalogue": catalogue, "accelerators": accelerators,
         "defaults": {**start["defaults"], "of": first if first in kept else entries.names[0]},
     }
 
