@@ -2,8 +2,8 @@
 
     python -m benchmarks.atlas [--changes 2000] [--seed 0]
 
-A change moves one to three whole numbers of an entry (a half of the time the length, a third of the time the batch too). What
-our description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
+A change moves one to three whole numbers of an entry (a half of the time the length, a third of the time the batch too), on one
+of the accelerators at some dollars for an hour. What our description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
 page must be the same to the unit, every quotient the same double, and times, which are sums, the same to twelve digits. Changes
 that leave the page's table are counted, not compared: the page says so. No speed but that of the page's evaluation, which node
 takes.
@@ -33,16 +33,18 @@ import anyformer as af
 from anyformer.atlas.evaluator import Programs
 from anyformer.atlas.evaluator_places import places
 from anyformer.catalogue import listing
+from anyformer.costs.hardware import HARDWARE
 from anyformer.costs.page import longest
 from anyformer.describe import UserError, change_all, parse_assignment
 from anyformer.exploring.figures import figures, sheet_of
-from anyformer.exploring.question import PricedCall
-from anyformer.exploring.site_times import site_pieces
+from anyformer.exploring.question import RATE, PricedCall
+from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.model import Architecture
 
 EVALUATOR = Path(af.__file__).with_name("exploring") / "page" / "evaluator.js"
 LENGTHS = (2, 100, 512, 1000, 4096, 8192, 131_072, 1_000_000)
 BATCHES = (1, 3, 8, 64)
+RATES = (RATE, 0.0, 0.45, 3.1, 98.32)
 NODE = """
 import { readFileSync, writeFileSync } from "node:fs";
 import { exactly } from "./evaluator.mjs";
@@ -68,25 +70,33 @@ writeFileSync("answers.json", JSON.stringify(answers, plain));
 
 @dataclass(frozen=True)
 class Changed:
-    """Changes of an entry, [path, text], and a call."""
+    """Changes of an entry, [path, text], and a call, on an accelerator at so many dollars for an hour."""
 
     name: str
     changes: list[tuple[str, str]]
     call: dict[str, int]
+    on: str = "h100"
+    rate: float = RATE
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the page is asked."""
+        numbers = accelerator_numbers(PricedCall(rate=self.rate), self.on)
+        return {"name": self.name, "changes": self.changes, "call": {**self.call, "accelerators": [{"numbers": numbers}]}}
 
     def ours(self) -> Any:
         """Our figures; None where the description refuses the changes."""
         base = af.architecture(self.name)
         try:
             architecture = change_all(base, dict(parse_assignment(f"{path}={text}") for path, text in self.changes))
-            return figures_of(architecture, self.call["batch"], self.call["length"])
+            return figures_of(architecture, self.call["batch"], self.call["length"], self.on, self.rate)
         except (UserError, ValueError):
             return None
 
 
-def figures_of(architecture: Architecture, batch: int, length: int) -> Any:
+def figures_of(architecture: Architecture, batch: int, length: int, on: str = "h100", rate: float = RATE) -> Any:
     """Every figure that the explorer shows, from the description itself."""
-    call = PricedCall(batch=batch, length=length)
+    call = PricedCall(batch=batch, length=length, on=(on,), rate=rate)
     return figures(sheet_of(architecture, call), call)
 
 
@@ -121,20 +131,23 @@ def drawn_change(drawn: random.Random, name: str, sheet: dict[str, Any]) -> Chan
         call["length"] = drawn.choice(LENGTHS)
     if drawn.random() < 1 / 3:
         call["batch"] = drawn.choice(BATCHES)
-    return Changed(name, [(drawn.choice(place["paths"]), text_of(drawn, place["now"])) for place in chosen], call)
+    changes = [(drawn.choice(place["paths"]), text_of(drawn, place["now"])) for place in chosen]
+    return Changed(name, changes, call, drawn.choice(list(HARDWARE)), drawn.choice(RATES))
 
 
 def sheets(names: list[str]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
     """(name, what of its sheet the evaluator reads, its program) of every entry."""
-    programs = Programs(site_pieces(PricedCall()))
+    asked = PricedCall()
+    programs, accelerator = Programs(site_pieces(asked)), accelerator_numbers(asked, "h100")
     for name in names:
         made = af.architecture(name)
         length = min(4096, longest(made) or 4096)
-        program, inputs = programs.of(made, (1, length, length))
+        numbers = (1, length, length, *accelerator)
+        program, inputs = programs.of(made, numbers)
         call = {"batch": 1, "length": length}
         yield (
             name,
-            {"program": f"{program.digest}.program", "inputs": places(made, program, inputs), "call": call},
+            {"program": f"{program.digest}.program", "inputs": places(made, program, inputs, len(numbers)), "call": call},
             program.data(),
         )
 
@@ -143,7 +156,7 @@ def evaluated(folder: Path, changes: list[Changed]) -> list[dict[str, Any]]:
     """The answers of the page's own evaluator, by node."""
     shutil.copy(EVALUATOR, folder / "evaluator.mjs")
     (folder / "main.mjs").write_text(NODE)
-    (folder / "changes.json").write_text(json.dumps([vars(each) for each in changes]))
+    (folder / "changes.json").write_text(json.dumps([each.data for each in changes]))
     subprocess.run(["node", "main.mjs"], cwd=folder, check=True)
     return json.loads((folder / "answers.json").read_text())
 

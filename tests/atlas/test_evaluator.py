@@ -19,6 +19,9 @@ from anyformer.atlas.evaluator_pairs import pair_formula
 from anyformer.atlas.evaluator_places import places
 from anyformer.atlas.evaluator_trace import substituted, tracing
 from anyformer.describe import DescriptionError, change
+from anyformer.costs.hardware import HARDWARE
+from anyformer.exploring.question import PricedCall
+from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.parts.masks import mask as masks
 from anyformer.parts.masks.pairs import count_pairs
 from anyformer.parts.masks.simple import Causal, Window
@@ -47,6 +50,18 @@ def test_changes_are_priced_to_the_unit_and_what_is_refused_has_no_answer(name, 
             assert not differs(json.loads(json.dumps(page)), json.loads(json.dumps(ours))), changed
             answered += 1
     assert answered
+
+
+@pytest.mark.parametrize("name", ["gemma-2-2b", "bert-base-uncased"])
+def test_one_program_times_every_accelerator_at_any_rate(name):
+    made, call = af.architecture(name), PricedCall(rate=7.25)
+    numbers = (1, 512, 512, *accelerator_numbers(call, "h100"))
+    program, inputs = program_of(made, numbers, site_pieces(call))
+    for on in HARDWARE:
+        page = program.evaluate([3, 300, 300, *accelerator_numbers(call, on), *(each.value for each in inputs)])["accelerators"][0]
+        (ours,) = figures_of(made, 3, 300, on, 7.25)["accelerators"]
+        assert page["modes"].keys() == ours["modes"].keys(), on
+        assert not differs({"accelerators": [page]}, json.loads(json.dumps({"accelerators": [ours]}))), on
 
 
 def _numbers(sheet, changed):

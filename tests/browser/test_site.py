@@ -15,9 +15,19 @@ import pytest
 from benchmarks.atlas import differs, drawn_change, exact
 from tests.browser.conftest import Opened
 
+import anyformer as af
+from anyformer import catalogue
+from anyformer.costs.difference import difference
+from anyformer.describe import change_all, to_toml
+from anyformer.exploring.figures import figures, sheet_of
+from anyformer.exploring.question import PricedCall
 from anyformer.exploring.site import write_site
+from anyformer.exploring.site_entries import site_entries
 
 NAMES = ("gpt2", "gemma-2-2b")
+CELLS = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText.replaceAll('\\n', '').trim()))"
+RESOLVED = ("scale of embedding", "residual scale of initialisation", "kv heads of attention", "head width of attention")
+"""Values that the page shows as they are said: a word, or absent."""
 ASK = """
 async ({ name, changes, call }) => {
   const { exactly } = await import("./evaluator.js");
@@ -38,7 +48,8 @@ class _Silent(SimpleHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("host")
-    write_site(root / "lecture", NAMES)
+    (root / "my-gpt.toml").write_text(to_toml(catalogue.architecture("gpt2", tiny=True)))
+    write_site(root / "lecture", site_entries([*NAMES, str(root / "my-gpt.toml")]))
     return root
 
 
@@ -58,7 +69,7 @@ def test_changes_are_priced_in_the_page_to_the_unit(site, folder):
     page, drawn, answered = site(), random.Random(0), 0
     for name in NAMES * 12:
         changed = drawn_change(drawn, name, json.loads((folder / "lecture" / "sheets" / f"{name}.json").read_text()))
-        answer = exact(json.loads(page.evaluate(ASK, vars(changed))))
+        answer = exact(json.loads(page.evaluate(ASK, changed.data)))
         ours = changed.ours()
         if "figures" in answer:
             assert ours is not None, changed
@@ -71,6 +82,72 @@ def test_a_change_shows_its_figures_and_says_what_stays(site):
     page = site("#of=gpt2&set=decoder.order=layer*24")
     page.get_by_text("Priced in this page by the declared formulas").wait_for()
     assert page.locator(".headlines").inner_text().startswith("parameters\n209")
+
+
+def test_two_stand_side_by_side_with_what_differs(site):
+    page = site("#of=gpt2&of=gemma-2-2b&of=my-gpt")
+    rows = {row[0]: row[1:] for row in page.locator(".compare tbody tr").evaluate_all(CELLS)} if _drawn(page, 3) else {}
+    assert rows["heads of attention"] == ["12", "8", "4"]
+    assert rows["mask of local attention"] == ["causal", "window(size=4096)", "causal"]
+    assert rows["norm"] == ["LayerNorm", "RMSNorm", "LayerNorm"]
+    assert rows["parameters"][0] == "124\u202fM"
+    named = {name: af.architecture(name) for name in NAMES}
+    ours = {each.what: [each.left, each.right] for each in difference(*named.values(), length=64).details}
+    shared = {what for what in ours if what in rows and what not in RESOLVED}
+    assert len(shared) > 12
+    assert {what: rows[what][:2] for what in shared} == {what: ours[what] for what in shared}
+    assert page.get_by_text("are worked out by anyformer explore").count() == 1
+
+
+def _drawn(page, number):
+    page.locator(".compare svg svg").nth(number - 1).wait_for()
+    return page.locator(".compare svg svg").count() == number
+
+
+def test_an_entry_beside_itself_differs_in_what_was_changed(site):
+    page = site("#of=gpt2&of=gpt2&set=1:decoder.layer.attention.heads=16&set=1:width=1024")
+    assert _drawn(page, 2)
+    rows = {row[0]: row[1:] for row in page.locator(".compare section.wide tbody tr").evaluate_all(CELLS)}
+    assert rows == {"width": ["768", "1,024"], "heads of attention": ["12", "16"]}
+    changed = change_all(af.architecture("gpt2"), {"decoder.layer.attention.heads": 16, "width": 1024})
+    costs = {row[0]: row[1:] for row in page.locator("table.costs tbody tr").evaluate_all(CELLS)}
+    assert costs["parameters"] == ["124\u202fM", f"{af.cost(changed).params.total / 1e6:.0f}\u202fM+43.4\u202f%"]
+    page = site("#of=gpt2&of=gpt2&set=1:decoder.layer.attention.heads=7")
+    page.get_by_text("gpt2: leaves the table of this page").wait_for()
+
+
+def test_a_changed_number_stands_in_its_field(site):
+    page = site("#of=gpt2&set=decoder.layer.attention.heads=16&set=width=1024&part=decoder.layer.attention")
+    assert page.get_by_role("textbox", name="heads", exact=True).input_value() == "16"
+
+
+def test_another_accelerator_and_another_rate_are_priced(site):
+    page = site("#of=gpt2&on=h100&on=a100&on=tpu-v5p&rate=3.5")
+    page.locator(".speeds tr.of").nth(2).wait_for()
+    rows = page.locator(".speeds tbody tr").evaluate_all(CELLS)
+    call = PricedCall(on=("h100", "a100", "tpu-v5p"), rate=3.5)
+    ours = figures(sheet_of(af.architecture("gpt2"), call), call)["accelerators"]
+    assert [row[0] for row in rows if len(row) == 1] == [each["title"] for each in ours]
+    prices = [each["modes"][mode]["price_per_million_tokens"] for each in ours for mode in ("train", "prefill", "decode")]
+    assert [float(row[5].removeprefix("$")) for row in rows if len(row) > 1] == pytest.approx(prices, rel=0.05)
+    assert "memory" in rows[1][4], "what a step waits for is known of the usual accelerator"
+    assert page.get_by_text("Spread evenly: 1 × H100").count() == 1
+    page.get_by_label("$ per hour").fill("none")
+    page.get_by_label("$ per hour").press("Enter")
+    page.get_by_text("should be dollars for an hour of one accelerator").first.wait_for()
+
+
+def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
+    page = site("#of=my-gpt&set=decoder.order=layer*3")
+    page.get_by_role("heading", name="my-gpt").wait_for()
+    assert page.get_by_text("open its model").count() == 0
+    page.keyboard.press("c")
+    assert "anyformer cost my-gpt.toml --set 'decoder.order=layer*3'" in page.locator("#form-shown").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    page.keyboard.press("/")
+    page.keyboard.type("my-g")
+    page.locator("#found [role=option]").get_by_text("my-gpt").wait_for()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ class FigureProgram:
     def digest(self) -> str:
         return hashlib.sha256(self.json.encode()).hexdigest()[:16]
 
-    def values(self, inputs: Sequence[int]) -> list[Any]:
+    def values(self, inputs: Sequence[float]) -> list[Any]:
         """The value of every node; None of what has none (a division by zero), and of all that is made of it."""
         values: list[Any] = []
         for operator, *operands in self.nodes:
@@ -85,7 +85,7 @@ class FigureProgram:
         """Whether the guards of every piece hold at these values of the nodes."""
         return [all(values[at] is not None and bool(values[at]) == holds for at, holds in each.guards) for each in self.pieces]
 
-    def evaluate(self, inputs: Sequence[int]) -> Any:
+    def evaluate(self, inputs: Sequence[float]) -> Any:
         """The figures at these inputs, without the pieces whose guards fail; None where those of the first do."""
         values = self.values(inputs)
         held = self.held(values)
@@ -131,16 +131,20 @@ class Traceable:
 
 
 def program_of(
-    architecture: Architecture, call: Sequence[int], pieces: Mapping[str, PricedPiece] = PIECES
+    architecture: Architecture, call: Sequence[float], pieces: Mapping[str, PricedPiece] = PIECES
 ) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
-    """The program of an architecture, traced at a call of (batch, length, source), and its inputs behind those of the call."""
+    """The program of an architecture, traced at a call of (batch, length, source), and its inputs behind those of the call.
+
+    Further numbers of the call are given to every piece behind its sheet.
+    """
     kept, made = _Kept(), list[ProgramPiece]()
     with tracing():
         for name, priced in pieces.items():
             # A trace of its own, so that what an earlier piece decided, and remembered, is a guard of this one too.
             given = traceable(architecture, call)
             try:
-                figures = priced(sheet_of(given.architecture, *given.call))
+                numbers, more = given.call[: len(CALL)], given.call[len(CALL) :]
+                figures = priced(sheet_of(given.architecture, *numbers), *more)
             except UserError:
                 if name == "exact":
                     raise
@@ -176,7 +180,7 @@ def _input(architecture: Architecture, keys: Keys, value: int) -> NumberInput | 
     return None if bounds is None else NumberInput(place, at, value, bounds)
 
 
-def traceable(architecture: Architecture, call: Sequence[int]) -> Traceable:
+def traceable(architecture: Architecture, call: Sequence[float]) -> Traceable:
     """The architecture, every whole number of it an input."""
     trace = NumberTrace()
     numbers = [trace.input(i, value) for i, value in enumerate(call)]
@@ -262,7 +266,7 @@ class Programs:
         self.pieces = pieces
         self._known: dict[Any, list[FigureProgram]] = {}
 
-    def of(self, architecture: Architecture, call: Sequence[int]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
+    def of(self, architecture: Architecture, call: Sequence[float]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
         """A program whose every piece holds for an architecture at a call, and its inputs behind those of the call."""
         inputs = inputs_of(architecture)
         known = self._known.setdefault(_structure(architecture, {(*each.keys, each.at) for each in inputs}), [])

@@ -18,7 +18,8 @@ from anyformer.parts.call.shared import slot_bytes
 from anyformer.plan import Plan
 
 Figures = dict[str, Any]
-PricedPiece = Callable[[CostSheet], Figures]
+PricedPiece = Callable[..., Figures]
+"""Figures of a sheet, and of further numbers of a call where it has any."""
 
 
 def sheet_of(architecture: Architecture, batch: int, length: int, source: int) -> CostSheet:

@@ -55,7 +55,7 @@ class NumberTrace:
             self.values.append(value)
         return at
 
-    def input(self, number: int, value: int) -> Traced:
+    def input(self, number: int, value: float) -> Traced:
         """The input of that number."""
         return Traced(self, self.node(("take", number), value), value)
 

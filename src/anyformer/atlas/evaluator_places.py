@@ -13,12 +13,14 @@ from anyformer.describe.path import resolve
 from anyformer.model import Architecture
 
 
-def places(architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput]) -> list[dict[str, Any]]:
+def places(
+    architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput], first: int = len(CALL)
+) -> list[dict[str, Any]]:
     """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds.
 
-    `fixed`: the program holds for the number that stands there alone.
+    `fixed`: the program holds for the number that stands there alone. `first`: how many numbers a call has.
     """
-    numbered = list(enumerate(inputs, len(CALL)))
+    numbered = list(enumerate(inputs, first))
     fixed = _fixed(program)
     found = []
     for keys, items in groupby(numbered, key=lambda item: item[1].keys):

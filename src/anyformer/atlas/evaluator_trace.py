@@ -7,6 +7,7 @@ again: what it compares becomes a guard.
 from __future__ import annotations
 
 import builtins
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +28,7 @@ from anyformer.parts.masks.pairs import count_pairs
 Keys = tuple[str | int, ...]
 Take = Callable[[Keys, int], Any]
 """The traced number in the place of a number of a description; itself if it is to stay."""
-_max, _min = builtins.max, builtins.min
+_max, _min, _isfinite = builtins.max, builtins.min, math.isfinite
 
 
 class TracedOrder(str):
@@ -145,6 +146,7 @@ def tracing() -> Iterator[None]:
         stack.enter_context(patch.object(Value, "__init__", init))
         stack.enter_context(patch.object(builtins, "max", _choosing("max", _max)))
         stack.enter_context(patch.object(builtins, "min", _choosing("min", _min)))
+        stack.enter_context(patch.object(math, "isfinite", _finite))
         stack.enter_context(patch("anyformer.parts.layers.stack.count_layers", _layers(count_layers)))
         stack.enter_context(patch("anyformer.parts.masks.mask.count_pairs", _pairs(count_pairs)))
         yield
@@ -164,6 +166,11 @@ def _choosing(operator: str, chosen: Callable[..., Any]) -> Callable[..., Any]:
         return result
 
     return choose
+
+
+def _finite(number: Any) -> bool:
+    """`math.isfinite`: a node whose value is not finite has none."""
+    return type(number) is Traced or _isfinite(number)
 
 
 def _layers(counted: Callable[[str], Counter[str]]) -> Callable[[str], Mapping[str, Any]]:

@@ -23,7 +23,7 @@ anyformer atlas positions
 anyformer atlas GQA
 anyformer atlas experts --json
 anyformer atlas --out site
-anyformer atlas --out lecture --entry gpt2 --entry gemma-2-2b
+anyformer atlas --out lecture --entry gpt2 --entry gemma-2-2b --entry mine.toml
 """
 
 if TYPE_CHECKING:
@@ -51,7 +51,12 @@ def run(
     ] = None,
     entries: Annotated[
         list[str] | None,
-        typer.Option("--entry", metavar="NAME", help="With --out: an entry of the site, any number of times. By default all."),
+        typer.Option(
+            "--entry",
+            metavar="NAME|PATH",
+            help="With --out: what the site shows, any number of times: an entry, or an own TOML file, config.json or "
+            "directory, called after its file. By default all entries.",
+        ),
     ] = None,
     json: Json = False,
 ) -> Answer:
@@ -78,17 +83,16 @@ def run(
 
 def site(out: Path, entries: list[str] | None, topic: str | None, *, json: bool) -> Answer:
     """Write a site, and say what is in it."""
-    from anyformer.catalogue import architecture, listing
+    from anyformer.catalogue import listing
     from anyformer.costs.figures import size
     from anyformer.exploring.site import write_site
+    from anyformer.exploring.site_entries import site_entries
 
     if topic is not None:
         raise UserError(f"--out writes a site of all topics: leave {topic!r} out")
-    names = list(dict.fromkeys(entries or [entry.name for entry in listing()]))
-    for name in names:
-        architecture(name)
-    with bar("sheets", len(names)) as advance:
-        written = write_site(out, names, advance)
+    shown = site_entries(entries or [entry.name for entry in listing()])
+    with bar("sheets", len(shown.names)) as advance:
+        written = write_site(out, shown, advance)
     if json:
         return Answer([Verbatim(jsons.dumps(asdict(written), indent=2))])
     told = f"{out}: {written.entries:,} entries, {written.files:,} files, {size(written.bytes).text.strip()}, "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from anyformer import catalogue
@@ -33,11 +34,11 @@ def _sheet(made: Architecture, call: PricedCall) -> CostSheet:
 
 
 class Desk:
-    """Answers about the architectures of the catalogue, and about those that were `opened`, by name or path: a page can name
-    no other file."""
+    """Answers about the architectures of the catalogue, about those that were `opened`, by name or path: a page can name
+    no other file; and about those that are at hand, its `own`, by names of theirs."""
 
-    def __init__(self, opened: Sequence[str] = ()) -> None:
-        self.opened = tuple(dict.fromkeys(opened))
+    def __init__(self, opened: Sequence[str] = (), own: Mapping[str, Architecture] = MappingProxyType({})) -> None:
+        self.opened, self.own = tuple(dict.fromkeys(opened)), own
         self.runs = RunDesk(OpenedRuns.among(self.opened))
         self._base = cache(self._resolved)
         self._made = lru_cache(maxsize=REMEMBERED)(self._changed)
@@ -79,7 +80,11 @@ class Desk:
 
     def title(self, of: str) -> str:
         """The name of an architecture for people."""
-        return of if catalogue.listed(of) else Path(of).name
+        return of if of in self.own or catalogue.listed(of) else Path(of).name
+
+    def file(self, of: str) -> str:
+        """What a command is to name: of an own one the file that its TOML is copied to."""
+        return f"{of}.toml" if of in self.own else of
 
     def _answered(self, name: str, question: SheetQuestion) -> Mapping[str, Any]:
         made = self.architecture(question.of, question.changes)
@@ -94,6 +99,8 @@ class Desk:
         return {"format": FORMAT, **compared(named, question.call)}
 
     def _resolved(self, of: str) -> Architecture:
+        if of in self.own:
+            return self.own[of]
         if of in self.architectures or of in self.runs.opened.every:
             from anyformer.resolving import architecture
 
@@ -118,7 +125,7 @@ SECTIONS: Mapping[str, Callable[[Desk, SheetQuestion, CostSheet], Mapping[str, A
     "parts": lambda desk, question, sheet: parts_data(sheet),
     "diagram": lambda desk, question, sheet: {"diagram": diagram_data({desk.title(question.of): sheet.architecture})},
     "masks": lambda desk, question, sheet: {"masks": masks_data(sheet.architecture, question.call.length)},
-    "forms": lambda desk, question, sheet: {"forms": forms(question.of, question.changes, sheet.architecture)},
+    "forms": lambda desk, question, sheet: {"forms": forms(desk.file(question.of), question.changes, sheet.architecture)},
 }
 """What makes each section of a sheet."""
 

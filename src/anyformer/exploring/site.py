@@ -15,14 +15,13 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anyformer.atlas import atlas_data, topic_data, topics
 from anyformer.atlas.evaluator import Programs
-from anyformer.atlas.evaluator_figures import PricedPiece
 from anyformer.atlas.evaluator_places import places
 from anyformer.costs.traceable import NEEDS_TORCH, traceable
 from anyformer.describe import UserError
@@ -30,7 +29,8 @@ from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
 from anyformer.exploring.question import PricedCall, SheetQuestion
-from anyformer.exploring.site_times import site_pieces
+from anyformer.exploring.site_entries import SiteEntries
+from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.exploring.start import start_data
 from anyformer.files import writing_directory
 from anyformer.model import Architecture
@@ -56,21 +56,21 @@ class SiteContents:
     compressed: int
 
 
-def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] = lambda done: None) -> SiteContents:
+def write_site(out: Path, entries: SiteEntries, advance: Callable[[int], None] = lambda done: None) -> SiteContents:
     """Write the site of some entries to a new directory, whole or not at all. `advance` is told how many sheets are there."""
-    call, desk, classes = PricedCall(), Desk(), dict[str, Any]()
-    programs = _ProgramFiles(site_pieces(call))
+    call, desk, classes = PricedCall(), Desk(own=entries.own), dict[str, Any]()
+    programs = _ProgramFiles(call)
     with writing_directory(out) as folder:
         shutil.copytree(PAGE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("ADDING.md", "__pycache__"))
         _mark_static(folder / "index.html")
-        for done, name in enumerate(names, 1):
+        for done, name in enumerate(entries.names, 1):
             sheet = desk.sections(SheetQuestion(name, (), call), *SECTIONS)
             classes |= sheet.pop("classes")
             made = desk.architecture(name)
             sheet |= {"memory": _memory(made, call), **programs.of(made, sheet["call"], folder)}
             _write(folder / "sheets" / f"{name}.json", sheet)
             advance(done)
-        _write(folder / "start.json", _start(desk, names))
+        _write(folder / "start.json", _start(desk, entries))
         _write(folder / "kinds.json", kinds())
         _write(folder / "classes.json", dict(sorted(classes.items())))
         _write(folder / "atlas.json", atlas_data())
@@ -80,33 +80,39 @@ def write_site(out: Path, names: Sequence[str], advance: Callable[[int], None] =
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         sizes = [(path.stat().st_size, len(gzip.compress(path.read_bytes(), mtime=0))) for path in files]
     own, small = (sum(each) for each in zip(*sizes, strict=True))
-    return SiteContents(len(names), len(programs.written), len(files), own, small)
+    return SiteContents(len(entries.names), len(programs.written), len(files), own, small)
 
 
 class _ProgramFiles:
     """The programs of a site, each written once."""
 
-    def __init__(self, pieces: Mapping[str, PricedPiece]) -> None:
-        self.made = Programs(pieces)
+    def __init__(self, call: PricedCall) -> None:
+        self.made, self.accelerator = Programs(site_pieces(call)), accelerator_numbers(call, call.on[0])
         self.written = set[str]()
 
     def of(self, architecture: Architecture, call: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         """What a sheet says of its program, which is written; that entry's page answers at its usual call."""
-        numbers = (call["batch"], call["length"], call["source"] or call["length"])
+        numbers = (call["batch"], call["length"], call["source"] or call["length"], *self.accelerator)
         program, inputs = self.made.of(architecture, numbers)
         name = f"programs/{program.digest}.json"
         if name not in self.written:
             _write(folder / name, program.data())
             self.written.add(name)
-        return {"program": name, "inputs": places(architecture, program, inputs)}
+        return {"program": name, "inputs": places(architecture, program, inputs, len(numbers))}
 
 
-def _start(desk: Desk, names: Sequence[str]) -> dict[str, Any]:
+def _start(desk: Desk, entries: SiteEntries) -> dict[str, Any]:
     """What a page has to know first: the catalogue is that of the site."""
-    start, kept = start_data(desk, static=True), set(names)
+    start, kept = start_data(desk, static=True), set(entries.names)
     first = start["defaults"]["of"]
-    catalogue = [line for line in start["catalogue"] if line["name"] in kept]
-    return {**start, "catalogue": catalogue, "defaults": {**start["defaults"], "of": first if first in kept else names[0]}}
+    call = PricedCall()
+    accelerators = [{**each, "numbers": accelerator_numbers(call, each["name"])} for each in start["accelerators"]]
+    catalogue = [line for line in start["catalogue"] if line["name"] in entries.of_catalogue]
+    return {
+        **start,
+        "catalogue": catalogue, "accelerators": accelerators,
+        "defaults": {**start["defaults"], "of": first if first in kept else entries.names[0]},
+    }
 
 
 def _mark_static(page: Path) -> None:

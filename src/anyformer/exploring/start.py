@@ -8,6 +8,7 @@ from typing import Any
 
 from anyformer import __version__, catalogue
 from anyformer.atlas.topic import mechanisms
+from anyformer.catalogue.columns import columns
 from anyformer.costs.hardware import HARDWARE
 from anyformer.dims import LEGEND
 from anyformer.exploring.desk import FORMAT, Desk
@@ -16,12 +17,18 @@ from anyformer.exploring.question import RATE, WORDS, PricedCall
 
 def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
     """The whole, as plain data; `static`: of a site without a server."""
-    first = next(iter(desk.architectures), "gpt2")
+    first = next(iter((*desk.architectures, *desk.own)), "gpt2")
     return {
         "format": FORMAT,
         "version": __version__,
         "static": static,
-        "opened": [{"of": of, "title": desk.title(of), "kind": _kind(of, desk)} for of in desk.opened],
+        "opened": [
+            *({"of": of, "title": desk.title(of), "kind": _kind(of, desk)} for of in desk.opened),
+            *(
+                {"of": of, "title": of, "kind": "architecture", "file": desk.file(of), "columns": asdict(columns(own))}
+                for of, own in desk.own.items()
+            ),
+        ],
         "defaults": {"of": first, **asdict(PricedCall())},
         "rate": RATE,
         **{name: list(words) for name, words in WORDS.items()},

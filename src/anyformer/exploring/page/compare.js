@@ -65,7 +65,7 @@ export class CompareView {
 
   /** From one architecture to another in single changes, with what each adds to one cost. */
   staircases(answer, names) {
-    if (!answer.staircases?.length) return null;
+    if (!answer.staircases?.length) return answer.told ? h("p", { class: "faint note" }, answer.told) : null;
     const known = COSTS.filter(([name]) => answer.staircases.some((stairs) => typeof stairs.start[name] === "number"));
     if (!known.some(([name]) => name === this.chosen)) this.chosen = known[0]?.[0] ?? "parameters";
     const select = h("select", { id: "stairs-of", "data-key": "stairs-of", onchange: (event) => {

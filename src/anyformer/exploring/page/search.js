@@ -37,13 +37,13 @@ function mechanism({ name, topic }) {
 export class Search {
   /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
   constructor(element, start, choose) {
-    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: "opened here", columns: {} })), ...start.catalogue].map(searchable);
+    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: each.file ? "beside the catalogue" : "opened here", columns: each.columns ?? {} })), ...start.catalogue].map(searchable);
     this.mechanisms = start.mechanisms.map(mechanism);
     this.choose = choose;
     this.at = -1;
     this.input = h("input", {
       type: "search", id: "searched", role: "combobox", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
-      placeholder: `search ${start.catalogue.length} architectures`, "aria-label": "search the catalogue", "aria-keyshortcuts": "/",
+      placeholder: `search ${start.catalogue.length || this.rows.length} architectures`, "aria-label": "search the catalogue", "aria-keyshortcuts": "/",
     });
     this.list = h("ul", { id: "found", role: "listbox", "aria-label": "architectures", hidden: true });
     this.input.addEventListener("input", () => this.show());

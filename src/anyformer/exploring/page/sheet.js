@@ -102,7 +102,7 @@ export class SheetView {
     const chips = model.set.map((set) => h("button", { type: "button", class: "chip", "aria-label": `take back ${set}`, onclick: () => this.app.go(without(question, set)) }, h("code", {}, pathOf(set)), " = ", valueOf(set), h("span", { "aria-hidden": "true" }, " ×")));
     const refused = Object.entries(this.app.errors).filter(([path]) => path === "" || !sheet.parts.some((part) => part.path === path || part.fields.some((each) => each.path === path)));
     fill(this.head,
-      h("h1", {}, this.app.title(sheet.of)), this.app.start.opened.some((each) => each.of === sheet.of) && !entry ? h("p", {}, h("a", { href: `#${new URLSearchParams({ model: sheet.of })}` }, "open its model")) : null,
+      h("h1", {}, this.app.title(sheet.of)), !this.app.start.static && this.app.start.opened.some((each) => each.of === sheet.of) && !entry ? h("p", {}, h("a", { href: `#${new URLSearchParams({ model: sheet.of })}` }, "open its model")) : null,
       h("p", { class: "facts" }, facts, entry?.source ? h("small", { class: "source" }, sourced(entry.source)) : null),
       chips.length ? h("div", { class: "chips changes", role: "group", "aria-label": "changes" }, chips) : null,
       refused.map(([path, error]) => h("div", {}, path ? h("code", {}, path) : null, refusal(error, (meant) => this.app.meant(error, meant)))),

@@ -2,7 +2,7 @@
 
 import { Refused } from "./ask.js";
 
-const WORDS = ["precision", "checkpointing", "rate"];
+const WORDS = ["precision", "checkpointing"], MOST = 16;
 const files = new Map();
 
 function file(address) {
@@ -24,24 +24,41 @@ class Site {
   async sheet(words) {
     const { of, changes, call } = asked(words, this.start.defaults);
     const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
-    if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.start.catalogue.map((each) => each.name)));
+    if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, [...this.start.opened.map((each) => each.of), ...this.start.catalogue.map((each) => each.name)]));
     sheet.classes ??= await file("classes.json");
     for (const name of WORDS) {
       if (call[name] !== null && call[name] !== String(sheet.call[name])) throw refused(`this site prices with ${name} = ${sheet.call[name]} alone: ask \`anyformer explore\``, name);
     }
-    const usual = ["length", "batch", "source"].every((name) => call[name] === null || call[name] === sheet.call[name]) && String(call.on) === String(sheet.call.on);
-    if (!changes.length && usual) return sheet;
+    const { rate, chosen } = this.accelerators(call, sheet.call.rate), same = (name) => call[name] === null || call[name] === sheet.call[name];
+    const there = !changes.length && ["length", "batch", "source"].every(same);
+    if (there && String(call.on) === String(sheet.call.on) && rate === sheet.call.rate) return sheet;
     const { evaluate } = await import("./evaluator.js");
     let figures = null;
     try {
-      figures = await evaluate(sheet, changes, { ...sheet.call, ...given(call) });
+      figures = await evaluate(sheet, changes, { ...sheet.call, ...given(call), accelerators: chosen });
     } catch (error) {
       throw error.errors ? new Refused(error.errors) : error;
     }
-    const times = String(call.on) === String(sheet.call.on) ? (figures.accelerators ?? []).filter((each) => each.name) : [];
-    const forms = changes.length ? carried(of, changes) : sheet.forms;
+    const said = { ...sheet.call, ...given(call), rate }, accelerators = figures.accelerators.map((each, i) => priced(chosen[i], each, rate, there ? sheet : null));
+    if (there) return { ...sheet, call: said, figures: { ...sheet.figures, accelerators }, memory: spread(sheet.memory, chosen) };
+    const forms = changes.length ? carried(this.file(of), changes) : sheet.forms, parts = changes.length ? withValues(sheet, changes) : sheet.parts;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
-    return { ...sheet, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: { ...sheet.call, ...given(call) }, figures: { ...sheet.figures, ...figures, accelerators: times }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+    return { ...sheet, parts, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: said, figures: { ...sheet.figures, ...figures, accelerators }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+  }
+
+  /** The accelerators of a call with their numbers, the last of which are dollars for an hour. */
+  accelerators(call, usual) {
+    const text = call.rate ?? String(usual), rate = text.trim() === "" ? NaN : Number(text), known = new Map(this.start.accelerators.map((each) => [each.name, each]));
+    if (!(rate >= 0 && rate <= 1e6)) throw refused(`should be dollars for an hour of one accelerator, 0 or more, got '${text.slice(0, 40)}'`, "rate");
+    const unknown = call.on.find((name) => !known.has(name));
+    if (unknown !== undefined) throw refused(`no hardware is called '${unknown}'`, "on", null, near(unknown, [...known.keys()]));
+    if (call.on.length > MOST) throw refused(`at most ${MOST} accelerators at a time, got ${call.on.length}`, "on");
+    return { rate, chosen: call.on.map((name) => ({ ...known.get(name), numbers: [...known.get(name).numbers.slice(0, -1), rate] })) };
+  }
+
+  /** What a command is to name: of an architecture that is none of the catalogue the file that its TOML is copied to. */
+  file(of) {
+    return this.start.opened.find((each) => each.of === of)?.file ?? of;
   }
 
   figures(words) {
@@ -61,8 +78,26 @@ class Site {
     return (await file("kinds.json")) ?? {};
   }
 
-  async compare() {
-    throw refused("This site shows one architecture at a time: `anyformer explore A B` shows them side by side.");
+  /** Architectures side by side, at the least of their usual lengths unless one is said. */
+  async compare(words) {
+    const { compared } = await import("./beside.js");
+    const query = new URLSearchParams(words), names = query.getAll("of"), own = names.map(() => []), call = new URLSearchParams(words);
+    for (const set of query.getAll("set")) {
+      if (!/^\d:/.test(set) || own[Number(set[0])] === undefined) throw refused(`say which architecture is changed, as in set=1:PATH=VALUE, from 0; got ${set}`, "set");
+      own[Number(set[0])].push(set.slice(2));
+    }
+    const asked = (i, more = {}) => {
+      const one = new URLSearchParams([...call].filter(([name]) => name !== "of" && name !== "set"));
+      for (const [name, value] of Object.entries(more)) one.set(name, value);
+      return this.sheet(new URLSearchParams([["of", names[i]], ...own[i].map((set) => ["set", set]), ...one])).catch((error) => {
+        throw error.errors ? new Refused(error.errors.map((each) => ({ ...each, text: `${names[i]}: ${each.text}`, message: `${names[i]}: ${each.message}`, set: null }))) : error;
+      });
+    };
+    let sheets = await Promise.all(names.map((_, i) => asked(i)));
+    const length = Math.min(...sheets.map((sheet) => sheet.call.length));
+    if (sheets.some((sheet) => sheet.call.length !== length)) sheets = await Promise.all(names.map((_, i) => asked(i, { length })));
+    const columns = names.map((of) => [...this.start.catalogue.map((each) => [each.name, each]), ...this.start.opened.map((each) => [each.of, each])].find(([name]) => name === of)[1].columns);
+    return compared(sheets, names.map((name, i) => (own[i].length ? `${name}, changed` : name)), columns);
   }
 
   async model() {
@@ -78,7 +113,7 @@ class Site {
   }
 }
 
-/** The forms in which changed numbers are taken along; TOML and JSON of them are written by `anyformer show`. */
+/** The forms in which changed numbers of a name or a file are taken along; TOML and JSON of them are written by `anyformer show`. */
 function carried(of, changes) {
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`), sets = changes.map(([path, value]) => ` --set ${quoted(`${path}=${value}`)}`).join("");
   const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", ");
@@ -86,11 +121,33 @@ function carried(of, changes) {
     python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}, changes={${values}})\nmodel = af.build(arch)\n` };
 }
 
+/** An accelerator with its times and prices; where the `sheet` has it, with what it says of waiting too. */
+function priced({ numbers, peaks, source, ...facts }, found, rate, sheet) {
+  const told = sheet?.figures.accelerators.find((each) => each.name === facts.name), modes = {};
+  for (const [mode, own] of Object.entries(found.modes)) {
+    const known = Object.fromEntries(Object.entries(own).filter(([, value]) => value !== null));
+    modes[mode] = { ...own, ...told?.modes[mode], ...known };
+  }
+  return { ...facts, rate, peak: numbers[1], ...found, modes };
+}
+
+/** The traced memory, by other accelerators. */
+function spread(memory, chosen) {
+  return memory?.memory ? { ...memory, devices: Object.fromEntries(chosen.map((each) => [each.name, Math.ceil(memory.memory.total / each.usable)])) } : memory;
+}
+
+/** The parts of a sheet with changed numbers in their fields. */
+function withValues(sheet, changes) {
+  const texts = new Map(changes), put = new Map(), read = (text) => (/^-?[\d_]+$/.test(text) ? Number(text.replaceAll("_", "")) : text.startsWith("[") ? JSON.parse(text) : text.replace(/^(["'])(.*)\1$/, "$2"));
+  for (const { paths } of sheet.inputs) for (const path of paths) if (texts.has(path)) for (const each of paths) put.set(each, texts.get(path));
+  return sheet.parts.map((part) => ({ ...part, fields: part.fields.map((each) => (put.has(each.path) ? { ...each, value: read(put.get(each.path)), text: put.get(each.path), default: false } : each)) }));
+}
+
 function asked(words, defaults) {
   const query = new URLSearchParams(words), number = (name) => (query.get(name) ? Number(query.get(name)) : null);
   const changes = query.getAll("set").map((set) => [set.slice(0, set.indexOf("=")), set.slice(set.indexOf("=") + 1)]);
   const on = query.has("on") ? query.getAll("on").filter(Boolean) : defaults.on;
-  return { of: query.get("of"), changes, call: { length: number("length"), batch: number("batch"), source: number("source"), on, ...Object.fromEntries(WORDS.map((name) => [name, query.get(name)])) } };
+  return { of: query.get("of"), changes, call: { length: number("length"), batch: number("batch"), source: number("source"), on, ...Object.fromEntries([...WORDS, "rate"].map((name) => [name, query.get(name)])) } };
 }
 
 const given = (call) => Object.fromEntries(Object.entries(call).filter(([, value]) => value !== null));
