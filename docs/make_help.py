@@ -19,16 +19,23 @@ from make_parts import MECHANISMS
 
 GUIDES = Path(__file__).parent
 TOPICS = Path(__file__).parents[1] / "src" / "anyformer" / "cli" / "topics.json"
+TABLES = tuple(GUIDES / "reference" / f"{name}.md" for name in ("costs", "formats", "run", "study"))
+"""Pages to look things up, whose rows are passages as those of the guides are."""
+LONG = 4
+"""Words of a cell that says something; other rows are figures."""
+PASSAGES = TOPICS.with_name("passages.json")
 LEFT_OUT = ("performance", "published", "shapes", "gpu")
 """Guides that are measurements and no instructions."""
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
 MADE = re.compile(r"<!-- (.+?) -->.*?<!-- end of \1 -->", re.S)
+ENTRY = re.compile(r"^- (\*\*.+?\*\*): (.+?) \[[^\]]+\]\(([\w./-]+)\.md(?:#([\w-]+))?\)$", re.M)
+"""An entry of the glossary: its names, what it is, and the page to read on."""
 LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
 
 
 def topics() -> dict[str, Any]:
     """Guides by name, and mechanisms by their names in papers: the part, and how it is asked for."""
-    pages = [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
+    pages = _pages()
     named = {each.name: each for each in MECHANISMS}
     sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
     taken = {_initials(name) for name in (*named, *sections) if _initials(name) != _letters(name)} | set(map(_letters, named))
@@ -41,7 +48,67 @@ def topics() -> dict[str, Any]:
         for name, each in named.items()
         if not each.where.startswith("anyformer.catalogue") and _letters(name) != _letters(each.where)
     }
-    return {"guides": {page.stem: guide(page.read_text(encoding="utf-8")) for page in pages}, "mechanisms": mechanisms}
+    guides = {page.stem: guide(page.read_text(encoding="utf-8")) for page in pages}
+    return {"guides": guides, "mechanisms": mechanisms, "glossary": glossary()}
+
+
+def glossary() -> list[dict[str, Any]]:
+    """The entries of the glossary: names, what they mean, and the place to read on."""
+    text = (GUIDES / "glossary.md").read_text(encoding="utf-8")
+    return [
+        {"names": re.findall(r"\*\*(.+?)\*\*", names), "text": meaning, "place": _place(page, anchor)}
+        for names, meaning, page, anchor in ENTRY.findall(text)
+    ]
+
+
+def passages() -> list[list[str]]:
+    """Every paragraph and row of the guides, by page and heading; not of the glossary, whose entries are topics."""
+    found = [
+        (page.relative_to(GUIDES).with_suffix("").as_posix(), _plain(heading), text)
+        for page in (*_pages(), *TABLES)
+        if page.stem != "glossary"
+        for heading, body in _sections(page.read_text(encoding="utf-8"), made=page in TABLES)
+        for text in (*_said(body), *_rows(body))
+    ]
+    first = {(page, text): heading for page, heading, text in reversed(found)}
+    return [[page, heading, text] for (page, text), heading in reversed(first.items())]
+
+
+def _said(text: str) -> Iterator[str]:
+    """Paragraphs, and the items of lists."""
+    apart = re.sub(r"^(?:- |\d+\. )", r"\n", text, flags=re.M)
+    return (text for kind, text in _items(apart) if kind == "text")
+
+
+def _rows(text: str) -> Iterator[str]:
+    """The rows of tables that say something: the first cell, and the others that are words."""
+    for line in re.findall(r"^\| (.+) \|$", BLOCK.sub("", text), re.M):
+        first, *others = (_plain(cell) for cell in re.split(r"(?<!\\) \| ", line))
+        if said := [cell for cell in others if len(cell.split()) >= LONG]:
+            yield f"{first}: {'; '.join(said)}"
+
+
+def _pages() -> list[Path]:
+    return [page for page in sorted(GUIDES.glob("*.md")) if page.stem not in LEFT_OUT]
+
+
+def _sections(text: str, made: bool = False) -> Iterator[tuple[str, str]]:
+    """Headings and what is below them; `made`: also what a command wrote."""
+    title, _, rest = text.removeprefix("# ").partition("\n")
+    parts = re.split(r"^##+ (.+)$", rest if made else MADE.sub("", rest), flags=re.M)
+    yield title, parts[0]
+    yield from zip(parts[1::2], parts[2::2], strict=True)
+
+
+def _place(page: str, anchor: str) -> str:
+    """A page and the heading of an anchor, as passages name them."""
+    headings = [heading for heading, _ in _sections((GUIDES / f"{page}.md").read_text(encoding="utf-8"))]
+    (found,) = [each for each in headings if _anchor(each) == anchor] if anchor else headings[:1]
+    return f"docs/{page}.md: {_plain(found)}"
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def _initials(name: str) -> str:
@@ -89,10 +156,12 @@ def _plain(text: str) -> str:
     return LINK.sub(r"\1", text).replace("**", "")
 
 
-def made() -> str:
-    """The file."""
-    return json.dumps(topics(), indent=1, ensure_ascii=False) + "\n"
+def made() -> dict[Path, str]:
+    """The files."""
+    found = {TOPICS: topics(), PASSAGES: passages()}
+    return {path: json.dumps(each, indent=1, ensure_ascii=False) + "\n" for path, each in found.items()}
 
 
 if __name__ == "__main__":
-    TOPICS.write_text(made(), encoding="utf-8")
+    for path, text in made().items():
+        path.write_text(text, encoding="utf-8")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from anyformer.atlas import mechanism_item, mechanisms_called, topic
 from anyformer.atlas.topic import mechanisms
 from anyformer.cli import app
 from anyformer.cli.aligned import WIDEST
+from anyformer.cli.glossary import explained, passages_with
+from anyformer.cli.help_topic import FILE, PASSAGES, letters
 from anyformer.cli.pages import lines
-from anyformer.cli.topics import FILE, VALUES, TopicError, _every, guides, topics
+from anyformer.cli.topics import VALUES, TopicError, _every, guides, topics
 from anyformer.describe import UserError
 
 ROOT = Path(__file__).parents[2]
@@ -33,9 +37,11 @@ def text_of(name: str) -> str:
     return "\n".join(line.text for topic in topics(name) for line in lines(topic.items, WIDEST))
 
 
-def test_the_file_of_the_package_is_what_the_guides_say():
+def test_the_files_of_the_package_are_what_the_guides_say():
     made = runpy.run_path(str(ROOT / "docs" / "make_help.py"))["made"]()
-    assert FILE.read_text(encoding="utf-8") == made, "run: python docs/make_help.py"
+    assert set(made) == {FILE, PASSAGES}
+    for path, text in made.items():
+        assert path.read_text(encoding="utf-8") == text, "run: python docs/make_help.py"
 
 
 def test_the_list_has_every_guide_and_says_how_to_ask():
@@ -70,7 +76,7 @@ def test_every_value_is_told_with_its_fields():
 
 def test_every_mechanism_leads_to_its_part():
     for name, (where, how) in KEPT["mechanisms"].items():
-        (found,) = topics(name)
+        *_, found = topics(name)
         page = " ".join(line.text.strip() for line in lines(found.items, 10**6))
         assert where.partition(":")[2] in found.title, name
         assert how in page
@@ -140,11 +146,73 @@ def test_a_command_is_told_as_after_it():
 def test_an_unknown_topic_is_refused_with_the_nearest(call):
     with pytest.raises(TopicError, match="did you mean 'RMSNorm'"):
         topics("rmsnrm")
-    with pytest.raises(TopicError, match=r"in the words of .*RMSNorm"):
-        topics("Sennrich")
+    with pytest.raises(TopicError, match=r"topics with a word of it: .*depth"):
+        topics("unheard of depth")
     refused = call("help", "no such thing")
     assert refused.returncode == 2
     assert "no topic is called 'no such thing'" in refused.stderr
+
+
+USUAL = """
+KV cache; logit lens; decode state; FLOPs; MFU; LoRA; HFU; roofline; latency; throughput; TTFT; prefill; batch size; d_model;
+context length; hidden size; active parameters; MLP; self-attention; flash attention; SDPA; attention sinks; local attention;
+positional encoding; activation function; routing; load balancing; capacity factor; expert choice; SSM; DeltaNet; hybrid;
+decoder-only; MLM; next-token prediction; tokenizer; BPE; weight tying; logits; soft cap; perplexity; bits per byte; nats;
+temperature; top-p; beam search; greedy; speculative decoding; FSDP; ZeRO; tensor parallelism; gradient checkpointing; bf16;
+quantization; GPTQ; optimizer; learning rate; weight decay; warmup; gradient clipping; muP; scaling laws; Chinchilla; SFT;
+RLHF; distillation; MTBF; GPU hours; seed; activation patching; path patching; steering vector; induction head; circuits;
+SAE; superposition; probe; attention pattern; hooks; TransformerLens; PagedAttention; vLLM; chat template; ViT; multimodal;
+needle in a haystack; p-value; ring buffer; EOS; packing; micro-batch; spike; DSA; looped transformer; drop path; BERT; EMA;
+energy; hash; upcycling; prefix tuning; label smoothing; DeepNorm; token budget; GGUF; llama.cpp; few-shot; interpretability
+"""
+"""What students, architects and those who look inside ask for."""
+
+
+def test_a_usual_word_is_explained_with_a_page_to_read_on():
+    for word in " ".join(USUAL.split()).split("; "):
+        found = topics(word)
+        assert any("docs/" in each.more or "anyformer " in each.more for each in found), word
+        assert all("](" not in line.text for each in found for line in lines(each.items, WIDEST)), word
+
+
+def test_every_entry_of_the_glossary_is_told_by_each_of_its_names_once():
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert len(KEPT["glossary"]) == text.count("\n- "), "an entry is: - **name**, **name**: text [page](page.md#heading)"
+    names = [name for entry in KEPT["glossary"] for name in entry["names"]]
+    assert len({letters(name) for name in names}) == len(names), "a name of the glossary stands in one spelling and entry"
+    assert not set(names) & set(typer.main.get_command(app).commands), "a command's name is the command's help"
+    for entry in KEPT["glossary"]:
+        for name in entry["names"]:
+            (told,) = explained(name)
+            assert [each.text for each in told.page] == [f"{', '.join(entry['names'])}: {entry['text']}", ""]
+            assert entry["place"] in told.more, name
+
+
+def test_the_parts_that_the_glossary_names_are_there():
+    for entry in KEPT["glossary"]:
+        for name in re.findall(r"`([A-Z]\w+)\b", entry["text"]):
+            assert name in ("B", "T", "D", "H", "K", "E", "F", "L", "Plan") or topics(name), entry
+
+
+def test_a_word_of_the_guides_is_told_by_the_paragraphs_most_about_it():
+    found = passages_with("roofline")
+    assert all("roofline" in each.text.lower() for each in found)
+    assert passages_with("Roof-Lines") == found
+    assert passages_with("regions")[0].guide == "scale", "below a heading that has it"
+    assert passages_with("roof") == passages_with("!") == []
+    (told,) = topics("energy")
+    assert "docs/scale.md: What is counted" in text_of("energy")
+    assert told.more.startswith(("More in docs/", "Also in docs/"))
+
+
+def test_the_plural_and_entries_of_the_catalogue_are_found():
+    assert topics("KV caches")[0].name == topics("kv_cache")[0].name == "decode state"
+    assert topics("BERT")[0].more == "More: anyformer show bert-base-uncased; anyformer list bert"
+
+
+def test_a_word_of_docstrings_alone_is_told_by_their_values():
+    (found,) = topics("DeepNorm")
+    assert found.more == "More: anyformer help Step"
 
 
 def test_packages_of_values_are_there():

@@ -12,8 +12,9 @@ from anyformer.cli.aligned import WIDEST
 from anyformer.cli.arguments import Json
 from anyformer.cli.as_json import print_json
 from anyformer.cli.help_page import HelpGroup
+from anyformer.cli.help_topic import HelpTopic
 from anyformer.cli.pages import Item, Paragraph, lines
-from anyformer.cli.topics import VALUES, HelpTopic, TopicError, guides, topics
+from anyformer.cli.topics import VALUES, guides, named, topics
 from anyformer.costs.rows import PageLine
 
 EXAMPLES = """
@@ -21,6 +22,7 @@ anyformer help
 anyformer help costs
 anyformer help RMSNorm
 anyformer help "sliding window"
+anyformer help MFU
 """
 
 
@@ -30,31 +32,30 @@ def run(
         list[str] | None,
         typer.Argument(
             metavar="TOPIC",
-            help="A guide, a mechanism as papers call it, a part, task, objective, optimiser or kind of data by its class or "
-            "kind, or a command. Without one, the topics are listed.",
+            help="A guide, a word of the field (docs/glossary.md), a mechanism as papers call it, a part, task, objective, "
+            "optimiser or kind of data by its class or kind, a command, or any word of the guides. Without one, the topics are "
+            "listed.",
             show_default=False,
         ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Explain a topic in short: the beginning of a guide, or what a value of a description computes and its fields.
+    """Explain a topic in short: the beginning of a guide, a word of the field, or what a value of a description computes.
 
     The whole guides are in docs/, and `make docs` builds them as one site. Options of a command are explained by -h after it.
     """
-    named = " ".join(words or ())
-    if not named:
+    asked = " ".join(words or ())
+    if not asked:
         if json:
             print_json({"guides": guides(), "values": VALUES})
         else:
             screen.show(_listed())
         return
-    try:
-        found = topics(named)
-    except TopicError:
-        if (page := _command(ctx, named)) is None:
-            raise
+    found = named(asked)
+    if not found and (page := _command(ctx, asked)) is not None:
         typer.echo(page, nl=False)
         return
+    found = found or topics(asked)
     if json:
         print_json({"topics": [_plain(each) for each in found]})
     else:
@@ -76,6 +77,7 @@ def _listed() -> Iterator[Item]:
     yield Paragraph(
         f"{', '.join(VALUES.values())}, by their class or kind: anyformer help RMSNorm, anyformer help causal", "  ", "  "
     )
+    yield Paragraph('words of the field: anyformer help MFU, anyformer help "KV cache"', "  ", "  ")
     yield Paragraph('mechanisms as papers call them: anyformer help "grouped-query attention"', "  ", "  ")
     yield Paragraph("commands: anyformer help cost is anyformer cost -h", "  ", "  ")
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anyformer.cli import glossary
+from anyformer.cli.help_topic import HelpTopic, kept, letters
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError, Value, did_you_mean
 from anyformer.describe.docstrings import field_docstrings
+from anyformer.describe.nearest import nearest
 
 if TYPE_CHECKING:
     from anyformer.atlas.mechanism import Mechanism
 
-FILE = Path(__file__).with_name("topics.json")
-"""Written by `python docs/make_help.py` from the guides and the table of mechanisms."""
 VALUES = {
     "anyformer.parts": "parts of an architecture",
     "anyformer.tasks": "generated tasks",
@@ -33,80 +31,105 @@ VALUES = {
 """Packages whose values are topics, and what they are."""
 LIGHT = [package for package in VALUES if package != "anyformer.objectives"]
 """Those that need no torch."""
-
-
 MOST = 6
-"""Names that an error lists."""
+"""Names that an error or an answer lists."""
+SHORTEST = 3
+"""Letters from which a word is looked for inside other names."""
 
 
 class TopicError(UserError):
     """No topic is called so."""
 
 
-@dataclass(frozen=True)
-class HelpTopic:
-    """A title, the page, and where there is more."""
-
-    name: str
-    title: str
-    page: tuple[Item, ...]
-    more: str
-
-    @property
-    def items(self) -> Iterator[Item]:
-        """The whole page."""
-        yield PageLine(self.title, strong=True)
-        yield PageLine("")
-        yield from self.page
-        yield Paragraph(self.more, hanging="")
-
-
-@cache
-def _kept() -> Mapping[str, Any]:
-    kept: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
-    return kept
-
-
 def guides() -> dict[str, str]:
     """The names of the guides, and their titles."""
-    return {name: guide["title"] for name, guide in _kept()["guides"].items()}
+    return {name: guide["title"] for name, guide in kept()["guides"].items()}
 
 
 def topics(words: str) -> list[HelpTopic]:
-    """The topics of a name in any spelling: a guide, a mechanism as papers call it, values by their class or kind; else a
-    mechanism of the atlas.
+    """The topics of a name; else what the catalogue's entries, the guides and the values say that have the words.
+
+    Raises:
+        TopicError: nothing has them; the message names the nearest topics.
+    """
+    if found := named(words) or [*_entries(words), *(glossary.used(words) or _speaking(words))]:
+        return found
+    raise TopicError(f"no topic is called {words!r}{_near(words)}; `anyformer help` lists the guides")
+
+
+def named(words: str) -> list[HelpTopic]:
+    """The topics of a name in any spelling: a guide, a value by its class, a word of the glossary, and what else is called so.
 
     A kind may be that of several values, as `causal` of a mask and an objective. A class in its own spelling is looked for
     first, so that few names load torch.
-
-    Raises:
-        TopicError: there is none; the message names the nearest ones.
     """
-    wanted, kept = _plain(words), _kept()
-    if words in kept["guides"]:
+    if words in kept()["guides"]:
         return [_guide(words)]
     if found := _first(_value(kind, package) for package, kind in _every(LIGHT) if kind.__name__ == words):
         return found
-    if found := [_guide(name) for name in kept["guides"] if _plain(name) == wanted]:
+    if found := [_guide(name) for name in kept()["guides"] if letters(name) == letters(words)]:
         return found
-    if found := [_mechanism(name, *place) for name, place in kept["mechanisms"].items() if wanted in _called(name)][:1]:
+    return [*glossary.explained(words), *_called_so(words)]
+
+
+def _called_so(words: str) -> list[HelpTopic]:
+    """A mechanism of the notes, else values, else mechanisms of the atlas."""
+    wanted = letters(words)
+    if found := [_mechanism(name, *place) for name, place in kept()["mechanisms"].items() if wanted in _called(name)][:1]:
         return found
     if found := [_value(kind, package) for package, kind in _every() if wanted in _names(kind)]:
         return found
     from anyformer.atlas.naming import mechanisms_called
+
+    return [_of_atlas(each) for each in mechanisms_called(words)]
+
+
+def _entries(words: str) -> list[HelpTopic]:
+    """The catalogue's entries whose names begin with the words."""
+    from anyformer.catalogue import listing
+
+    wanted = letters(words)
+    found = [each for each in listing() if len(wanted) >= SHORTEST and letters(each.name).startswith(wanted)]
+    if not found:
+        return []
+    page = [Paragraph(f"{each.name}: {each.summary}", "  ", "      ") for each in found[:MOST]]
+    more = f"More: anyformer show {found[0].name}; anyformer list {found[0].name.partition('-')[0]}"
+    return [HelpTopic(words, f"{words}, in the catalogue", (*page, PageLine("")), more)]
+
+
+def _speaking(words: str) -> list[HelpTopic]:
+    """The values that speak of a name which is known in papers and not here, in their docstrings or in those of their fields.
+
+    Those whose first sentence has it go before the others.
+    """
+    word = re.compile(rf"\b{re.escape(words)}\b", re.I)
+    said = {kind.__name__: [*(kind.__doc__ or "").split("\n\n")] for _, kind in _every()}
+    said |= {f"{kind.__name__}.{name}": [text] for _, kind in _every() for name, text in field_docstrings(kind).items()}
+    found = [(name, at, text) for name, texts in said.items() for at, text in enumerate(texts) if word.search(text)]
+    found.sort(key=lambda one: one[1])
+    if not found:
+        return []
+    page = [Paragraph(f"{name}: {' '.join(text.split())}", "  ", "      ") for name, _, text in found[:MOST]]
+    more = f"More: anyformer help {found[0][0].partition('.')[0]}"
+    return [HelpTopic(words, f"{words}, in the words of", (*page, PageLine("")), more)]
+
+
+def _near(words: str) -> str:
+    """The nearest names; where none is spelt or begins alike, those that share a word with it."""
     from anyformer.atlas.topic import mechanisms
 
-    if found := [_of_atlas(each) for each in mechanisms_called(words)]:
-        return found
     known = [
-        *kept["guides"],
-        *kept["mechanisms"],
+        *kept()["guides"],
+        *glossary.words(),
+        *kept()["mechanisms"],
         *(each.name for each in mechanisms()),
         *(kind.__name__ for _, kind in _every()),
     ]
-    raise TopicError(
-        f"no topic is called {words!r}{did_you_mean(words, known)}{_telling(words)}; `anyformer help` lists the guides"
-    )
+    if nearest(words, known):
+        return did_you_mean(words, known)
+    parts = [part for part in re.findall(r"[a-z0-9]+", words.lower()) if len(part) > SHORTEST]
+    shared = [name for name in dict.fromkeys(known) if any(part in re.findall(r"[a-z0-9]+", name.lower()) for part in parts)]
+    return f"; topics with a word of it: {', '.join(shared[:MOST])}" if shared else ""
 
 
 def _first(found: Iterable[HelpTopic]) -> list[HelpTopic]:
@@ -117,21 +140,10 @@ def _every(packages: Iterable[str] = VALUES) -> Iterator[tuple[str, type[Value]]
     return ((package, kind) for package in packages for kind in _values(package))
 
 
-def _telling(words: str) -> str:
-    """The values whose first sentence has the words, for a name that is known in papers and not here."""
-    word = re.compile(rf"\b{re.escape(words)}\b", re.I)
-    found = [kind.__name__ for _, kind in _every() if word.search((kind.__doc__ or "").split("\n\n")[0])]
-    return f"; it is in the words of {', '.join(found[:MOST])}" if found else ""
-
-
-def _plain(words: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", words.lower())
-
-
 def _called(mechanism: str) -> set[str]:
     """A mechanism's name, and the initials of several words: GQA."""
     words = re.findall(r"[a-z0-9]+", mechanism.lower())
-    return {_plain(mechanism)} | ({"".join(word[0] for word in words)} if len(words) > 1 else set())
+    return {letters(mechanism)} | ({"".join(word[0] for word in words)} if len(words) > 1 else set())
 
 
 @cache
@@ -142,7 +154,7 @@ def _values(package: str) -> list[type[Value]]:
 
 
 def _names(kind: type[Value]) -> set[str]:
-    return {_plain(kind.__name__), _plain(_kind(kind))}
+    return {letters(kind.__name__), letters(_kind(kind))}
 
 
 def _kind(kind: type[Value]) -> str:
@@ -152,7 +164,7 @@ def _kind(kind: type[Value]) -> str:
 
 
 def _guide(name: str) -> HelpTopic:
-    guide = _kept()["guides"][name]
+    guide = kept()["guides"][name]
     page = [item for kind, text in guide["short"] for item in _items(kind, text)]
     sections = "; ".join(guide["sections"]) or "the whole page"
     return HelpTopic(name, guide["title"], tuple(page), f"More in docs/{name}.md: {sections}.")
