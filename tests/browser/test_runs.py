@@ -74,7 +74,22 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.get_by_label("text", exact=True).fill("some text")
     page.get_by_role("button", name="open", exact=True).click()
     page.wait_for_selector("table.lens", timeout=60_000)
-    assert page.locator(".token").count() == len("some text")
+    assert page.locator(".tokens .token").count() == len("some text")
+    assert page.locator("table.attribution tbody tr").last.locator("th").inner_text() == "in all"
+    offered = page.locator(".likeliest button:enabled[aria-pressed=false]").first
+    word = offered.inner_text()
+    offered.click()
+    page.wait_for_selector(f".likeliest button[aria-pressed=true]:text-is('{word}')")
+    chosen = page.get_by_label("answer token")
+    assert chosen.input_value() == word.replace("␣", " ")
+    page.get_by_label("patched into").fill("same text")
+    chosen.fill("xt")
+    page.get_by_role("button", name="open", exact=True).click()
+    page.wait_for_selector("[role=alert]:has-text('is 2 tokens (x t)')", timeout=60_000)
+    chosen.fill("x")
+    page.get_by_label("less that of").fill("m")
+    page.get_by_role("button", name="open", exact=True).click()
+    page.wait_for_selector("h2:has-text('patched: how much of the logit of x less m')", timeout=60_000)
     page.locator("table.heads button").first.click()
     assert page.locator("svg.look").first.get_attribute("aria-label") == "head 0"
     assert page.locator("svg.look").count() == 2

@@ -16,6 +16,7 @@ from anyformer import catalogue
 from anyformer.exploring import opened, workshop
 from anyformer.exploring.desk import Desk
 from anyformer.exploring.memory import MemoryDesk
+from anyformer.exploring.opened import OpenedText
 from anyformer.exploring.opening_desk import OpeningDesk, checkpoints_of, values_of
 from anyformer.exploring.server import application
 from anyformer.exploring.tree import tree
@@ -97,21 +98,55 @@ def test_the_strongest_entries_of_a_token_are_its_largest(ask, model):
     for each in found["strongest"]:
         assert each["value"] == pytest.approx(float(value[2][tuple(each["at"])]), abs=1e-5)
     assert sizes[0] == pytest.approx(float(value[2].abs().max()), abs=1e-5)
-    assert "positions 0 to" in ask("/api/value", text=TEXT, path=path, position=99)["why"]
+    assert "the text has" in ask("/api/value", text=TEXT, path=path, position=99)["why"]
+
+
+def test_the_token_that_is_asked_about_is_the_likeliest_or_the_one_named(ask, model):
+    loaded, tokenizer = af.load(model)
+    tokens = torch.tensor([tokenizer.encode(TEXT)])
+    with torch.no_grad():
+        logits = loaded(tokens)[0]
+    usual = ask("/api/open", text=TEXT)
+    best = logits[-1].topk(opened.OFFERED).indices.tolist()
+    words = [tokenizer.decode([each], special=True) for each in best]
+    named = [tokenizer.encode(word) == [each] for each, word in zip(best, words, strict=True)]
+    assert [(each["text"], each["named"]) for each in usual["asked"]["likeliest"]] == list(zip(words, named, strict=True))
+    assert (usual["asked"]["wanted"], usual["asked"]["position"]) == (words[0], tokens.shape[1] - 1)
+    assert usual["attribution"]["logit"] == pytest.approx(float(logits[-1].max()), abs=1e-4)
+    found = ask("/api/open", text=TEXT, wanted="b", other="a", position="1")
+    (b,), (a,) = tokenizer.encode("b"), tokenizer.encode("a")
+    assert found["asked"]["about"] == "logit of b less a"
+    assert found["attribution"]["logit"] == pytest.approx(float(logits[1, b] - logits[1, a]), abs=1e-4)
+    told = found["attribution"]
+    assert sum(share for _, share in told["shares"]) + told["of_others"] + told["rest"] == pytest.approx(
+        told["logit"], abs=1e-3
+    )
+    assert set(found["lens"]["says"]) == {"b"}
+    assert found["lens"]["wanted"][-1] == pytest.approx(logits.softmax(-1)[:, b].tolist(), abs=1e-5)
+    assert found["lens"]["rank"][-1] == (logits > logits[:, b, None]).sum(-1).tolist()
 
 
 def test_a_whole_stream_of_the_other_text_goes_all_of_the_way(ask, model):
-    found = ask("/api/patch", text=TEXT, other=OTHER)
-    if "why" in found:  # a model of random weights may go on in one way behind both
-        assert "nothing is moved" in found["why"]
-        return
-    last = found["restored"][-1]
+    loaded, tokenizer = af.load(model)
+    found = ask("/api/patch", text=TEXT, against=OTHER, wanted="b", other="a")
+    (b,), (a,) = tokenizer.encode("b"), tokenizer.encode("a")
+    for name, text in (("clean", TEXT), ("corrupted", OTHER)):
+        with torch.no_grad():
+            logits = loaded(torch.tensor([tokenizer.encode(text)]))[0, -1]
+        assert found[name] == pytest.approx(float(logits[b] - logits[a]), abs=1e-5)
+    last = found["stream"]["restored"][-1]
     assert last[-1] == pytest.approx(1, abs=1e-3)
     assert last[:-1] == pytest.approx([0] * (len(last) - 1), abs=1e-3)
+    assert found["heads"]["paths"] == [each.by_head for each in af.inspect.writers(loaded) if each.heads]
+    assert ("hardly differ" in found["remark"]) == (abs(found["clean"] - found["corrupted"]) < 0.1)
 
 
-def test_texts_of_other_lengths_are_not_patched(ask):
-    assert "token for token" in ask("/api/patch", text=TEXT, other="a")["why"]
+def test_what_cannot_be_asked_of_a_text_is_refused(ask):
+    assert "as many tokens of both" in ask("/api/patch", text=TEXT, against="a")["why"]
+    assert "wanted: 'a b': is 3 tokens (a ␣ b)" in ask("/api/open", text=TEXT, wanted="a b")["why"]
+    assert "other: 'ab': is 2 tokens (a b)" in ask("/api/patch", text=TEXT, against=OTHER, other="ab")["why"]
+    assert "position: 99: the text has 8 tokens" in ask("/api/open", text=TEXT, position=99)["why"]
+    assert "say which" in ask("/api/patch", 400, text=TEXT)["errors"][0]["text"]
 
 
 def test_every_value_is_in_a_part_of_the_sheet():
@@ -143,7 +178,7 @@ def test_what_cannot_be_opened_is_refused(ask, query, status, says):
 def test_a_path_that_is_none_is_refused_with_the_nearest(ask):
     (found,) = ask("/api/attention", 400, text=TEXT, path="decoder.layer[0].attention.weight")["errors"]
     assert "decoder.layer[0].attention.weights" in found["suggestions"]
-    for position in ("-1", "x", "9" * 20):
+    for position in ("--1", "x", "9" * 20):
         assert ask("/api/value", 400, text=TEXT, path="embedding.output", position=position)["errors"]
 
 
@@ -157,7 +192,7 @@ def test_samples_are_those_of_every_kept_checkpoint(model, tmp_path):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(model)
     kept = checkpoints_of(str(tmp_path / "run"))
-    found = opened.samples(str(tmp_path / "run"), kept, "a b")
+    found = opened.samples(str(tmp_path / "run"), kept, OpenedText("a b"))
     loaded, tokenizer = af.load(model)
     text = af.generate(loaded, tokenizer, "a b", max_tokens=opened.WRITTEN, sampling=GREEDY)
     assert [(each["step"], each["text"]) for each in found["samples"]] == [(2, text), (10, text)]

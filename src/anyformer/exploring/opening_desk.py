@@ -21,6 +21,9 @@ from anyformer.model.value_paths import watchable
 LONGEST = 4000
 """Letters of a text at most."""
 NEEDS = "a model is opened by torch: pip install torch"
+ASKED = ("text", "against", "wanted", "other", "position")
+"""What may be said of a text."""
+_WHOLE = re.compile(r"-?[0-9]{1,8}")
 _LAYER = re.compile(r"(\w+)\.layer\[(\d+)\]\.(.*)")
 
 
@@ -45,14 +48,12 @@ class OpeningDesk:
 
     def strongest(self, query: Query) -> dict[str, Any]:
         """A token's value at a path."""
-        position = _given(query, "position")
-        if not (position.isascii() and position.isdecimal() and len(position) < 9):
-            raise UserError(f"position: should be a whole number from 0, got {position[:40]!r}")
-        return self._asked(query, opened.strongest, "path", position=int(position))
+        return self._asked(query, opened.strongest, "path")
 
     def patched(self, query: Query) -> dict[str, Any]:
         """One text patched into another."""
-        return self._asked(query, opened.patched, "other")
+        _given(query, "against")
+        return self._asked(query, opened.patched)
 
     def samples(self, query: Query) -> dict[str, Any]:
         """What the checkpoints of a run write."""
@@ -67,9 +68,9 @@ class OpeningDesk:
         """End the worker."""
         self.workshop.close()
 
-    def _asked(self, query: Query, work: Callable[..., dict[str, Any]], *keys: str, **numbers: int) -> dict[str, Any]:
-        check_keys(query, ("of", "text", *keys, *numbers))
-        of, text = _given(query, "of"), _given(query, "text")
+    def _asked(self, query: Query, work: Callable[..., dict[str, Any]], *keys: str) -> dict[str, Any]:
+        check_keys(query, ("of", *ASKED, *keys))
+        of, text = _given(query, "of"), _text(query)
         if of not in (known := [*self.desk.architectures, *self.desk.runs.opened.every]):
             raise UnknownNameError(f"of: {of[:200]!r} was not opened{did_you_mean(of, known)}")
         if not Path(of).exists():
@@ -77,9 +78,18 @@ class OpeningDesk:
             raise UserError(f"of: {of} {why}")
         if "path" in keys and (at := _given(query, "path")) not in (paths := watchable(self.desk.architecture(of))):
             raise UserError(f"path: no value is called {at[:200]!r}{did_you_mean(at, paths)}")
-        given = [text, *(_given(query, key) for key in keys), *numbers.values()]
+        given = [text, *(_given(query, key) for key in keys)]
         kept = checkpoints_of(of)
         return {"of": of, **self.workshop.ask((work.__name__, of, kept, *given), work, of, kept, *given)}
+
+
+def _text(query: Query) -> opened.OpenedText:
+    """The text of a query, and what is asked of it: what is left out or empty has its default."""
+    against, wanted, other = (_given(query, key) if any(query.get(key, ())) else None for key in ("against", "wanted", "other"))
+    position = next(iter(query.get("position", ())), "") or "-1"
+    if not _WHOLE.fullmatch(position):
+        raise UserError(f"position: should be a whole number, got {position[:40]!r}")
+    return opened.OpenedText(_given(query, "text"), against, wanted, other, int(position))
 
 
 def values_of(architecture: Architecture) -> list[dict[str, Any]]:

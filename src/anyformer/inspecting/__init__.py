@@ -6,6 +6,7 @@ gives a frozen value with a `table()`; values inside a model are seen by `model.
 
 from anyformer.inspecting.ablation import ablation
 from anyformer.inspecting.activation_patching import PatchingGrid, activation_patching, attribution_patching
+from anyformer.inspecting.asked_text import AskedText
 from anyformer.inspecting.attribution import Attribution, attribution
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.circuit import Circuit, find_circuit
@@ -33,6 +34,7 @@ from anyformer.inspecting.steering import SteeringVector, steering_vector
 from anyformer.inspecting.tuned_lens import TunedLens, tuned_lens
 
 __all__ = [
+    "AskedText",
     "Attribution",
     "CallInputs",
     "Circuit",

@@ -4,7 +4,7 @@ import { Refused } from "./ask.js";
 import { fill, h, say, the } from "./dom.js";
 import { refusal } from "./fields.js";
 import { bytes, count, flops } from "./numbers.js";
-import { History, called, changed, pathOf, query, valueOf, without } from "./question.js";
+import { History, called, changed, ofText, pathOf, query, valueOf, without } from "./question.js";
 import { SheetView, words } from "./sheet.js";
 import { toast, undoable } from "./tools.js";
 
@@ -243,20 +243,20 @@ export class App {
   /** A model opened by a text, another text patched into it, and what its checkpoints write, each where it was asked for. */
   async showModel(question, signal) {
     const { ModelView } = await import("./model.js");
-    const view = this.take(ModelView), { of, text, other } = question;
+    const view = this.take(ModelView), { of, text, against } = question;
     this.sheet = null;
     document.title = `${this.title(of)}, opened · anyformer`;
     const found = { answer: null, patch: null, samples: null, error: null };
-    const asked = async (place, what, more) => {
+    const asked = async (place, what) => {
       try {
-        found[place] = await this.source.model(what, new URLSearchParams({ of, text, ...more }), signal);
+        found[place] = await this.source.model(what, new URLSearchParams(ofText(question)), signal);
       } catch (error) {
         if (!(error instanceof Refused)) throw error;
         found.error ??= error.errors[0];
       }
     };
     if (text) await asked("answer", "open");
-    if (text && other) await asked("patch", "patch", { other });
+    if (text && against) await asked("patch", "patch");
     if (text && this.start.opened.find((each) => each.of === of)?.kind === "run") await asked("samples", "samples");
     this.draw(view, found, question);
   }
