@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 import anyformer as af
 from anyformer import catalogue
+from anyformer.evaluation.learnt_at import open_dictionary
 from anyformer.exploring import opened, workshop
 from anyformer.exploring.desk import Desk
 from anyformer.exploring.memory import MemoryDesk
@@ -22,6 +23,9 @@ from anyformer.exploring.server import application
 from anyformer.exploring.tree import tree
 from anyformer.exploring.workshop import Workshop, told
 from anyformer.generation.sampling import GREEDY
+from anyformer.huggingface.saelens import export_saelens
+from anyformer.model import dictionary_alone
+from anyformer.parts import Dictionary
 from text.chat.folders import LOGICS, plain, write_model
 
 TEXT, OTHER = "a b c a b", "a b c b a"
@@ -43,8 +47,23 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ask(model):
-    desk = Desk([str(model), "gpt2"])
+def dictionaries(model, tmp_path_factory):
+    """Directories of SAELens: one of the stream behind layer 0, one of another width, and one that names no path."""
+    place, (loaded, _), found = tmp_path_factory.mktemp("dictionaries"), af.load(model), {}
+    for name, width, metadata in (
+        ("of layer 0", loaded.architecture.width, {"hook_name": "blocks.0.hook_resid_post"}),
+        ("wide", loaded.architecture.width + 1, {"hook_name": "blocks.0.hook_resid_post"}),
+        ("of nothing", loaded.architecture.width, {}),
+    ):
+        made = af.build(dictionary_alone(Dictionary(features=30), width, 1.0), seed=4)
+        export_saelens(made, place / name, metadata=metadata)
+        found[name] = place / name
+    return found
+
+
+@pytest.fixture(scope="module")
+def ask(model, dictionaries):
+    desk = Desk([str(model), "gpt2", *map(str, dictionaries.values())])
     models = OpeningDesk(desk)
     models.workshop = InPlace("")
     page = TestClient(application(desk, MemoryDesk(), models), base_url="http://127.0.0.1")
@@ -147,6 +166,43 @@ def test_what_cannot_be_asked_of_a_text_is_refused(ask):
     assert "other: 'ab': is 2 tokens (a b)" in ask("/api/patch", text=TEXT, against=OTHER, other="ab")["why"]
     assert "position: 99: the text has 8 tokens" in ask("/api/open", text=TEXT, position=99)["why"]
     assert "say which" in ask("/api/patch", 400, text=TEXT)["errors"][0]["text"]
+
+
+def test_dictionaries_beside_a_model_say_where_they_fit(ask, dictionaries):
+    found = {each["of"]: each for each in ask("/api/dictionaries")["dictionaries"]}
+    fits, wide, nothing = (found[str(path)] for path in dictionaries.values())
+    assert (fits["read"], fits["features"], fits["why"]) == (["decoder.layer[0].output"], 30, None)
+    assert "reads" in wide["why"]
+    assert "no hook of TransformerLens" in nothing["why"]
+
+
+def test_features_of_a_token_and_where_one_is_active(ask, model, dictionaries):
+    path = dictionaries["of layer 0"]
+    loaded, tokenizer = af.load(model)
+    made = open_dictionary(path, loaded)
+    reading = made.reading(torch.tensor([tokenizer.encode(TEXT)]))
+    found = ask("/api/features", text=TEXT, dictionary=str(path), position="2")
+    strongest = reading.strongest(position=2)
+    assert [(each["feature"], each["activation"]) for each in found["active"]] == [
+        (feature, pytest.approx(value, abs=1e-5)) for feature, value in strongest
+    ]
+    said = made.tokens([feature for feature, _ in strongest])
+    words = [[tokenizer.decode([token]) for token, _ in tokens] for tokens in said]
+    assert [each["tokens"] for each in found["active"]] == words
+    assert found["count"] == int((reading.active_BTF[0, 2] > 0).sum())
+    number = strongest[0][0]
+    one = ask("/api/feature", text=TEXT, dictionary=str(path), feature=str(number))
+    assert one["activations"] == pytest.approx(reading.of(number).tolist(), abs=1e-5)
+    assert one["tokens"] == words[0]
+
+
+def test_dictionaries_that_were_not_opened_or_do_not_fit_are_refused(ask, model, dictionaries):
+    asked = {"text": TEXT, "dictionary": str(dictionaries["of layer 0"])}
+    assert "none that was opened" in ask("/api/features", 404, **{**asked, "dictionary": str(model)})["errors"][0]["text"]
+    assert "there is no feature 30" in ask("/api/feature", **asked, feature="30")["why"]
+    assert "whole number" in ask("/api/feature", 400, **asked, feature="x")["errors"][0]["text"]
+    assert "reads" in ask("/api/features", **{**asked, "dictionary": str(dictionaries["wide"])})["why"]
+    assert "of a sparse dictionary open the source model" in ask("/api/open", of=asked["dictionary"], text=TEXT)["why"]
 
 
 def test_every_value_is_in_a_part_of_the_sheet():

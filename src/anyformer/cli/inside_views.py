@@ -118,6 +118,25 @@ def circuit(asked: InspectedText, threshold: float) -> InsideView:
     return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
 
 
+def features(asked: InspectedText, directory: Path, feature: int | None) -> InsideView:
+    """The features of a dictionary that are active at the position, what they write, and where in the text one is active."""
+    from anyformer.evaluation.learnt_at import open_dictionary
+
+    question = asked.question
+    found = open_dictionary(directory, question.model)
+    reading, position = found.reading(question.clean), question.position
+    tables, strongest = [found.table(reading, question.shown, position=position)], reading.strongest(position=position)
+    lines = [
+        {"feature": number, "activation": value, "tokens": [question.word(token) for token, _ in tokens]}
+        for (number, value), tokens in zip(strongest, found.tokens([number for number, _ in strongest]), strict=True)
+    ]
+    data: dict[str, Any] = {"read": list(found.read), "written": list(found.written), "active": lines}
+    if feature is not None:
+        data["feature"] = {"feature": feature, "activations": reading.of(feature).tolist()}
+        tables.append(inspecting.feature_table(reading, feature, question.shown_words))
+    return InsideView("features", tuple(tables), data)
+
+
 def _titled(draws: Callable[..., None], asked: InspectedText, what: str, *given: Any) -> None:
     *values, path = given
     draws(*values, path, title=f"{asked.subject.path.name}: {what}")

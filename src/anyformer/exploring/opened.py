@@ -51,9 +51,11 @@ class OpenedText:
 @lru_cache(maxsize=MODELS)
 def model_of(path: str, kept: Sequence[str]) -> tuple[Transformer, Tokenizer]:
     """The model of a path and its tokenizer; `kept`: the checkpoints there, so that a run that goes on is loaded again."""
+    from anyformer.inspecting import check_reads_tokens
     from anyformer.loading import load
 
     model, tokenizer = load(path)
+    check_reads_tokens(model.architecture, path)
     if tokenizer is None:
         raise UserError(f"{path}: has no tokenizer, so no text can be read")
     if model.architecture.two_inputs:
@@ -74,7 +76,7 @@ def reading(path: str, kept: Sequence[str], given: OpenedText) -> dict[str, Any]
     and what adds to the logit that is asked about."""
     from anyformer.inspecting import head_patterns
 
-    asked = _asked(path, kept, given)
+    asked = asked_of(path, kept, given)
     model = asked.model
     tokens = [{"id": each, "text": asked.tokenizer.decode([each])} for each in asked.clean[0].tolist()]
     said, heads = _said(asked) if _says_words(model) else {"lens": None, "asked": None, "attribution": None}, []
@@ -92,9 +94,9 @@ def _said(asked: AskedText) -> dict[str, Any]:
     found = logit_lens(asked.model, asked.clean, wanted=followed)
     said = [[[word([token]) for token in kept] for kept in each] for each in found.tokens_LBTk[:, 0].tolist()]
     lens = {
-        "paths": list(found.paths), "likeliest": said, "probabilities": _rounded(found.probabilities_LBTk[:, 0]),
-        "entropy": _rounded(found.entropy_LBT[:, 0]), "divergence": _rounded(found.divergence_LBT[:, 0]),
-        "rank": found.rank_LBT[:, 0].tolist(), "wanted": _rounded(found.wanted_LBT[:, 0]),
+        "paths": list(found.paths), "likeliest": said, "probabilities": rounded(found.probabilities_LBTk[:, 0]),
+        "entropy": rounded(found.entropy_LBT[:, 0]), "divergence": rounded(found.divergence_LBT[:, 0]),
+        "rank": found.rank_LBT[:, 0].tolist(), "wanted": rounded(found.wanted_LBT[:, 0]),
         "says": [word([token]) for token in found.wanted_BT[0].tolist()],
     }  # fmt: skip
     shares = attribution(asked.model, asked.clean, wanted=asked.everywhere(wanted), against=asked.everywhere(other))
@@ -147,7 +149,7 @@ def strongest(path: str, kept: Sequence[str], given: OpenedText, at: str) -> dic
     places = here.abs().topk(min(STRONGEST, len(here))).indices.tolist()
     shape = value.shape[2:]
     return {
-        "path": at, "letters": told.letters, "about": told.about, "shape": list(shape), "norms": _rounded(rows.norm(dim=1)),
+        "path": at, "letters": told.letters, "about": told.about, "shape": list(shape), "norms": rounded(rows.norm(dim=1)),
         "strongest": [{"at": _unravelled(place, shape), "value": round(float(here[place]), 6)} for place in places],
     }  # fmt: skip
 
@@ -157,7 +159,7 @@ def patched(path: str, kept: Sequence[str], given: OpenedText) -> dict[str, Any]
     the way."""
     from anyformer.inspecting import activation_patching, streams, writers
 
-    asked = _asked(path, kept, given)
+    asked = asked_of(path, kept, given)
     if not _says_words(asked.model):
         raise UserError(f"against: the head of {path} says no tokens, whose logits patching follows: take activation_patching")
     clean, corrupted, remark = asked.of_both()
@@ -166,7 +168,7 @@ def patched(path: str, kept: Sequence[str], given: OpenedText) -> dict[str, Any]
     for name, paths, by in (("stream", streams(asked.model), "T"), ("heads", heads, "H")):
         grid = activation_patching(asked.model, asked.clean, asked.corrupted, asked.metric, paths, by=by) if paths else None
         if grid is not None:
-            found[name] = {"paths": list(grid.changed), "restored": [_rounded(grid.restored(each)) for each in grid.changed]}
+            found[name] = {"paths": list(grid.changed), "restored": [rounded(grid.restored(each)) for each in grid.changed]}
     words = [asked.tokenizer.decode([each]) for each in asked.corrupted[0].tolist()]
     return {**_answer(asked), "tokens": words, "clean": clean, "corrupted": corrupted, "remark": remark, **found}
 
@@ -184,7 +186,7 @@ def samples(path: str, kept: Sequence[str], given: OpenedText) -> dict[str, Any]
     return {"prompt": given.text, "samples": found}
 
 
-def _asked(path: str, kept: Sequence[str], given: OpenedText) -> AskedText:
+def asked_of(path: str, kept: Sequence[str], given: OpenedText) -> AskedText:
     """The model asked about a text; refused where it is too long to be drawn, or a token is named that the head cannot say."""
     from anyformer.inspecting import AskedText
 
@@ -203,7 +205,7 @@ def _value(path: str, kept: Sequence[str], given: OpenedText, at: str) -> Tensor
     """The value at a path in a call of the text."""
     import torch
 
-    asked = _asked(path, kept, given)
+    asked = asked_of(path, kept, given)
     with torch.no_grad(), asked.model.watch(at) as seen:
         asked.model(asked.clean)
     return seen[at]
@@ -222,6 +224,6 @@ def _bytes(cells: Tensor) -> str:
     return b64encode(cells.contiguous().numpy().tobytes()).decode()
 
 
-def _rounded(numbers: Tensor) -> Any:
+def rounded(numbers: Tensor) -> Any:
     """Nested lists with as many digits as a picture shows."""
     return (numbers.double() * 1e5).round().div(1e5).tolist()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 from anyformer.describe import UserError
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import LogitDifference, Metric, TokenLogit
+from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
 
@@ -19,6 +21,15 @@ BLANK, EMPTY = "␣", "∅"
 """What stands for a blank in a token, and for a token of no text."""
 HARDLY = 0.1
 """Logits between two texts that say little: a share of less is mostly rounding."""
+
+
+def check_reads_tokens(architecture: Architecture, path: str | Path) -> None:
+    """Refuse the model of a path that reads no tokens, so that no text can be asked about."""
+    if not architecture.vocabularies:
+        raise UserError(
+            f"{path}: reads no tokens, and what is asked is about tokens: of a sparse dictionary open the source model, which "
+            "objective.source of its run names, with the dictionary beside it; in Python look at any path by model.watch"
+        )
 
 
 @dataclass(frozen=True)

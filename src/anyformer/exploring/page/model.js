@@ -1,13 +1,35 @@
 // A model opened by a text: its tokens, what the head would say already after each layer, what adds to the logit of the token
 // that is asked about, where every head looks, the values of a part, and what of one text restores that logit in another.
 
+import { Refused } from "./ask.js";
 import { h, fill, s } from "./dom.js";
+import { Features } from "./features.js";
 import { refusal } from "./fields.js";
 import { percent, three, whole } from "./numbers.js";
 import { ofText } from "./question.js";
+import { scrolled, shaded, visible } from "./tokens.js";
 
 const SCORES = ["previous", "duplicate", "induction", "first", "own"];
 const FIELDS = { against: "patched into", wanted: "answer token", other: "less that of", position: "at position" };
+
+/** What is told of a text, of another text that it is patched into, of sparse dictionaries beside the model, and of what its
+ * checkpoints write, each where it was asked for. */
+export async function answered(source, question, kind, signal) {
+  const { of, text, against } = question, found = { answer: null, patch: null, beside: null, samples: null, error: null };
+  const asked = async (place, what, words = ofText(question)) => {
+    try {
+      found[place] = await source.model(what, new URLSearchParams(words), signal);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      found.error ??= error.errors[0];
+    }
+  };
+  if (text) await asked("answer", "open");
+  if (text && against) await asked("patch", "patch");
+  if (text) await asked("beside", "dictionaries", { of });
+  if (text && kind === "run") await asked("samples", "samples");
+  return found;
+}
 
 export class ModelView {
   constructor(app) {
@@ -20,12 +42,13 @@ export class ModelView {
     this.tokens = h("div", { class: "tokens", role: "group", "aria-label": "tokens" });
     this.body = h("div", { class: "numbers" });
     this.detail = h("div", { class: "numbers" });
+    this.features = new Features(this);
     this.likeliest = h("p", { class: "likeliest" });
     const open = h("form", { class: "model-form", onsubmit: (event) => {
       event.preventDefault();
       this.go({});
     } }, h("p", {}, h("label", { for: "model-text" }, "text"), this.text), Object.entries(this.fields).map(([name, field]) => h("p", { class: name === "against" ? null : "short" }, h("label", { for: field.id }, FIELDS[name]), field)), h("button", { class: "main" }, "open"), this.likeliest);
-    this.element = h("div", { class: "model" }, this.head, open, this.tokens, this.detail, this.body);
+    this.element = h("div", { class: "model" }, this.head, open, this.tokens, this.detail, this.features.element, this.body);
   }
 
   /** Ask what the fields say, some of them said anew. */
@@ -34,8 +57,8 @@ export class ModelView {
     this.app.go({ ...this.question, text: this.text.value, ...fields, ...more });
   }
 
-  /** `answer`: of the text; `patch`, `samples`: null where they were not asked for. */
-  show({ answer, patch, samples, error }, question) {
+  /** `answer`: of the text; the others are null where they were not asked for. */
+  show({ answer, patch, samples, beside, error }, question) {
     this.question = question;
     if (document.activeElement !== this.text) this.text.value = question.text;
     for (const [name, field] of Object.entries(this.fields)) if (document.activeElement !== field) field.value = question[name];
@@ -44,6 +67,7 @@ export class ModelView {
     this.answer = answer;
     this.at = answer === this.answer && this.at !== null && this.at < (answer?.tokens.length ?? 0) ? this.at : (answer?.tokens.length ?? 1) - 1;
     this.draw();
+    this.features.show(answer ? (beside?.dictionaries ?? []) : []);
     fill(this.likeliest, answer?.asked ? ["likeliest there: ", answer.asked.likeliest.map((token) => h("button", { type: "button", class: "token", disabled: !token.named, "aria-pressed": String(token.text === answer.asked.wanted), onclick: () => this.go({ wanted: token.text }) }, visible(token.text)))] : null);
     fill(this.body, answer ? [this.lens(answer), answer.attribution ? shares(answer) : null, this.heads(answer)] : [], patch ? restored(patch) : null, samples ? written(samples) : null);
   }
@@ -54,6 +78,7 @@ export class ModelView {
     fill(this.tokens, (this.answer?.tokens ?? []).map((token, number) => h("button", { type: "button", class: "token", "data-key": `token-${number}`, "aria-pressed": String(number === this.at), title: `token ${token.id}, position ${number}`, onclick: () => {
       this.at = number;
       this.draw();
+      this.features.again();
       if (this.path) this.value(this.path);
     } }, visible(token.text))));
   }
@@ -65,6 +90,7 @@ export class ModelView {
       const share = lens.probabilities[layer][at][0], cell = h("td", {}, h("button", { type: "button", class: "cell", title: `${visible(lens.likeliest[layer][at][0])} ${percent(share)}; “${visible(lens.says[at])}” has ${percent(lens.wanted[layer][at])} and is number ${whole(lens.rank[layer][at] + 1)} here; ${three(lens.entropy[layer][at])} nats of entropy`, onclick: () => {
         this.at = at;
         this.draw();
+        this.features.again();
         this.value(path);
       } }, visible(lens.likeliest[layer][at][0])));
       cell.style.setProperty("--share", share);
@@ -105,6 +131,7 @@ export class ModelView {
 
   value(path) {
     this.path = path;
+    this.features.open(path);
     return this.asked(path, async () => {
       const found = await this.app.source.model("value", this.words({ path, position: String(this.at) }));
       return h("section", { class: "wide" }, h("h2", { class: "title" }, `${path} at token ${this.at}, “${visible(this.answer.tokens[this.at].text)}”`), h("p", { class: "faint note" }, `${found.about ?? ""} ${found.letters ? `(${[found.letters].flat().join(", ")})` : ""}: ${found.shape.map(whole).join(" × ")}; size ${three(found.norms[this.at] ?? 0)}`),
@@ -113,8 +140,6 @@ export class ModelView {
   }
 }
 
-const visible = (text) => text.replaceAll(" ", "\u2423").replaceAll("\n", "\u21b5") || "\u2205";
-const scrolled = (name, inside) => h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": name }, inside);
 
 /** Where one head looks. */
 function looks(cells, { queries, keys }, number, tokens, chosen) {
@@ -133,13 +158,6 @@ function shares({ attribution, asked }) {
   const most = Math.max(...attribution.shares.map(([, share]) => Math.abs(share)), 1e-9);
   return h("section", { class: "wide" }, h("h2", { class: "title" }, `what adds to the ${asked.about} at token ${asked.position}`), scrolled("attribution", h("table", { class: "attribution" }, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "part"), h("th", { scope: "col", class: "number" }, "share"))),
     h("tbody", {}, rows.map(([name, share]) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, name)), shaded(share, Math.abs(share) / most)))))));
-}
-
-/** A number on a ground the darker the larger `share` is, of 1. */
-function shaded(number, share) {
-  const cell = h("td", { class: "number shaded" }, three(number));
-  cell.style.setProperty("--share", Math.max(0, Math.min(1, share)));
-  return cell;
 }
 
 /** How far values of the first text, put into the second, restore what is asked about: by position, and by head. */
