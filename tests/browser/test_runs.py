@@ -11,6 +11,9 @@ from benchmarks.explorer import serving
 import anyformer as af
 from anyformer.catalogue.llama import llama
 from anyformer.data import Bytes, Text
+from anyformer.huggingface.saelens import export_saelens
+from anyformer.model import dictionary_alone
+from anyformer.parts import Dictionary
 from anyformer.plan import Plan
 from anyformer.studies import Arm, Study
 from anyformer.training import Run
@@ -28,11 +31,13 @@ def run_of(place: Path, seed: int = 1) -> Run:
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> Path:
-    """Two runs that differ in their seed, and a study of one arm."""
+    """Two runs that differ in their seed, a study of one arm, and a sparse dictionary of the stream behind the layer."""
     place = tmp_path_factory.mktemp("runs")
     (place / "text.txt").write_text("some text of a few words\n" * 400)
     for seed in (1, 2):
         af.train(run_of(place, seed), place / f"seed-{seed}")
+    made = af.build(dictionary_alone(Dictionary(features=40), 32, 1.0), seed=3)
+    export_saelens(made, place / "features", metadata={"hook_name": "blocks.0.hook_resid_post"})
     arms = {"one_head": Arm(set=("decoder.layer.attention.kv_heads=1",))}
     af.compare(Study(title="One key head?", base=run_of(place), arms=arms, seeds=(1, 2)), place / "study")
     return place
@@ -40,7 +45,7 @@ def runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def explorer(runs) -> Iterator[str]:
-    with serving(*(str(runs / name) for name in ("seed-1", "seed-2", "study"))) as address:
+    with serving(*(str(runs / name) for name in ("seed-1", "seed-2", "study", "features"))) as address:
         yield address
 
 
@@ -74,7 +79,28 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.get_by_label("text", exact=True).fill("some text")
     page.get_by_role("button", name="open", exact=True).click()
     page.wait_for_selector("table.lens", timeout=60_000)
-    assert page.locator(".token").count() == len("some text")
+    assert page.locator(".tokens .token").count() == len("some text")
+    assert page.locator("table.attribution tbody tr").last.locator("th").inner_text() == "in all"
+    offered = page.locator(".likeliest button:enabled[aria-pressed=false]").first
+    word = offered.inner_text()
+    offered.click()
+    page.wait_for_selector(f".likeliest button[aria-pressed=true]:text-is('{word}')")
+    chosen = page.get_by_label("answer token")
+    assert chosen.input_value() == word.replace("␣", " ")
+    page.get_by_label("patched into").fill("same text")
+    chosen.fill("xt")
+    page.get_by_role("button", name="open", exact=True).click()
+    page.wait_for_selector("[role=alert]:has-text('is 2 tokens (x t)')", timeout=60_000)
+    chosen.fill("x")
+    page.get_by_label("less that of").fill("m")
+    page.get_by_role("button", name="open", exact=True).click()
+    page.wait_for_selector("h2:has-text('patched: how much of the logit of x less m')", timeout=60_000)
+    page.wait_for_selector("table.active-features tbody button", timeout=60_000)
+    page.locator(".tokens .token").nth(2).click()
+    page.wait_for_selector("h2:has-text('features are active at token 2, “m”')")
+    page.locator("table.active-features tbody button").first.click()
+    page.wait_for_selector("h2:has-text('in the text')")
+    assert page.locator(".fired span").count() == len("some text")
     page.locator("table.heads button").first.click()
     assert page.locator("svg.look").first.get_attribute("aria-label") == "head 0"
     assert page.locator("svg.look").count() == 2

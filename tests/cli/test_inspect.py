@@ -12,13 +12,18 @@ from anyformer import checkpoint
 from anyformer.catalogue.llama import llama
 from anyformer.cli.inspected_text import repeated
 from anyformer.data import Symbols
+from anyformer.describe import UserError, to_toml
 from anyformer.evaluation import open_subject
+from anyformer.evaluation.learnt_at import learnt_at, open_dictionary
+from anyformer.huggingface.saelens import export_saelens
 from anyformer.inspecting import attribution
 from anyformer.model import dictionary_alone
 from anyformer.model.transformer import build
+from anyformer.objectives import TranscoderObjective
 from anyformer.parts import Dictionary
 from anyformer.tasks import IndirectObject
 from anyformer.tasks.symbols import tokenizer_of
+from anyformer.training.run import default_run
 
 TEXT, AGAINST = "n1 x0 n3 n1 =", "n1 x0 n3 n3 ="
 
@@ -88,11 +93,71 @@ def test_texts_that_hardly_differ_are_told_and_a_circuit_may_be_empty(model, cal
     assert "NaN" not in (tmp_path / "out" / "inspect.json").read_text()
 
 
+@pytest.fixture(scope="module")
+def dictionary(model):
+    """A directory of SAELens: features of the stream behind the first layer."""
+    made, folder = build(dictionary_alone(Dictionary(features=30), 16, 1.0), seed=4), model.parent / "features"
+    export_saelens(made, folder, metadata={"hook_name": "blocks.0.hook_resid_post"})
+    return folder
+
+
+def test_features_of_a_dictionary_are_shown_and_told(model, dictionary, call, tmp_path):
+    asked = ["inspect", str(model), "--text", TEXT, "--position", "2", "--features", str(dictionary)]
+    subject = open_subject(model)
+    found = open_dictionary(dictionary, subject.model)
+    reading = found.reading(torch.tensor([subject.text.encode(TEXT)]))
+    (number, value), *_ = strongest = reading.strongest(position=2)
+    told = json.loads(call(*asked, "--feature", str(number), "--json").stdout)["features"]
+    assert told["read"] == told["written"] == ["decoder.layer[0].output"]
+    assert [each["feature"] for each in told["active"]] == [feature for feature, _ in strongest]
+    assert told["active"][0]["activation"] == pytest.approx(value)
+    assert told["active"][0]["tokens"] == [subject.text.token(token) for token, _ in found.tokens([number])[0]]
+    assert told["feature"]["activations"] == pytest.approx(reading.of(number).tolist())
+    said = " ".join(call(*asked, "--feature", str(number)).stdout.split())
+    assert "of 30 features of decoder.layer[0].output are active" in said
+    assert f"feature {number} is active at {int((reading.of(number) > 0).sum())} of 5 tokens" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "give --text TEXT"),
+        (["--text", TEXT, "--feature", "30"], "there is no feature 30: the dictionary has 30"),
+    ],
+)
+def test_features_that_are_not_there_are_refused(model, dictionary, call, options, message):
+    shown = call("inspect", str(model), "--features", str(dictionary), *options)
+    assert shown.returncode == 2
+    assert message in " ".join(shown.stderr.split())
+
+
+def test_a_directory_that_is_no_dictionary_or_of_another_model_is_refused(model, dictionary, tmp_path):
+    subject = open_subject(model)
+    with pytest.raises(UserError, match="is no sparse dictionary, but a decoder"):
+        open_dictionary(model, subject.model)
+    checkpoint.save(build(dictionary_alone(Dictionary(features=9), 16), seed=0), tmp_path / "sae")
+    with pytest.raises(UserError, match="does not say where in a model it was learnt"):
+        open_dictionary(tmp_path / "sae", subject.model)
+    other = build(llama(width=24, depth=2, heads=2, kv_heads=1, ffn=24, vocab=9), seed=3)
+    with pytest.raises(UserError, match="reads 16 numbers, and the model has 24 at decoder"):
+        open_dictionary(dictionary, other)
+
+
+def test_a_run_says_where_its_dictionary_was_learnt(tmp_path):
+    inside, added = "decoder.layer[0].feedforward.input", "decoder.layer[0].feedforward.output"
+    objective = TranscoderObjective(source="there", path=inside, target=added)
+    architecture = dictionary_alone(Dictionary(features=9, centred=False, detached=True), 16)
+    run = default_run(architecture, ("python-stdlib",), objective)
+    (tmp_path / "run.toml").write_text(to_toml(run))
+    assert learnt_at(tmp_path) == ((inside,), (added,))
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--lens"], "give --text TEXT"),
         (["--text", TEXT, "--patching"], "give --against TEXT"),
+        (["--text", TEXT, "--feature", "3"], "give --features DIRECTORY"),
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),
         (["--text", TEXT, "--wanted", "n1 n2"], "is 2 tokens"),
@@ -123,5 +188,7 @@ def test_a_model_without_tokens_is_refused_in_one_line(call, tmp_path, options):
     checkpoint.save(build(dictionary_alone(Dictionary(features=9), 4), seed=0), tmp_path / "sae")
     shown = call("inspect", str(tmp_path / "sae"), *options)
     assert shown.returncode == 2
-    assert "reads activations of another model and no tokens: open its source model" in " ".join(shown.stderr.split())
+    assert "reads no tokens, and what is asked is about tokens: of a sparse dictionary open the source model" in " ".join(
+        shown.stderr.split()
+    )
     assert "Traceback" not in shown.stderr

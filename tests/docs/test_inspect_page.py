@@ -29,6 +29,6 @@ def test_every_function_that_the_page_names_is_there():
     named = {name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
     assert named == {
         "logit_lens", "tuned_lens", "attribution", "activation_patching", "attribution_patching", "ablation", "steering_vector",
-        "attention_patterns", "head_patterns", "find_circuit",
+        "attention_patterns", "head_patterns", "find_circuit", "FeatureDictionary",
     }  # fmt: skip
     assert named <= set(inspecting.__all__)

@@ -13,14 +13,19 @@ from starlette.testclient import TestClient
 
 import anyformer as af
 from anyformer import catalogue
+from anyformer.evaluation.learnt_at import open_dictionary
 from anyformer.exploring import opened, workshop
 from anyformer.exploring.desk import Desk
 from anyformer.exploring.memory import MemoryDesk
+from anyformer.exploring.opened import OpenedText
 from anyformer.exploring.opening_desk import OpeningDesk, checkpoints_of, values_of
 from anyformer.exploring.server import application
 from anyformer.exploring.tree import tree
 from anyformer.exploring.workshop import Workshop, told
 from anyformer.generation.sampling import GREEDY
+from anyformer.huggingface.saelens import export_saelens
+from anyformer.model import dictionary_alone
+from anyformer.parts import Dictionary
 from text.chat.folders import LOGICS, plain, write_model
 
 TEXT, OTHER = "a b c a b", "a b c b a"
@@ -42,8 +47,23 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ask(model):
-    desk = Desk([str(model), "gpt2"])
+def dictionaries(model, tmp_path_factory):
+    """Directories of SAELens: one of the stream behind layer 0, one of another width, and one that names no path."""
+    place, (loaded, _), found = tmp_path_factory.mktemp("dictionaries"), af.load(model), {}
+    for name, width, metadata in (
+        ("of layer 0", loaded.architecture.width, {"hook_name": "blocks.0.hook_resid_post"}),
+        ("wide", loaded.architecture.width + 1, {"hook_name": "blocks.0.hook_resid_post"}),
+        ("of nothing", loaded.architecture.width, {}),
+    ):
+        made = af.build(dictionary_alone(Dictionary(features=30), width, 1.0), seed=4)
+        export_saelens(made, place / name, metadata=metadata)
+        found[name] = place / name
+    return found
+
+
+@pytest.fixture(scope="module")
+def ask(model, dictionaries):
+    desk = Desk([str(model), "gpt2", *map(str, dictionaries.values())])
     models = OpeningDesk(desk)
     models.workshop = InPlace("")
     page = TestClient(application(desk, MemoryDesk(), models), base_url="http://127.0.0.1")
@@ -97,21 +117,92 @@ def test_the_strongest_entries_of_a_token_are_its_largest(ask, model):
     for each in found["strongest"]:
         assert each["value"] == pytest.approx(float(value[2][tuple(each["at"])]), abs=1e-5)
     assert sizes[0] == pytest.approx(float(value[2].abs().max()), abs=1e-5)
-    assert "positions 0 to" in ask("/api/value", text=TEXT, path=path, position=99)["why"]
+    assert "the text has" in ask("/api/value", text=TEXT, path=path, position=99)["why"]
+
+
+def test_the_token_that_is_asked_about_is_the_likeliest_or_the_one_named(ask, model):
+    loaded, tokenizer = af.load(model)
+    tokens = torch.tensor([tokenizer.encode(TEXT)])
+    with torch.no_grad():
+        logits = loaded(tokens)[0]
+    usual = ask("/api/open", text=TEXT)
+    best = logits[-1].topk(opened.OFFERED).indices.tolist()
+    words = [tokenizer.decode([each], special=True) for each in best]
+    named = [tokenizer.encode(word) == [each] for each, word in zip(best, words, strict=True)]
+    assert [(each["text"], each["named"]) for each in usual["asked"]["likeliest"]] == list(zip(words, named, strict=True))
+    assert (usual["asked"]["wanted"], usual["asked"]["position"]) == (words[0], tokens.shape[1] - 1)
+    assert usual["attribution"]["logit"] == pytest.approx(float(logits[-1].max()), abs=1e-4)
+    found = ask("/api/open", text=TEXT, wanted="b", other="a", position="1")
+    (b,), (a,) = tokenizer.encode("b"), tokenizer.encode("a")
+    assert found["asked"]["about"] == "logit of b less a"
+    assert found["attribution"]["logit"] == pytest.approx(float(logits[1, b] - logits[1, a]), abs=1e-4)
+    told = found["attribution"]
+    assert sum(share for _, share in told["shares"]) + told["of_others"] + told["rest"] == pytest.approx(
+        told["logit"], abs=1e-3
+    )
+    assert set(found["lens"]["says"]) == {"b"}
+    assert found["lens"]["wanted"][-1] == pytest.approx(logits.softmax(-1)[:, b].tolist(), abs=1e-5)
+    assert found["lens"]["rank"][-1] == (logits > logits[:, b, None]).sum(-1).tolist()
 
 
 def test_a_whole_stream_of_the_other_text_goes_all_of_the_way(ask, model):
-    found = ask("/api/patch", text=TEXT, other=OTHER)
-    if "why" in found:  # a model of random weights may go on in one way behind both
-        assert "nothing is moved" in found["why"]
-        return
-    last = found["restored"][-1]
+    loaded, tokenizer = af.load(model)
+    found = ask("/api/patch", text=TEXT, against=OTHER, wanted="b", other="a")
+    (b,), (a,) = tokenizer.encode("b"), tokenizer.encode("a")
+    for name, text in (("clean", TEXT), ("corrupted", OTHER)):
+        with torch.no_grad():
+            logits = loaded(torch.tensor([tokenizer.encode(text)]))[0, -1]
+        assert found[name] == pytest.approx(float(logits[b] - logits[a]), abs=1e-5)
+    last = found["stream"]["restored"][-1]
     assert last[-1] == pytest.approx(1, abs=1e-3)
     assert last[:-1] == pytest.approx([0] * (len(last) - 1), abs=1e-3)
+    assert found["heads"]["paths"] == [each.by_head for each in af.inspect.writers(loaded) if each.heads]
+    assert ("hardly differ" in found["remark"]) == (abs(found["clean"] - found["corrupted"]) < 0.1)
 
 
-def test_texts_of_other_lengths_are_not_patched(ask):
-    assert "token for token" in ask("/api/patch", text=TEXT, other="a")["why"]
+def test_what_cannot_be_asked_of_a_text_is_refused(ask):
+    assert "as many tokens of both" in ask("/api/patch", text=TEXT, against="a")["why"]
+    assert "wanted: 'a b': is 3 tokens (a ␣ b)" in ask("/api/open", text=TEXT, wanted="a b")["why"]
+    assert "other: 'ab': is 2 tokens (a b)" in ask("/api/patch", text=TEXT, against=OTHER, other="ab")["why"]
+    assert "position: 99: the text has 8 tokens" in ask("/api/open", text=TEXT, position=99)["why"]
+    assert "say which" in ask("/api/patch", 400, text=TEXT)["errors"][0]["text"]
+
+
+def test_dictionaries_beside_a_model_say_where_they_fit(ask, dictionaries):
+    found = {each["of"]: each for each in ask("/api/dictionaries")["dictionaries"]}
+    fits, wide, nothing = (found[str(path)] for path in dictionaries.values())
+    assert (fits["read"], fits["features"], fits["why"]) == (["decoder.layer[0].output"], 30, None)
+    assert "reads" in wide["why"]
+    assert "no hook of TransformerLens" in nothing["why"]
+
+
+def test_features_of_a_token_and_where_one_is_active(ask, model, dictionaries):
+    path = dictionaries["of layer 0"]
+    loaded, tokenizer = af.load(model)
+    made = open_dictionary(path, loaded)
+    reading = made.reading(torch.tensor([tokenizer.encode(TEXT)]))
+    found = ask("/api/features", text=TEXT, dictionary=str(path), position="2")
+    strongest = reading.strongest(position=2)
+    assert [(each["feature"], each["activation"]) for each in found["active"]] == [
+        (feature, pytest.approx(value, abs=1e-5)) for feature, value in strongest
+    ]
+    said = made.tokens([feature for feature, _ in strongest])
+    words = [[tokenizer.decode([token]) for token, _ in tokens] for tokens in said]
+    assert [each["tokens"] for each in found["active"]] == words
+    assert found["count"] == int((reading.active_BTF[0, 2] > 0).sum())
+    number = strongest[0][0]
+    one = ask("/api/feature", text=TEXT, dictionary=str(path), feature=str(number))
+    assert one["activations"] == pytest.approx(reading.of(number).tolist(), abs=1e-5)
+    assert one["tokens"] == words[0]
+
+
+def test_dictionaries_that_were_not_opened_or_do_not_fit_are_refused(ask, model, dictionaries):
+    asked = {"text": TEXT, "dictionary": str(dictionaries["of layer 0"])}
+    assert "none that was opened" in ask("/api/features", 404, **{**asked, "dictionary": str(model)})["errors"][0]["text"]
+    assert "there is no feature 30" in ask("/api/feature", **asked, feature="30")["why"]
+    assert "whole number" in ask("/api/feature", 400, **asked, feature="x")["errors"][0]["text"]
+    assert "reads" in ask("/api/features", **{**asked, "dictionary": str(dictionaries["wide"])})["why"]
+    assert "of a sparse dictionary open the source model" in ask("/api/open", of=asked["dictionary"], text=TEXT)["why"]
 
 
 def test_every_value_is_in_a_part_of_the_sheet():
@@ -143,7 +234,7 @@ def test_what_cannot_be_opened_is_refused(ask, query, status, says):
 def test_a_path_that_is_none_is_refused_with_the_nearest(ask):
     (found,) = ask("/api/attention", 400, text=TEXT, path="decoder.layer[0].attention.weight")["errors"]
     assert "decoder.layer[0].attention.weights" in found["suggestions"]
-    for position in ("-1", "x", "9" * 20):
+    for position in ("--1", "x", "9" * 20):
         assert ask("/api/value", 400, text=TEXT, path="embedding.output", position=position)["errors"]
 
 
@@ -157,7 +248,7 @@ def test_samples_are_those_of_every_kept_checkpoint(model, tmp_path):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.symlink_to(model)
     kept = checkpoints_of(str(tmp_path / "run"))
-    found = opened.samples(str(tmp_path / "run"), kept, "a b")
+    found = opened.samples(str(tmp_path / "run"), kept, OpenedText("a b"))
     loaded, tokenizer = af.load(model)
     text = af.generate(loaded, tokenizer, "a b", max_tokens=opened.WRITTEN, sampling=GREEDY)
     assert [(each["step"], each["text"]) for each in found["samples"]] == [(2, text), (10, text)]

@@ -14,8 +14,6 @@ from torch import Tensor
 from anyformer import inspecting
 from anyformer.cli.inspected_text import InspectedText, repeated, repeated_in_words
 
-HARDLY = 0.1
-"""Logits between two texts that say little: a share of less is mostly rounding."""
 MOST_PATHS = 20
 """Lines of a table at most; JSON has all."""
 
@@ -33,7 +31,9 @@ class InsideView:
 
 def heads(asked: InspectedText) -> InsideView:
     """What every head looks for: in the text, or without one in random tokens that come twice."""
-    given, read = (repeated(asked.subject), repeated_in_words) if asked.prompt.text is None else (asked.clean, _text_in_words)
+    given, read = (
+        (repeated(asked.subject), repeated_in_words) if asked.prompt.text is None else (asked.question.clean, _text_in_words)
+    )
     found = inspecting.head_patterns(asked.subject.model, given)
     table = inspecting.pattern_table(found, most=MOST_PATHS, read="" if given is None else read(given))
     return InsideView("heads", (table,), [asdict(each) for each in found])
@@ -45,87 +45,96 @@ def _text_in_words(tokens_BT: Tensor) -> str:
 
 def lens(asked: InspectedText) -> InsideView:
     """The logit lens at the position."""
-    import torch
-
-    wanted, position = torch.full_like(asked.clean, asked.numbers[0]), asked.prompt.position
-    found = inspecting.logit_lens(asked.subject.model, asked.clean, wanted=wanted)
+    question = asked.question
+    position = question.position
+    wanted = question.everywhere(question.numbers[0])
+    found = inspecting.logit_lens(question.model, question.clean, wanted=wanted)
     data = [
         {
-            "path": path, "tokens": [asked.word(token) for token in found.tokens_LBTk[at, 0, position].tolist()],
+            "path": path, "tokens": [question.word(token) for token in found.tokens_LBTk[at, 0, position].tolist()],
             "probabilities": found.probabilities_LBTk[at, 0, position].tolist(),
             "wanted": float(found.wanted_LBT[at, 0, position]), "rank": int(found.rank_LBT[at, 0, position]),
             "divergence": float(found.divergence_LBT[at, 0, position]),
         }
         for at, path in enumerate(found.paths)
     ]  # fmt: skip
-    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, asked.shown_words, asked.shown)
-    return InsideView("lens", (found.table(asked.shown, position=position),), data, draw)
+    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, question.shown_words, question.shown)
+    return InsideView("lens", (found.table(question.shown, position=position),), data, draw)
 
 
 def attribution(asked: InspectedText) -> InsideView:
     """The shares of the logit, or of the difference."""
-    import torch
-
-    (wanted, other), position = asked.numbers, asked.prompt.position
-    tokens = (None if each is None else torch.full_like(asked.clean, each) for each in (wanted, other))
-    found = inspecting.attribution(asked.subject.model, asked.clean, wanted=next(tokens), against=next(tokens))
+    question = asked.question
+    position = question.position
+    wanted, against = map(question.everywhere, question.numbers)
+    found = inspecting.attribution(question.model, question.clean, wanted=wanted, against=against)
     data = {
         "logit": float(found.logit_BT[0, position]), "rest": float(found.rest_BT[0, position]),
         "shares": dict(found.lines(position=position)),
     }  # fmt: skip
     draw = partial(_titled, partial(inspecting.draw_attribution, position=position), asked, "direct logit attribution", found)
-    return InsideView("attribution", (found.table(asked.shown, position=position, most=MOST_PATHS),), data, draw)
+    return InsideView("attribution", (found.table(question.shown, position=position, most=MOST_PATHS),), data, draw)
 
 
 def patterns(asked: InspectedText) -> InsideView:
     """The attention weights of every head."""
-    found = inspecting.attention_patterns(asked.subject.model, asked.clean)
-    draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.shown_words)
+    found = inspecting.attention_patterns(asked.subject.model, asked.question.clean)
+    draw = partial(_titled, inspecting.draw_patterns, asked, "attention", found, asked.question.shown_words)
     return InsideView("patterns", (), {path: weights[0].tolist() for path, weights in found.items()}, draw)
 
 
 def patching(asked: InspectedText) -> Iterator[InsideView]:
     """Values of the text in the other one: the stream position by position, and heads where there are any."""
-    model = asked.subject.model
+    question = asked.question
+    model = question.model
     by_head = [each.by_head for each in inspecting.writers(model) if each.heads]
     yield _of_both(asked)
     for name, paths, by in (("patching", inspecting.streams(model), "T"), ("patched_heads", by_head, "H")):
         if not paths:
             continue
-        found = inspecting.activation_patching(model, asked.clean, asked.corrupted, asked.metric, paths, by=by)
-        words = [f"{number} {word}" for number, word in enumerate(asked.shown_words)]
+        found = inspecting.activation_patching(model, question.clean, question.corrupted, question.metric, paths, by=by)
+        words = [f"{number} {word}" for number, word in enumerate(question.shown_words)]
         data = {path: found.restored(path).tolist() for path in found.changed}
         title = f"patching by {'head' if by == 'H' else 'position'}"
-        draw = partial(_titled, inspecting.draw_patching, asked, title, found, asked.shown_words)
+        draw = partial(_titled, inspecting.draw_patching, asked, title, found, question.shown_words)
         yield InsideView(name, (found.table(words.__getitem__, most=MOST_PATHS),), data, draw)
 
 
 def _of_both(asked: InspectedText) -> InsideView:
     """The logit that is asked about, or the difference, of both texts."""
-    import torch
-
-    (wanted, other), model = asked.numbers, asked.subject.model
-    with torch.no_grad():
-        clean, corrupted = (float(asked.metric(model(tokens))) for tokens in (asked.clean, asked.corrupted))
-    of = f"logit of {asked.shown(wanted)}" + ("" if other is None else f" less {asked.shown(other)}")
-    lines = [f"{of}: clean {clean:.4f}, corrupted {corrupted:.4f}"]
-    if abs(clean - corrupted) < HARDLY:
-        lines.append(
-            "these hardly differ, so a share of what lies between them says little: ask about tokens that the texts tell apart "
-            "(--wanted, --other), or change another token in --against"
-        )
-    return InsideView("metric", (), {"clean": clean, "corrupted": corrupted}, lines=tuple(lines))
+    clean, corrupted, remark = asked.question.of_both()
+    lines = (f"{asked.question.about}: clean {clean:.4f}, corrupted {corrupted:.4f}", *filter(None, [remark]))
+    return InsideView("metric", (), {"clean": clean, "corrupted": corrupted}, lines=lines)
 
 
 def circuit(asked: InspectedText, threshold: float) -> InsideView:
     """The edges that the answer needs."""
-    position = asked.prompt.position
+    question = asked.question
     found = inspecting.find_circuit(
-        asked.subject.model, asked.clean, asked.corrupted, threshold=threshold, positions=(position,)
+        question.model, question.clean, question.corrupted, threshold=threshold, positions=(question.position,)
     )
     edges = [{"from": edge.sender, "to": edge.receiver, "cost": cost} for edge, cost in found.edges]
     data = {"edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty}
     return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
+
+
+def features(asked: InspectedText, directory: Path, feature: int | None) -> InsideView:
+    """The features of a dictionary that are active at the position, what they write, and where in the text one is active."""
+    from anyformer.evaluation.learnt_at import open_dictionary
+
+    question = asked.question
+    found = open_dictionary(directory, question.model)
+    reading, position = found.reading(question.clean), question.position
+    tables, strongest = [found.table(reading, question.shown, position=position)], reading.strongest(position=position)
+    lines = [
+        {"feature": number, "activation": value, "tokens": [question.word(token) for token, _ in tokens]}
+        for (number, value), tokens in zip(strongest, found.tokens([number for number, _ in strongest]), strict=True)
+    ]
+    data: dict[str, Any] = {"read": list(found.read), "written": list(found.written), "active": lines}
+    if feature is not None:
+        data["feature"] = {"feature": feature, "activations": reading.of(feature).tolist()}
+        tables.append(inspecting.feature_table(reading, feature, question.shown_words))
+    return InsideView("features", tuple(tables), data)
 
 
 def _titled(draws: Callable[..., None], asked: InspectedText, what: str, *given: Any) -> None:

@@ -12,11 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from anyformer.evaluation import Subject
-    from anyformer.inspecting import Metric
-
-
-BLANK, EMPTY = "␣", "∅"
-"""What stands for a blank in a token, and for a token of no text."""
+    from anyformer.inspecting import AskedText
 
 
 @dataclass(frozen=True)
@@ -78,104 +74,19 @@ class InspectedText:
     subject: Subject
     prompt: InspectOptions
 
-    def tokens(self, text: str) -> Tensor:
-        """(1, T)."""
-        import torch
-
-        tokenizer = self.subject.text
-        return torch.tensor([tokenizer.framed(tokenizer.encode(text)).tokens], device=self.subject.model.device)
-
     @cached_property
-    def clean(self) -> Tensor:
-        """The tokens of the text, (1, T); refused where the position that is asked about is not among them."""
-        from anyformer.describe import UserError
+    def question(self) -> AskedText:
+        """The text, and what is asked of it."""
+        from anyformer.inspecting import AskedText
 
-        assert self.prompt.text is not None, "checked"
-        found, position = self.tokens(self.prompt.text), self.prompt.position
-        if not -found.shape[1] <= position < found.shape[1]:
-            raise UserError(
-                f"--position {position}: the text has {found.shape[1]} tokens, so give one of 0 to {found.shape[1] - 1}"
-            )
-        return found
-
-    @cached_property
-    def corrupted(self) -> Tensor:
-        """The tokens of the other text, (1, T); refused where they are not as many as those of the text."""
-        from anyformer.describe import UserError
-
-        assert self.prompt.against is not None, "checked"
-        found = self.tokens(self.prompt.against)
-        if found.shape != self.clean.shape:
-            clean, corrupted = (
-                f"{each.shape[1]} tokens ({' '.join(map(self.shown, each[0].tolist()))})" for each in (self.clean, found)
-            )
-            raise UserError(
-                f"--text has {clean} and --against {corrupted}: values are exchanged position for position, so give as "
-                "many tokens of both"
-            )
-        return found
-
-    @property
-    def words(self) -> list[str]:
-        """The tokens of the text, as they are read."""
-        return [self.word(number) for number in self.clean[0].tolist()]
-
-    @property
-    def shown_words(self) -> list[str]:
-        """The same in a table or a picture."""
-        return [self.shown(number) for number in self.clean[0].tolist()]
-
-    def word(self, number: int) -> str:
-        """A token as it is read."""
-        tokenizer = self.subject.tokenizer
-        if tokenizer is None:
-            return str(number)
-        return tokenizer.decode([number], special=True, clean=False).replace("\n", "\\n") or tokenizer.token(number) or ""
-
-    def shown(self, number: int) -> str:
-        """A token in a table or a picture, where its blanks are seen."""
-        return self.word(number).replace(" ", BLANK) or EMPTY
-
-    def token(self, option: str, text: str) -> int:
-        """The number of the one token that an option names."""
-        from anyformer.describe import UserError
-
-        found = self.subject.text.encode(text)
-        if len(found) != 1:
-            said = " ".join(map(self.shown, found))
-            raise UserError(
-                f"{option} {text!r}: is {len(found)} tokens ({said}); give one, with its blank before it if it has one"
-            )
-        return found[0]
-
-    @cached_property
-    def numbers(self) -> tuple[int, int | None]:
-        """The tokens that are asked about: the wanted one, and the one that it is compared with, if there is one."""
-        import torch
-
-        other = None if self.prompt.other is None else self.token("--other", self.prompt.other)
-        if self.prompt.wanted is not None:
-            return self.token("--wanted", self.prompt.wanted), other
-        with torch.no_grad():
-            return int(self.subject.model(self.clean)[0, self.prompt.position].argmax()), other
+        prompt = self.prompt
+        assert prompt.text is not None, "checked"
+        return AskedText(
+            self.subject.model, self.subject.text, prompt.text, prompt.against, prompt.wanted, prompt.other, prompt.position,
+            named="--{}",
+        )  # fmt: skip
 
     @property
     def facts(self) -> dict[str, Any]:
         """What was asked."""
-        if self.prompt.text is None:
-            return {}
-        wanted, other = self.numbers
-        return {"tokens": self.words, "position": self.prompt.position, "wanted": self.word(wanted),
-                "other": None if other is None else self.word(other)}  # fmt: skip
-
-    @property
-    def metric(self) -> Metric:
-        """The logit that is asked about, or the difference."""
-        import torch
-
-        from anyformer.inspecting import LogitDifference, TokenLogit
-
-        wanted, other = self.numbers
-        if other is None:
-            return TokenLogit(torch.tensor([wanted]), self.prompt.position)
-        return LogitDifference(torch.tensor([wanted]), torch.tensor([other]), self.prompt.position)
+        return {} if self.prompt.text is None else self.question.facts

@@ -17,13 +17,13 @@ from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
     from anyformer.cli.inside_views import InsideView
-    from anyformer.evaluation import Subject
 
 EXAMPLES = """
 anyformer inspect runs/2026-01-01-120000
 anyformer inspect gpt2-directory --text "The Eiffel Tower is in" --lens --attribution --out pictures
 anyformer inspect gpt2-directory --text "When Mary and John left, John gave it to" --wanted " Mary" --other " John"
 anyformer inspect gpt2-directory --text "Rome is in" --against "Oslo is in" --wanted " Italy" --other " Norway" --patching
+anyformer inspect runs/teacher --text "return x + 1" --features runs/sae --feature 12
 anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.05 --json
 """
 WIDE = 140
@@ -52,6 +52,17 @@ class ViewOptions:
         typer.Option(
             help="Cut every edge between heads and sublayers that costs less than this many nats (ACDC).", metavar="NATS"
         ),
+    ] = None
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="Print the features of this sparse dictionary that are active at the position: a run of the objective sae, "
+            "transcoder or crosscoder, or a directory of SAELens.",
+            metavar="DIRECTORY",
+        ),
+    ] = None
+    feature: Annotated[
+        int | None, typer.Option(help="Print where in the text this feature of --features is active.", metavar="NUMBER")
     ] = None
     out: Annotated[
         Path | None, output_option(help="Write pictures and inspect.json into this directory.", metavar="DIRECTORY")
@@ -97,7 +108,8 @@ def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Js
 
 def usual(views: ViewOptions, prompt: InspectOptions) -> ViewOptions:
     """The views that are shown where none is asked for."""
-    if views.heads or views.lens or views.attribution or views.patterns or views.patching or views.circuit is not None:
+    drawn = views.heads or views.lens or views.attribution or views.patterns or views.patching
+    if drawn or views.circuit is not None or views.features is not None:
         return views
     text, pair = prompt.text is not None, prompt.text is not None and prompt.against is not None
     return replace(views, heads=not text, lens=text, attribution=text, patching=pair)
@@ -106,10 +118,13 @@ def usual(views: ViewOptions, prompt: InspectOptions) -> ViewOptions:
 def check(asked: InspectedText, views: ViewOptions) -> None:
     """Refuse views that lack something, before any work."""
     from anyformer.describe import UserError
+    from anyformer.inspecting import check_reads_tokens
 
-    _check_reads_tokens(asked.subject)
+    check_reads_tokens(asked.subject.model.architecture, asked.subject.path)
     text, pair = views.lens or views.attribution or views.patterns, views.patching or views.circuit is not None
-    if (text or pair) and asked.prompt.text is None:
+    if views.feature is not None and views.features is None:
+        raise UserError("--feature is one of a dictionary: give --features DIRECTORY, in which that is")
+    if (text or pair or views.features is not None) and asked.prompt.text is None:
         raise UserError("give --text TEXT, which the model reads; without it --heads alone can be shown")
     if pair and asked.prompt.against is None:
         raise UserError("--patching and --circuit compare two texts: give --against TEXT, of as many tokens as --text")
@@ -119,22 +134,6 @@ def check(asked: InspectedText, views: ViewOptions) -> None:
         raise UserError(
             "this model reads a source and a target, and the command reads one text: in Python, anyformer.inspect takes "
             "CallInputs(tokens, decoder_tokens)"
-        )
-
-
-def _check_reads_tokens(subject: Subject) -> None:
-    from anyformer.describe import UserError
-    from anyformer.parts import ActivationInput
-
-    architecture = subject.model.architecture
-    if isinstance(architecture.embedding, ActivationInput):
-        raise UserError(
-            f"{subject.path}: reads activations of another model and no tokens: open its source model, which objective.source "
-            "of its run names, and in Python the dictionary by model.watch"
-        )
-    if not architecture.vocabularies:
-        raise UserError(
-            f"{subject.path}: reads no tokens, and the command asks about tokens: in Python, look at its paths by model.watch"
         )
 
 
@@ -154,3 +153,5 @@ def shown(asked: InspectedText, views: ViewOptions) -> Iterator[InsideView]:
         yield from inside_views.patching(asked)
     if views.circuit is not None:
         yield inside_views.circuit(asked, views.circuit)
+    if views.features is not None:
+        yield inside_views.features(asked, views.features, views.feature)

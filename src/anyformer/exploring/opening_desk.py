@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import UserError, did_you_mean
-from anyformer.exploring import opened
+from anyformer.exploring import opened, opened_features
 from anyformer.exploring.desk import Desk
 from anyformer.exploring.parts import PartPlaces
 from anyformer.exploring.problems import UnknownNameError
@@ -17,10 +17,16 @@ from anyformer.exploring.tree import tree
 from anyformer.exploring.workshop import WAIT, Workshop
 from anyformer.model import Architecture
 from anyformer.model.value_paths import watchable
+from anyformer.requirements.needs import needs_activations
 
 LONGEST = 4000
 """Letters of a text at most."""
 NEEDS = "a model is opened by torch: pip install torch"
+ASKED = ("text", "against", "wanted", "other", "position")
+"""What may be said of a text."""
+More = Callable[[str, Query], tuple[Any, ...]]
+"""What a query says further of a model, from its path."""
+_WHOLE = re.compile(r"-?[0-9]{1,8}")
 _LAYER = re.compile(r"(\w+)\.layer\[(\d+)\]\.(.*)")
 
 
@@ -41,22 +47,36 @@ class OpeningDesk:
 
     def attention(self, query: Query) -> dict[str, Any]:
         """Attention weights at a path."""
-        return self._asked(query, opened.attention, "path")
+        return self._asked(query, opened.attention, path=self._path)
 
     def strongest(self, query: Query) -> dict[str, Any]:
         """A token's value at a path."""
-        position = _given(query, "position")
-        if not (position.isascii() and position.isdecimal() and len(position) < 9):
-            raise UserError(f"position: should be a whole number from 0, got {position[:40]!r}")
-        return self._asked(query, opened.strongest, "path", position=int(position))
+        return self._asked(query, opened.strongest, path=self._path)
 
     def patched(self, query: Query) -> dict[str, Any]:
         """One text patched into another."""
-        return self._asked(query, opened.patched, "other")
+        _given(query, "against")
+        return self._asked(query, opened.patched)
 
     def samples(self, query: Query) -> dict[str, Any]:
         """What the checkpoints of a run write."""
         return self._asked(query, opened.samples)
+
+    def dictionaries(self, query: Query) -> dict[str, Any]:
+        """The sparse dictionaries that were opened, and whether they fit a model."""
+        check_keys(query, ("of",))
+        of = self._opened(query)
+        found = tuple((each, checkpoints_of(each)) for each in self.desk.opened if self._is_dictionary(each))
+        kept = checkpoints_of(of)
+        return self.workshop.ask(("dictionaries", of, kept, found), opened_features.dictionaries, of, kept, found)
+
+    def features(self, query: Query) -> dict[str, Any]:
+        """The features of a dictionary that are active at a token."""
+        return self._asked(query, opened_features.features, dictionary=self._dictionary)
+
+    def feature(self, query: Query) -> dict[str, Any]:
+        """Where a feature of a dictionary is active."""
+        return self._asked(query, opened_features.feature, dictionary=self._dictionary, feature=_feature)
 
     def start(self) -> None:
         """Load in the worker what looking into a model takes, where one may be looked into."""
@@ -67,19 +87,58 @@ class OpeningDesk:
         """End the worker."""
         self.workshop.close()
 
-    def _asked(self, query: Query, work: Callable[..., dict[str, Any]], *keys: str, **numbers: int) -> dict[str, Any]:
-        check_keys(query, ("of", "text", *keys, *numbers))
-        of, text = _given(query, "of"), _given(query, "text")
+    def _asked(self, query: Query, work: Callable[..., dict[str, Any]], **more: More) -> dict[str, Any]:
+        check_keys(query, ("of", *ASKED, *more))
+        of = self._opened(query)
+        given = [_text(query), *(each for said in more.values() for each in said(of, query))]
+        kept = checkpoints_of(of)
+        return {"of": of, **self.workshop.ask((work.__name__, of, kept, *given), work, of, kept, *given)}
+
+    def _opened(self, query: Query) -> str:
+        """The model that a query is about."""
+        of = _given(query, "of")
         if of not in (known := [*self.desk.architectures, *self.desk.runs.opened.every]):
             raise UnknownNameError(f"of: {of[:200]!r} was not opened{did_you_mean(of, known)}")
         if not Path(of).exists():
             why = "has no weights here: name a run, a checkpoint or a directory with weights on the command line"
             raise UserError(f"of: {of} {why}")
-        if "path" in keys and (at := _given(query, "path")) not in (paths := watchable(self.desk.architecture(of))):
+        return of
+
+    def _path(self, of: str, query: Query) -> tuple[str]:
+        if (at := _given(query, "path")) not in (paths := watchable(self.desk.architecture(of))):
             raise UserError(f"path: no value is called {at[:200]!r}{did_you_mean(at, paths)}")
-        given = [text, *(_given(query, key) for key in keys), *numbers.values()]
-        kept = checkpoints_of(of)
-        return {"of": of, **self.workshop.ask((work.__name__, of, kept, *given), work, of, kept, *given)}
+        return (at,)
+
+    def _dictionary(self, of: str, query: Query) -> tuple[str, Sequence[str]]:
+        found, known = _given(query, "dictionary"), [each for each in self.desk.opened if self._is_dictionary(each)]
+        if found not in known:
+            raise UnknownNameError(f"dictionary: {found[:200]!r} is none that was opened{did_you_mean(found, known)}")
+        return found, checkpoints_of(found)
+
+    def _is_dictionary(self, of: str) -> bool:
+        """Whether a sparse dictionary with weights was opened."""
+        if of not in self.desk.architectures or not Path(of).exists():
+            return False
+        try:
+            needs_activations("sae", self.desk.architecture(of))
+        except ValueError:
+            return False
+        return True
+
+
+def _feature(of: str, query: Query) -> tuple[int]:
+    if not _WHOLE.fullmatch(number := _given(query, "feature")):
+        raise UserError(f"feature: should be a whole number, got {number[:40]!r}")
+    return (int(number),)
+
+
+def _text(query: Query) -> opened.OpenedText:
+    """The text of a query, and what is asked of it: what is left out or empty has its default."""
+    against, wanted, other = (_given(query, key) if any(query.get(key, ())) else None for key in ("against", "wanted", "other"))
+    position = next(iter(query.get("position", ())), "") or "-1"
+    if not _WHOLE.fullmatch(position):
+        raise UserError(f"position: should be a whole number, got {position[:40]!r}")
+    return opened.OpenedText(_given(query, "text"), against, wanted, other, int(position))
 
 
 def values_of(architecture: Architecture) -> list[dict[str, Any]]:

@@ -15,7 +15,8 @@ from anyformer.exploring.question import Query
 
 
 def opening_routes(models: OpeningDesk, query_of: Callable[[Request], Query]) -> tuple[Route, ...]:
-    """`/api/values`, and of a model with weights `/api/open`, `/api/attention`, `/api/value`, `/api/patch`, `/api/samples`."""
+    """`/api/values`, and of a model with weights `/api/open`, `/api/attention`, `/api/value`, `/api/patch`, `/api/samples`, and
+    with a sparse dictionary beside it `/api/dictionaries`, `/api/features`, `/api/feature`."""
 
     def told(answer: Callable[[Query], dict[str, Any]]) -> Callable[[Request], JSONResponse]:
         def endpoint(request: Request) -> JSONResponse:
@@ -26,6 +27,7 @@ def opening_routes(models: OpeningDesk, query_of: Callable[[Request], Query]) ->
 
     answers = {
         "values": models.values, "open": models.reading, "attention": models.attention, "value": models.strongest,
-        "patch": models.patched, "samples": models.samples,
+        "patch": models.patched, "samples": models.samples, "dictionaries": models.dictionaries, "features": models.features,
+        "feature": models.feature,
     }  # fmt: skip
     return tuple(Route(f"/api/{name}", told(answer)) for name, answer in answers.items())

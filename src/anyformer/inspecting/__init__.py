@@ -6,10 +6,12 @@ gives a frozen value with a `table()`; values inside a model are seen by `model.
 
 from anyformer.inspecting.ablation import ablation
 from anyformer.inspecting.activation_patching import PatchingGrid, activation_patching, attribution_patching
+from anyformer.inspecting.asked_text import AskedText, check_reads_tokens
 from anyformer.inspecting.attribution import Attribution, attribution
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.circuit import Circuit, find_circuit
 from anyformer.inspecting.edges import Edge
+from anyformer.inspecting.features import FeatureDictionary, FeatureReading, feature_table
 from anyformer.inspecting.logit_lens import LensReading, logit_lens, read_out
 from anyformer.inspecting.metrics import LogitDifference, LogProbability, Metric, TokenLogit
 from anyformer.inspecting.patterns import (
@@ -33,10 +35,13 @@ from anyformer.inspecting.steering import SteeringVector, steering_vector
 from anyformer.inspecting.tuned_lens import TunedLens, tuned_lens
 
 __all__ = [
+    "AskedText",
     "Attribution",
     "CallInputs",
     "Circuit",
     "Edge",
+    "FeatureDictionary",
+    "FeatureReading",
     "HeadPattern",
     "LensReading",
     "LogProbability",
@@ -53,11 +58,13 @@ __all__ = [
     "attention_patterns",
     "attribution",
     "attribution_patching",
+    "check_reads_tokens",
     "draw_attribution",
     "draw_circuit",
     "draw_patching",
     "draw_patterns",
     "draw_reading",
+    "feature_table",
     "find_circuit",
     "head_patterns",
     "logit_lens",

@@ -50,6 +50,15 @@ def streams(model: Transformer) -> tuple[str, ...]:
     return (entrance(model), *(f"{layer_path(model, layer)}.output" for layer in range(depth)))
 
 
+def stream_paths(model: Transformer) -> frozenset[str]:
+    """The paths of all vectors (B, T, D) that are the stream which the head reads, or are added to it."""
+    found = [*streams(model), *(f"{layer_path(model, each)}.input" for each in range(model.architecture.output_stack.depth))]
+    for each in writers(model):
+        found += [f"{each.path}.before", each.output, f"{each.path}.after"]
+    watchable = model.watchable()
+    return frozenset(path for path in found if path in watchable and watchable[path].letters == "BTD")
+
+
 def scales(model: Transformer) -> tuple[str, ...]:
     """The paths of what norms divide by between sublayers and the head, where a norm has such a value."""
     watchable = model.watchable()

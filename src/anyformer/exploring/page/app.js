@@ -243,25 +243,13 @@ export class App {
     document.title = "study · anyformer";
   }
 
-  /** A model opened by a text, another text patched into it, and what its checkpoints write, each where it was asked for. */
+  /** A model opened by a text. */
   async showModel(question, signal) {
-    const { ModelView } = await import("./model.js");
-    const view = this.take(ModelView), { of, text, other } = question;
+    const { ModelView, answered } = await import("./model.js");
+    const view = this.take(ModelView), kind = this.start.opened.find((each) => each.of === question.of)?.kind;
     this.sheet = null;
-    document.title = `${this.title(of)}, opened · anyformer`;
-    const found = { answer: null, patch: null, samples: null, error: null };
-    const asked = async (place, what, more) => {
-      try {
-        found[place] = await this.source.model(what, new URLSearchParams({ of, text, ...more }), signal);
-      } catch (error) {
-        if (!(error instanceof Refused)) throw error;
-        found.error ??= error.errors[0];
-      }
-    };
-    if (text) await asked("answer", "open");
-    if (text && other) await asked("patch", "patch", { other });
-    if (text && this.start.opened.find((each) => each.of === of)?.kind === "run") await asked("samples", "samples");
-    this.draw(view, found, question);
+    document.title = `${this.title(question.of)}, opened · anyformer`;
+    this.draw(view, await answered(this.source, question, kind, signal), question);
   }
 
   /** The catalogue as a whole, by words of the address behind #atlas. */

@@ -6,6 +6,7 @@ import { parsed } from "./numbers.js";
 const COUNTED = ["length", "batch", "source"];
 const CALL = [...COUNTED, "precision", "checkpointing", "rate"];
 const MOST = 3;
+const ASKED = ["text", "against", "wanted", "other", "position"];
 
 /** The question of an address: #of=gpt2&set=PATH=VALUE&length=8k&on=h100&part=PATH; behind two `of`, `set` begins with a number. */
 export function read(hash, defaults) {
@@ -29,21 +30,23 @@ export function read(hash, defaults) {
     runs: words.getAll("run"),
     study: words.get("study"),
     of: words.get("model"),
-    text: words.get("text") ?? "",
-    other: words.get("other") ?? "",
+    ...Object.fromEntries(ASKED.map((name) => [name, words.get(name) ?? ""])),
   };
 }
 
 /** The words of a question that its defaults do not say, for an address. */
 export function written(question, defaults) {
   if (question.view === "atlas") return ["#atlas", ...question.atlas].join("/");
-  if (question.view === "model") return `#${new URLSearchParams({ model: question.of, text: question.text, other: question.other })}`;
+  if (question.view === "model") return `#${new URLSearchParams([["model", question.of], ...ASKED.filter((name) => question[name]).map((name) => [name, question[name]])])}`;
   if (question.view === "runs") return `#${new URLSearchParams(question.runs.map((run) => ["run", run]))}`;
   if (question.view === "study") return `#${new URLSearchParams({ study: question.study })}`;
   const words = query(question, defaults);
   if (question.part) words.set("part", question.part);
   return `#${words}`;
 }
+
+/** What is asked of the text of a model, for the server: all but the text has a default. */
+export const ofText = (question) => Object.fromEntries(["of", ...ASKED].filter((name) => question[name]).map((name) => [name, question[name]]));
 
 /** The words of a question for the server. */
 export function query(question, defaults = {}, models = question.models) {
