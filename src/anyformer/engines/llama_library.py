@@ -127,8 +127,10 @@ class LlamaContext:
         self._context = self._library.llama_init_from_model(model, settings)
         if not self._context:
             raise EngineRefusedError(f"llama.cpp has no memory for {rows} texts of {length:,} tokens")
-        self._memory = self._library.llama_get_memory(self._context)
+        self._memory, self._address = self._library.llama_get_memory(self._context), _logits_address()
         self.lengths = [0] * rows
+        self._advanced = list[int]()
+        """The rows that the batch is laid out for, a token of each; none after other tokens."""
         self._views: dict[tuple[int, int], Tensor] = {}
         self._token, self._position, self._row = (np.zeros(CHUNK, dtype=np.int32) for _ in range(3))
         self._asked, self._ones = np.zeros(CHUNK, dtype=np.int8), np.ones(CHUNK, dtype=np.int32)
@@ -158,7 +160,7 @@ class LlamaContext:
         asked = np.zeros(len(tokens), dtype=np.int8)
         for end, count in zip(ends, last, strict=True):
             asked[end - count : end] = 1
-        pieces = []
+        pieces, self._advanced = [], []
         for start in range(0, len(tokens), CHUNK):
             here = slice(start, start + CHUNK)
             count = len(tokens[here])
@@ -171,10 +173,12 @@ class LlamaContext:
         found = torch.cat(pieces) if len(pieces) > 1 else pieces[0]
         return list(torch.split(found, list(last)))
 
-    def advance(self, rows: Sequence[int], tokens: Sequence[int]) -> Tensor:
+    def advance(self, rows: list[int], tokens: Sequence[int]) -> Tensor:
         """Read one more token of some rows; the logits after each, (n, V), good until the next call."""
         count = len(rows)
-        self._token[:count], self._row[:count], self._asked[:count] = tokens, rows, 1
+        if rows != self._advanced:
+            self._row[:count], self._asked[:count], self._advanced = rows, 1, list(rows)
+        self._token[:count] = tokens
         self._position[:count] = [self.lengths[row] for row in rows]
         for row in rows:
             self.lengths[row] += 1
@@ -194,11 +198,12 @@ class LlamaContext:
             raise EngineRefusedError(f"llama.cpp gave up on {count} tokens (error {failed})")
         if not asked:
             return torch.empty(0, self._vocab)
-        address = _logits_address()(self._context)
-        if (address, asked) not in self._views:
-            memory = (ctypes.c_float * (asked * self._vocab)).from_address(address)
-            self._views[address, asked] = torch.frombuffer(memory, dtype=torch.float32).view(asked, self._vocab)
-        return self._views[address, asked]
+        at = self._address(self._context), asked
+        found = self._views.get(at)
+        if found is None:
+            memory = (ctypes.c_float * (asked * self._vocab)).from_address(at[0])
+            found = self._views[at] = torch.frombuffer(memory, dtype=torch.float32).view(asked, self._vocab)
+        return found
 
     def _made_batch(self) -> Any:
         """A batch whose columns are arrays of this object; every token is of one row."""
@@ -221,6 +226,8 @@ class LlamaPlaces:
     def __init__(self, context: LlamaContext, prompts: Sequence[Sequence[int]], count: int) -> None:
         self.count, self.device = count, torch.device("cpu")
         self._context, self._prompts = context, prompts
+        self._held = list[int]()
+        """The places that hold a text, in order."""
 
     def enter(self, at: Sequence[int], numbers: Sequence[int]) -> Tensor:
         """Read prompts; one that several places go on with is read once."""
@@ -232,17 +239,17 @@ class LlamaPlaces:
         for place, key in zip(at, keys, strict=True):
             if first[key] != place:
                 self._context.copy(first[key], place)
+        self._held = sorted([*self._held, *at])
         order = {key: number for number, key in enumerate(first)}
         logits = torch.cat(read) if len(read) > 1 else read[0]
         return logits if len(first) == len(keys) else logits[[order[key] for key in keys]]
 
     def advance(self, tokens_B: Tensor) -> Tensor:
         """Read a token at every place that holds a text."""
-        tokens, lengths = tokens_B.tolist(), self._context.lengths
-        held = [place for place in range(self.count) if lengths[place]]
-        logits = self._context.advance(held, [tokens[place] for place in held])
+        tokens, held = tokens_B.tolist(), self._held
         if len(held) == self.count:
-            return logits
+            return self._context.advance(held, tokens)
+        logits = self._context.advance(held, [tokens[place] for place in held])
         spread = logits.new_zeros(self.count, logits.shape[1])
         spread[held] = logits
         return spread
@@ -251,3 +258,4 @@ class LlamaPlaces:
         """Forget texts."""
         for place in at:
             self._context.forget(place)
+            self._held.remove(place)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -17,7 +18,6 @@ from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.sampling import Sampling
 
 
-@torch.inference_mode()
 def served(
     places: TextPlaces,
     prompts: Sequence[Sequence[int]],
@@ -44,17 +44,17 @@ def served(
     def given(at: Sequence[int], logits: Tensor) -> list[Token]:
         """The tokens chosen for the rows at some places, which then wait for the next step."""
         nonlocal pending
-        index, before = _index([made[place] for place in at]), texts and texts.fork(at)
+        before = texts and texts.fork(at)
         if at is everywhere:
-            pending = chosen = sampling.choose(logits, numbers_B, index, before)
+            pending = chosen = sampling.choose(logits, numbers_B, _index(made), before)
         else:
-            here = torch.tensor(at, device=device)
+            here, index = torch.tensor(at, device=device), _index([made[place] for place in at])
             pending[here] = chosen = sampling.choose(logits, numbers_B[here], index, before)
         if texts is not None:
             texts.add(chosen, at)
-        told = [None] * len(at) if likeliest is None else chances(logits, chosen, likeliest)
-        taken = zip([rows[place] for place in at], chosen.tolist(), told, strict=True)
-        return [Token(row, token, chance) for row, token, chance in taken if row is not None]
+        told = repeat(None) if likeliest is None else chances(logits, chosen, likeliest)
+        taken = zip(at, chosen.tolist(), told, strict=False)
+        return [Token(row, token, chance) for place, token, chance in taken if (row := rows[place]) is not None]
 
     def settle(at: Sequence[int]) -> None:
         """Count the tokens given at some places, and free those whose rows have ended."""
@@ -74,7 +74,7 @@ def served(
             numbers_B[torch.tensor(at, device=device)] = torch.tensor(numbers, device=device)
             yield given(at, logits)
             settle(at)
-        if all(row is None for row in rows):
+        if rows.count(None) == len(rows):
             return
         yield given(everywhere, places.advance(pending))
         settle(everywhere)

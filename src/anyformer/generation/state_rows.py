@@ -85,6 +85,7 @@ class StateRows:
     def device(self) -> torch.device:
         return self.model.device
 
+    @torch.inference_mode()
     def enter(self, at: Sequence[int], numbers: Sequence[int]) -> Tensor:
         """Read prompts at places that are free; the logits of their first tokens, (n, V)."""
         length = self.before + (1 if self.start is not None else max(len(self.prompts[number]) for number in numbers))
@@ -103,10 +104,12 @@ class StateRows:
             self.spans[place] = self._span(number)
         return logits
 
+    @torch.inference_mode()
     def advance(self, tokens_B: Tensor) -> Tensor:
         """Read one more token of each row, in a slot of its own."""
         return self.again(self.model, tokens_B, self._advanced())
 
+    @torch.inference_mode()
     def leave(self, at: Sequence[int]) -> None:
         """Free places; their positions count anew, so that they stay within a table's while the others go on."""
         assert self.state is not None, "a row was read"

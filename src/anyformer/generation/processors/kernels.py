@@ -11,24 +11,24 @@ from torch import Tensor
 
 def likeliest(scores_BV: Tensor) -> tuple[Tensor, bool]:
     """The first of the greatest scores of each row, (B,), and whether all of these are finite; NaN is greater than all."""
-    if scores_BV.device.type != "cpu":
+    if not scores_BV.is_cpu:
         values, tokens = scores_BV.max(-1)
         return tokens, bool(values.isfinite().all())
     scores = scores_BV.numpy()
     tokens = scores.argmax(-1)
-    return torch.from_numpy(tokens), all(isfinite(row[token]) for row, token in zip(scores, tokens.tolist(), strict=True))
+    return torch.from_numpy(tokens), all(map(isfinite, map(scores.item, range(len(scores)), tokens.tolist())))
 
 
 def bounded(scores_BV: Tensor) -> bool:
     """Whether the greatest score of every row is a finite number; NaN is greater than all."""
-    if scores_BV.device.type != "cpu":
+    if not scores_BV.is_cpu:
         return bool(scores_BV.amax(-1).isfinite().all())
     return all(map(isfinite, scores_BV.numpy().max(-1).tolist()))
 
 
 def ascending(scores_BV: Tensor) -> Tensor:
     """The scores of each row in order, the least first."""
-    if scores_BV.device.type != "cpu":
+    if not scores_BV.is_cpu:
         return scores_BV.sort(-1).values
     return torch.from_numpy(np.sort(scores_BV.numpy(), -1))
 
@@ -38,7 +38,7 @@ def without_least(scores_BV: Tensor, ordered_BV: Tensor, counts_B1: Tensor, neve
     least = ordered_BV.gather(-1, counts_B1)
     below = scores_BV < least
     left = counts_B1 - below.sum(-1, keepdim=True)
-    if scores_BV.device.type != "cpu" or bool((left > 0).any()):  # elsewhere to ask takes longer than to do it
+    if not scores_BV.is_cpu or bool((left > 0).any()):  # elsewhere to ask takes longer than to do it
         equal = scores_BV == least
         below |= equal & (equal.cumsum(-1) <= left)
     return scores_BV.masked_fill(below, never)
@@ -46,7 +46,7 @@ def without_least(scores_BV: Tensor, ordered_BV: Tensor, counts_B1: Tensor, neve
 
 def drawn(probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
     """The first token of each row up to which the probabilities, added up in fp64, exceed `uniform` of their sum: (B,)."""
-    if probability_BV.device.type != "cpu":
+    if not probability_BV.is_cpu:
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
