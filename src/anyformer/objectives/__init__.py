@@ -37,6 +37,7 @@ from anyformer.objectives.objective import (
     without_penalties,
 )
 from anyformer.objectives.orpo import ORPOObjective
+from anyformer.objectives.pair_losses import HingeLoss, LogisticLoss, PairLoss, RobustLoss, SmoothedLoss, SquaredLoss
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
@@ -73,10 +74,12 @@ __all__ = [
     "Examples",
     "Feed",
     "FlowMatchingObjective",
+    "HingeLoss",
     "ImageClassificationObjective",
     "ImageFeaturesObjective",
     "ImageRegressionObjective",
     "InstructionObjective",
+    "LogisticLoss",
     "LossTraits",
     "MaskedObjective",
     "MaskedPatchesObjective",
@@ -84,23 +87,27 @@ __all__ = [
     "ORPOObjective",
     "Objective",
     "ObjectiveSignal",
+    "PairLoss",
     "Partner",
     "Partners",
     "PreferenceObjective",
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "RobustLoss",
     "SAEObjective",
     "SampleSizes",
     "SegmentationObjective",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
+    "SmoothedLoss",
     "SoundClassificationObjective",
     "SoundToTextObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
     "SpeechToTextObjective",
+    "SquaredLoss",
     "TaskObjective",
     "TaskSeq2SeqObjective",
     "TokenLabelsObjective",
