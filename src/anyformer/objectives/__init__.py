@@ -19,6 +19,7 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.image_features import ImageFeaturesObjective
 from anyformer.objectives.image_regression import ImageRegressionObjective
 from anyformer.objectives.instruction import InstructionObjective
+from anyformer.objectives.kto import KTOObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.masked_patches import MaskedPatchesObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
@@ -79,6 +80,7 @@ __all__ = [
     "ImageFeaturesObjective",
     "ImageRegressionObjective",
     "InstructionObjective",
+    "KTOObjective",
     "LogisticLoss",
     "LossTraits",
     "MaskedObjective",
