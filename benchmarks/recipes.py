@@ -37,7 +37,9 @@ OTHERS = {
     **dict.fromkeys(("images", "vectors"), 3000),  # a tenth of a second each, or less
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
-    **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
+    **dict.fromkeys(
+        ("classification", "contrastive", "spans", "token-labels", "dpo", "kto", "orpo", "simpo"), 300
+    ),  # seconds each
     **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
     "sound-to-text": 300,
     "speech-to-text": 300,
@@ -48,7 +50,7 @@ FIRST = {"stdlib": "teacher", "instruction": "answers"}
 """Recipes that others need, and the directory of runs/ in which those look for them."""
 NEED = {
     **dict.fromkeys(("crosscoder", "distillation", "sae", "transcoder"), "stdlib"),
-    **dict.fromkeys(("dpo", "simpo"), "instruction"),
+    **dict.fromkeys(("dpo", "kto", "simpo"), "instruction"),
 }
 LOOKS = 12
 """Evaluations on the way."""

@@ -29,6 +29,7 @@ def written(tmp_path: Path, row: Any, name: str = "rows.jsonl") -> tuple[str]:
         ({"messages": TURNS, "id": 1}, {"kind": "chats"}),
         ({"conversations": SAID}, {"kind": "chats", "messages": "conversations"}),
         ({"prompt": "a", "completion": "b"}, {"kind": "completions"}),
+        ({"prompt": "a", "completion": "b", "label": True}, {"kind": "judgements"}),
         ({"prompt": TURNS[:1], "completion": TURNS[1:]}, {"kind": "completions"}),
         ({"prompt": "a", "chosen": "b", "rejected": "c"}, {"kind": "preferences"}),
         ({"chosen": TURNS, "rejected": TURNS}, {"kind": "preferences"}),
@@ -58,6 +59,7 @@ def test_running_text_is_no_record(tmp_path):
         (Dialogue, {"messages": TURNS}, Chats),
         (Dialogue, {"instruction": "a", "output": "b"}, Prompts),
         (Dialogue, {"prompt": "a", "completion": "b", "chosen": "c", "rejected": "d"}, Completions),
+        (Dialogue, {"prompt": "a", "completion": "b", "label": False}, Completions),
         (Preferences, {"prompt": "a", "completion": "b", "chosen": "c", "rejected": "d"}, Preferences),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
-from anyformer.data import Bytes, Chats, Completions, Corpus, Preferences, Prompts, TokenizerFile, prepare
+from anyformer.data import Bytes, Chats, Completions, Corpus, Judgements, Preferences, Prompts, TokenizerFile, prepare
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.chat import chat_tokens
 from text.chat.folders import CHAT, CHATML, LOGICS, plain, write
@@ -233,6 +233,9 @@ def test_another_template_of_the_tokenizer_makes_the_corpus_again(tmp_path):
         (Prompts, {"prompt": "a", "answer": ""}, "an empty answer"),
         (Prompts, {"question": "a", "answer": "b"}, "no field 'prompt'"),
         (Completions, {"prompt": "a", "completion": ""}, "'completion' is empty"),
+        (Judgements, {"prompt": "a", "completion": "b"}, "no field 'label'"),
+        (Judgements, {"prompt": "a", "completion": "b", "label": "good"}, "should be true or false, got 'good'"),
+        (Judgements, {"prompt": "a", "completion": "", "label": 1}, "'completion' is empty"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": "b"}, "are the same"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": " "}, "an empty answer"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": [{"role": "user", "content": "c"}]}, "does not end with"),

@@ -252,10 +252,13 @@ def test_a_base_class_between_takes_any_of_its_own_kinds_and_no_other():
 
     assert isinstance(ChatRecords.parse({"kind": "chats", "paths": ["x"]}), Chats)
     with pytest.raises(
-        DescriptionError, match=r"says no kind, got .*: add kind = one of 'chats', 'completions', 'preferences', 'prompts'$"
+        DescriptionError,
+        match=r"says no kind, got .*: add kind = one of 'chats', 'completions', 'judgements', 'preferences', 'prompts'$",
     ):
         ChatRecords.parse({"paths": ["x"]})
-    with pytest.raises(DescriptionError, match=r"'text' is no kind \(known: chats, completions, preferences, prompts\)"):
+    with pytest.raises(
+        DescriptionError, match=r"'text' is no kind \(known: chats, completions, judgements, preferences, prompts\)"
+    ):
         ChatRecords.parse({"kind": "text", "paths": ["x"]})
 
 

@@ -18,6 +18,7 @@ from anyformer.objectives import (
     SimPOObjective,
     SpeechToTextObjective,
 )
+from anyformer.objectives.pair_losses import PairLoss
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts import Head
 from anyformer.plan import Plan
@@ -153,18 +154,31 @@ def test_preferences(objective, twin):
         signal_equals_its_twin(objective, model, examples, twin)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
-def test_preferences_beside_a_reference(smoothing):
-    """DPO with log p of the reference's own logits: -(1 - s) log sigmoid(m) - s log sigmoid(-m)."""
-    objective, examples = DPOObjective(beta=0.3, label_smoothing=smoothing), with_holes(preferred())
-    reference = build(preferences.LLAMA, seed=4).eval()
+LOSSES_OF_PAIRS = {
+    "logistic": lambda m, beta: -log_sigmoid(m),
+    "smoothed": lambda m, beta: -0.8 * log_sigmoid(m) - 0.2 * log_sigmoid(-m),
+    "robust": lambda m, beta: (-0.8 * log_sigmoid(m) + 0.2 * log_sigmoid(-m)) / 0.6,
+    "squared": lambda m, beta: (m / beta - 1 / (2 * beta)) ** 2,
+    "hinge": lambda m, beta: (1 - m) * (m < 1),
+}
+"""The published loss of a margin m of rewards, by kind; of those that expect exchanged pairs with a share of 0.2."""
+
+
+@pytest.mark.parametrize("per_token", [False, True], ids=["total", "per_token"])
+@pytest.mark.parametrize("kind", PairLoss.kinds)
+def test_preferences_beside_a_reference(kind, per_token):
+    """DPO, cDPO, robust DPO, IPO and SLiC with log p of the reference's own logits."""
+    more = {"flipped": 0.2} if "flipped" in PairLoss.kinds[kind].model_fields else {}
+    objective = DPOObjective(beta=0.3, loss=PairLoss.parse({"kind": kind, **more}), per_token=per_token)
+    examples, reference = with_holes(preferred()), build(preferences.LLAMA, seed=4).eval()
     with torch.no_grad():
         before = answers(reference(examples.tokens).double(), examples.targets)
 
     def twin(objective: DPOObjective, logits: Tensor, targets: Tensor) -> Tensor:
-        now = answers(logits, targets)
-        rewards = [objective.beta * (mine - old) for (mine, _), (old, _) in zip(now, before, strict=True)]
-        m = [w - r for w, r in zip(rewards[::2], rewards[1::2], strict=True)]
-        return -sum((1 - smoothing) * log_sigmoid(x) + smoothing * log_sigmoid(-x) for x in m)
+        both = zip(answers(logits, targets), before, strict=True)
+        rewards = [0.3 * (mine - old) / (count if per_token else 1) for (mine, count), (old, _) in both]
+        return sum(LOSSES_OF_PAIRS[kind](w - r, 0.3) for w, r in zip(rewards[::2], rewards[1::2], strict=True))
 
     signal_equals_its_twin(objective, build(preferences.LLAMA, seed=3), examples, twin, {"reference": reference})
+    _, baseline = objective.baseline(None, 1, None, 1, 261)
+    assert baseline == pytest.approx(float(LOSSES_OF_PAIRS[kind](torch.zeros(()), 0.3)))

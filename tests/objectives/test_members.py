@@ -10,10 +10,11 @@ from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.text import TextObjective
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.objectives.two_answers import TwoAnswersObjective
 
 MOST, MORE = 15, 6
 """Members of the base, and of those that a class adds to what its bases have."""
-BASES = (TextObjective, RecordObjective, TokenObjective, AnswersObjective, PreferenceObjective)
+BASES = (TextObjective, RecordObjective, TokenObjective, AnswersObjective, TwoAnswersObjective, PreferenceObjective)
 
 
 def members(of: type[Objective]) -> set[str]:

@@ -18,6 +18,7 @@ from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.describe import change_all
 from anyformer.model.transformer import build
 from anyformer.objectives import DPOObjective, Examples, ORPOObjective, PreferenceObjective, Setting, SimPOObjective, loss_of
+from anyformer.objectives.pair_losses import SmoothedLoss
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
@@ -66,7 +67,7 @@ def given() -> tuple[Given, Given, Examples]:
     [
         (DPOObjective(beta=0.1), TRL["dpo 0.1"]),
         (DPOObjective(beta=0.5), TRL["dpo 0.5"]),
-        (DPOObjective(beta=0.1, label_smoothing=0.2), TRL["smoothed"]),
+        (DPOObjective(beta=0.1, loss=SmoothedLoss(flipped=0.2)), TRL["smoothed"]),
         (SimPOObjective(beta=2.0, gamma=1.0), TRL["simpo"]),
         (ORPOObjective(weight=0.1), TRL["nll"] + TRL["orpo"]),
     ],
@@ -113,7 +114,7 @@ def test_losses_are_the_published_formulas_in_loops():
         odds = [math.exp(each) / (1 - math.exp(each)) for each in mean]
         orpo -= mean[0] + 0.6 * math.log(sigmoid(math.log(odds[0] / odds[1])))
     for objective, expected in (
-        (DPOObjective(beta=0.3, label_smoothing=0.3), dpo),
+        (DPOObjective(beta=0.3, loss=SmoothedLoss(flipped=0.3)), dpo),
         (SimPOObjective(beta=1.5, gamma=0.4), simpo),
         (ORPOObjective(weight=0.6), orpo),
     ):

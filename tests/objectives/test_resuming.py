@@ -105,6 +105,11 @@ ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} fo
 CHATS = [
     {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
 ]
+JUDGED = [
+    {"prompt": row["prompt"], "completion": row[name], "label": name == "answer"}
+    for row in ASKED
+    for name in ("answer", "worse")
+]
 PREFERRED = {"kind": "preferences", "chosen": "answer", "rejected": "worse"}
 RUNNING = {"kind": "text"}
 OUT = "decoder.layer[{}].output"
@@ -192,6 +197,7 @@ CASES = {
     "instruction_alone": Case(tiny("gpt2"), {"kind": "instruction", "pack": False}, {"kind": "prompts"}, ASKED),
     "dpo": Case(tiny("llama-2-7b"), {"kind": "dpo", "beta": 1.0}, PREFERRED, ASKED),
     "simpo": Case(tiny("llama-2-7b"), {"kind": "simpo"}, PREFERRED, ASKED),
+    "kto": Case(tiny("llama-2-7b"), {"kind": "kto", "beta": 1.0}, {"kind": "judgements"}, JUDGED, accumulation=1),
     "orpo": Case(tiny("llama-2-7b"), {"kind": "orpo"}, PREFERRED, ASKED),
     "distillation": Case(
         tiny("llama-2-7b"),

@@ -65,6 +65,15 @@ def whole_field(row: RecordRow, name: str) -> int:
     return int(number)
 
 
+def truth_field(row: RecordRow, name: str) -> bool:
+    """A truth value: true, 1, or a text that spells one of them (all is text in a CSV file); false likewise."""
+    value = field_of(row, name)
+    spelt = str(value).lower() if isinstance(value, bool | int | str) else ""
+    if spelt not in ("true", "false", "1", "0"):
+        raise BadRecord(row.where, f"field {name!r} should be true or false, got {shown(value)}", "write it as true")
+    return spelt in ("true", "1")
+
+
 def texts_field(row: RecordRow, name: str) -> list[str]:
     """A list of texts, at least one."""
     value = field_of(row, name)

@@ -28,6 +28,10 @@ def _sound(value: Any) -> bool:
     return _text(value) or isinstance(value, Mapping | bytes)
 
 
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
 def _said(value: Any) -> bool:
     return _text(value) or is_turns(value)
 
@@ -60,6 +64,8 @@ FORMS = (
     RecordForm("chats in `messages`", "chats", {"messages": is_turns}),
     RecordForm("chats in `conversations`, as in ShareGPT", "chats", {"conversations": is_turns}, {"messages": "conversations"}),
     RecordForm("preferences: `chosen` and `rejected`", "preferences", {"chosen": _said, "rejected": _said}),
+    RecordForm("`prompt`, `completion` and `label`: judgements", "judgements",
+         {"prompt": _said, "completion": _said, "label": _truth}),
     RecordForm("`prompt` and `completion`", "completions", {"prompt": _said, "completion": _said}),
     RecordForm("`instruction`, `input` and `output`, as in Alpaca", "prompts", {"instruction": _text, "output": _text},
          {"prompt": "instruction", "answer": "output"}, {"input": "input"}),
@@ -77,7 +83,8 @@ FORMS = (
 )  # fmt: skip
 """The forms, the likeliest first."""
 SPOKEN: Mapping[str, str] = {
-    "chats": "instruction", "prompts": "instruction", "completions": "instruction", "preferences": "dpo"
+    "chats": "instruction", "prompts": "instruction", "completions": "instruction", "preferences": "dpo",
+    "judgements": "kto",
 }  # fmt: skip
 """The objective that each kind of chats is usually read for."""
 SHOWN: Mapping[str, str] = {"captions": "captions", "questions_about_images": "captions"}

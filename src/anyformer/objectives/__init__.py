@@ -19,6 +19,7 @@ from anyformer.objectives.image_classification import ImageClassificationObjecti
 from anyformer.objectives.image_features import ImageFeaturesObjective
 from anyformer.objectives.image_regression import ImageRegressionObjective
 from anyformer.objectives.instruction import InstructionObjective
+from anyformer.objectives.kto import KTOObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.masked_patches import MaskedPatchesObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
@@ -37,6 +38,7 @@ from anyformer.objectives.objective import (
     without_penalties,
 )
 from anyformer.objectives.orpo import ORPOObjective
+from anyformer.objectives.pair_losses import HingeLoss, LogisticLoss, PairLoss, RobustLoss, SmoothedLoss, SquaredLoss
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
@@ -73,10 +75,13 @@ __all__ = [
     "Examples",
     "Feed",
     "FlowMatchingObjective",
+    "HingeLoss",
     "ImageClassificationObjective",
     "ImageFeaturesObjective",
     "ImageRegressionObjective",
     "InstructionObjective",
+    "KTOObjective",
+    "LogisticLoss",
     "LossTraits",
     "MaskedObjective",
     "MaskedPatchesObjective",
@@ -84,23 +89,27 @@ __all__ = [
     "ORPOObjective",
     "Objective",
     "ObjectiveSignal",
+    "PairLoss",
     "Partner",
     "Partners",
     "PreferenceObjective",
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "RobustLoss",
     "SAEObjective",
     "SampleSizes",
     "SegmentationObjective",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
+    "SmoothedLoss",
     "SoundClassificationObjective",
     "SoundToTextObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
     "SpeechToTextObjective",
+    "SquaredLoss",
     "TaskObjective",
     "TaskSeq2SeqObjective",
     "TokenLabelsObjective",

@@ -116,6 +116,21 @@ class SampleSizes:
         )
 
 
+def compares_rows(kind: str, finds: str) -> Callable[[int, int, int], None]:
+    """A `SampleSizes.check` of an objective that finds something in the other rows of a micro-batch."""
+
+    def check(length: int, batch: int, accumulation: int) -> None:
+        if accumulation > 1:
+            raise ValueError(
+                f"the {kind} objective finds {finds} in the micro-batch, and accumulation = {accumulation} cuts the "
+                "batch: set accumulation = 1, with a smaller batch or plan.checkpointing if memory is short"
+            )
+        if batch < 2:
+            raise ValueError(f"the {kind} objective finds {finds} in the batch: set batch to 2 or more")
+
+    return check
+
+
 @dataclass(frozen=True)
 class Usual:
     """What suits an architecture where nobody says it."""

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.model.transformer import Transformer
-from anyformer.objectives.aspects import SampleSizes
+from anyformer.objectives.aspects import SampleSizes, compares_rows
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Totals
 from anyformer.objectives.records import RecordObjective
@@ -30,16 +30,7 @@ class ContrastObjective(RecordObjective):
 
     @property
     def sizes(self) -> SampleSizes:
-        return SampleSizes(self.members, least_held_out=2, check=self._check_sizes)
-
-    def _check_sizes(self, length: int, batch: int, accumulation: int) -> None:
-        if accumulation > 1:
-            raise ValueError(
-                f"the {self.kind} objective finds its negatives in the micro-batch, and accumulation = {accumulation} cuts the "
-                "batch: set accumulation = 1, with a smaller batch or plan.checkpointing if memory is short"
-            )
-        if batch < 2:
-            raise ValueError(f"the {self.kind} objective finds its negatives in the batch: set batch to 2 or more")
+        return SampleSizes(self.members, least_held_out=2, check=compares_rows(self.kind, "its negatives"))
 
     def similarities(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         """(Q, C) fp32: of Q questions with C candidates, as they enter the softmax; candidate i belongs to question i."""

@@ -30,6 +30,7 @@ SOURCES: Mapping[str, Builtin] = {
         docstrings.DOCSTRINGS,
         docstrings.SUMMARIES,
         docstrings.SIMILAR,
+        docstrings.JUDGEMENTS,
         docstrings.PREFERENCES,
         modules.MODULES,
         names.NAMES,

@@ -3,7 +3,7 @@
 `python-docstrings`: `source` is a docstring's first paragraph, `target` the function without it. `python-summaries`: the
 reverse, `target` the first sentence. `python-similar`: a sentence and, as its `positive`, the code that it describes.
 `python-preferences`: after the signature, the `chosen` sentence is the function's own, the `rejected` one that of another
-function of the same file.
+function of the same file. `python-judgements`: one of the two, and which it is.
 """
 
 from __future__ import annotations
@@ -50,6 +50,14 @@ def _preferences(source: SourceFile) -> Iterator[Values]:
             yield function.line, {"prompt": [asked], "chosen": chosen, "rejected": rejected_}
 
 
+def _judgements(source: SourceFile) -> Iterator[Values]:
+    """Of the pairs of preferences one answer each, drawn with equal chances."""
+    for line, pair in _preferences(source):
+        desirable = bool(draw(f"{line} {pair['prompt'][0]['content']}", 2))
+        answer = pair["chosen"] if desirable else pair["rejected"]
+        yield line, {"prompt": pair["prompt"], "completion": answer, "label": desirable}
+
+
 DOCSTRINGS = Builtin(
     "python-docstrings", "Pairs: the docstring of a function of Python's library, and its code.", _docstrings, standard_library
 )
@@ -60,6 +68,12 @@ SIMILAR = Builtin(
     "python-similar",
     "Pairs of like meaning: a docstring's first sentence, and the function's code.",
     _similar,
+    standard_library,
+)
+JUDGEMENTS = Builtin(
+    "python-judgements",
+    "Judgements: for a signature, a function's docstring, and whether it is this function's.",
+    _judgements,
     standard_library,
 )
 PREFERENCES = Builtin(

@@ -10,6 +10,7 @@ from anyformer.data.kinds.image_questions import QuestionsAboutImages
 from anyformer.data.kinds.image_records import ImageRecords
 from anyformer.data.kinds.image_texts import ImageTexts
 from anyformer.data.kinds.images import Images
+from anyformer.data.kinds.judgements import Judgements
 from anyformer.data.kinds.labelled import Labelled
 from anyformer.data.kinds.measured_images import MeasuredImages
 from anyformer.data.kinds.mixture import Component, Mixture
@@ -39,6 +40,7 @@ __all__ = [
     "ImageRecords",
     "ImageTexts",
     "Images",
+    "Judgements",
     "Labelled",
     "MeasuredImages",
     "Mixture",

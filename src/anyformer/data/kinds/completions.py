@@ -7,17 +7,13 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from anyformer.data.fields import field_of, text_field
-from anyformer.data.kinds.chat_records import Dialogue, FieldName
+from anyformer.data.kinds.chat_records import Dialogue
+from anyformer.data.kinds.prompted import Prompted
 from anyformer.data.records import Names
-from anyformer.data.row import BadRecord, RecordRow
-from anyformer.data.turns import one_turn, refuse_blank
-from anyformer.text.chat import completion_tokens
-from anyformer.text.completions import continued, unended
 from anyformer.text.tokenizers import TokenArray, Tokenizer
 
 
-class Completions(Dialogue):
+class Completions(Prompted, Dialogue):
     """A prompt and its completion per record, texts or lists of turns; the completion is learnt, to its end.
 
     Two texts are written one after the other, with what the tokenizer puts around a text, and end with its end-of-text token;
@@ -25,37 +21,9 @@ class Completions(Dialogue):
     """
 
     kind: Literal["completions"] = "completions"
-    prompt: FieldName = "prompt"
-    """The field that holds the prompt."""
-    completion: FieldName = "completion"
-    """The field that holds what follows it."""
-    turns: bool = False
-    """Take two texts as what a user says and what the assistant answers."""
-
-    def record(self, row: RecordRow) -> Mapping[str, Any]:
-        prompt, completion = (field_of(row, name) for name in (self.prompt, self.completion))
-        if not self.turns and not isinstance(prompt, list) and not isinstance(completion, list):
-            said = {"prompt": text_field(row, self.prompt), "completion": text_field(row, self.completion)}
-            if not said["completion"]:
-                raise BadRecord(row.where, f"field {self.completion!r} is empty", "write a completion, or leave it out")
-            return said
-        asked, answered = one_turn(row, self.prompt, "user"), one_turn(row, self.completion, "assistant")
-        refuse_blank(row, answered, self.completion)
-        return {"prompt": asked, "completion": answered, **self.beside(row, asked, answered)}
-
-    def texts(self, record: Mapping[str, Any]) -> list[str]:
-        both = [record["prompt"], record["completion"]]
-        return both if isinstance(record["prompt"], str) else self.spoken(*both)
-
-    def pieces(self, record: Mapping[str, Any], tokenizer: Tokenizer) -> list[str]:
-        prompt, completion = record["prompt"], record["completion"]
-        return [prompt, unended(tokenizer, prompt + completion)] if isinstance(prompt, str) else []
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        if isinstance(record["prompt"], str):
-            (found,) = continued(tokenizer, *tokens)
-        else:
-            (found,) = completion_tokens(tokenizer, self.chat(record, record["prompt"]), [record["completion"]])
+        found = self.learnt(record, tokens, tokenizer)
         return {"tokens": found.tokens, "answers": found.learnt}
