@@ -32,30 +32,40 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 
 def induction(rows: list[dict[str, Any]]) -> Iterator[str]:
-    """Every model: its heads, and the edges that stay."""
-    yield "| seed | accuracy | looks at the token before | look at what followed | edges that stay | found |"
-    yield "|---|---|---|---|---|---|"
+    """Every model: its heads, what is lost without them, and the edges that stay."""
+    yield "| seed | accuracy | looks at the token before | look at what followed | nats lost without either | edges that stay | faithful | found |"
+    yield "|---|---|---|---|---|---|---|---|"
     for row in rows:
-        circuit = row["circuit"]
+        nats = ", ".join(f"{each:.1f}" for each in row["nats without"].values())
         yield (
             f"| {row['seed']} | {row['accuracy']:.3f} | {short(row['previous_token_head'])}: {row['previous']:.2f} | "
-            f"{row['induction_heads']} heads, at most {row['induction']:.2f} | {len(circuit['edges'])} of {circuit['considered']}, KL "
-            f"{circuit['divergence']:.3f} of {circuit['empty']:.1f} nats | {'yes' if row['found'] else 'no'} |"
+            f"{row['induction_heads']} heads, at most {row['induction']:.2f} | {nats} | {edges(row)} | {verdict(row)} |"
         )
 
 
 def indirect_object(rows: list[dict[str, Any]]) -> Iterator[str]:
     """Every model: what its heads of either role do."""
-    yield "| seed | accuracy | name movers | look at IO, S1, S2 | share of IO, S | restore | contrastive heads | look at S2 | share of IO, S | restore | found |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    yield "| seed | accuracy | name movers | look at IO, S1, S2 | share of IO, S | contrastive heads | look at S2 | share of IO, S | lost without either | edges that stay | faithful | found |"
+    yield "|---|---|---|---|---|---|---|---|---|---|---|---|"
     for row in rows:
         movers, others = ([head for head in row["heads"] if head["role"] == role] for role in ("name mover", "contrastive"))
         looks = ", ".join(f"{mean(movers, f'to {name}'):.2f}" for name in ("IO", "S1", "S2"))
+        lost = ", ".join(f"{each:.2f}" for each in row["lost without"].values())
         yield (
-            f"| {row['seed']} | {row['accuracy']:.3f} | {len(movers)} | {looks} | {shares(movers)} | {row['movers restore']:.2f} | "
-            f"{len(others)} | {mean(others, 'to S2'):.2f} | {shares(others)} | {row['contrastive restore']:.2f} | "
-            f"{'yes' if row['found'] else 'no'} |"
+            f"| {row['seed']} | {row['accuracy']:.3f} | {len(movers)} | {looks} | {shares(movers)} | {len(others)} | "
+            f"{mean(others, 'to S2'):.2f} | {shares(others)} | {lost} | {edges(row)} | {verdict(row)} |"
         )
+
+
+def edges(row: dict[str, Any]) -> str:
+    """How many edges the circuit has."""
+    return f"{len(row['circuit']['edges'])} of {row['circuit']['considered']}"
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """What the circuit keeps, and whether every criterion holds; which one does not."""
+    failed = [words for words, holds in row["criteria"].items() if not holds]
+    return f"{row['faithfulness']:.2f} | {'no: not ' + ', '.join(failed) if failed else 'yes'}"
 
 
 def shares(heads: list[dict[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import torch
 
 from anyformer.catalogue import architecture
 from anyformer.describe import InputError
-from anyformer.inspecting import find_circuit
+from anyformer.inspecting import LogitDifference, find_circuit
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
 from anyformer.model import decoder_only
@@ -86,6 +86,17 @@ def test_a_planted_circuit_of_heads_is_found(heads):
     assert not find_circuit(heads, CLEAN, CORRUPTED, threshold=100.0).edges
 
 
+def test_the_planted_circuit_keeps_all_and_no_circuit_nothing(heads):
+    metric = LogitDifference(CLEAN[:, -1], CORRUPTED[:, -1])
+    found = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4)
+    assert found.faithfulness(heads, CLEAN, CORRUPTED, metric) == pytest.approx(1, abs=1e-5)
+    assert find_circuit(heads, CLEAN, CORRUPTED, threshold=100.0).faithfulness(heads, CLEAN, CORRUPTED, metric) == 0
+    whole = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4, by_head=False)
+    assert whole.faithfulness(heads, CLEAN.flip(0), CORRUPTED.flip(0), LogitDifference(1, 2)) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(InputError, match="a circuit has nothing to keep"):
+        found.faithfulness(heads, CLEAN, CORRUPTED, LogitDifference(1, 1))
+
+
 @pytest.fixture(scope="module")
 def trained():
     norm = RMSNorm()
@@ -146,6 +157,19 @@ def test_cuts_are_those_of_a_model_written_out(trained, cut):
         assert torch.allclose(runs.logits(chosen), written_out(trained, CLEAN, CORRUPTED, cut), atol=1e-5)
         assert torch.allclose(runs.logits(frozenset()), trained(CLEAN), atol=1e-6)
         assert torch.allclose(runs.logits(frozenset(runs.edges)), trained(CORRUPTED), atol=1e-5)
+
+
+def test_faithfulness_is_that_of_a_model_written_out(trained):
+    found, metric = find_circuit(trained, CLEAN, CORRUPTED, threshold=0.02), LogitDifference([2, 1], [3, 2])
+    kept = {(edge.sender, edge.receiver) for edge, _ in found.edges}
+    every = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True).edges
+    cut = {(edge.sender, edge.receiver) for edge in every} - kept
+    with torch.no_grad():
+        calls = trained(CLEAN), written_out(trained, CLEAN, CORRUPTED, cut), trained(CORRUPTED)
+    clean, alone, none = (float(metric(logits).mean()) for logits in calls)
+    said = found.faithfulness(trained, CLEAN, CORRUPTED, metric)
+    assert said == pytest.approx((alone - none) / (clean - none), abs=1e-4)
+    assert not 0.999 < said < 1.001, "a circuit that loses something tells the two apart"
 
 
 def test_edges_lead_forward(trained):

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from anyformer.describe import InputError
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
-from anyformer.inspecting.metrics import divergence
+from anyformer.inspecting.metrics import Metric, divergence
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
 
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Circuit:
     """The edges that stay of all `considered`, each with what its cut would cost: nats of KL(model || circuit) at the positions
-    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut."""
+    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut. `by_head`: whether
+    attention heads are nodes, or whole sublayers."""
 
     edges: tuple[tuple[Edge, float], ...]
     considered: int
     threshold: float
     divergence: float
     empty: float
+    by_head: bool = True
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -42,6 +45,32 @@ class Circuit:
     def has(self, sender: str, receiver: str) -> bool:
         """Whether an edge stays."""
         return any((edge.sender, edge.receiver) == (sender, receiver) for edge, _ in self.edges)
+
+    def faithfulness(
+        self, model: Transformer, clean: Tensor | CallInputs, corrupted: Tensor | CallInputs, metric: Metric
+    ) -> float:
+        """The share that the circuit alone keeps of what a metric loses from the clean to the corrupted prompt: 1 is all of it.
+
+            (m(circuit) - m(corrupted)) / (m(clean) - m(corrupted)), of means over rows
+
+        The prompts may be others than those that it was found on. Wang et al. 2022 (arXiv 2211.00593), section 4; the
+        denominator: Hanna et al. 2024 (arXiv 2403.17806). Raises `InputError` where the metric loses nothing.
+        """
+        good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
+        good.exchanges_with(bad)
+        kept = {(edge.sender, edge.receiver) for edge, _ in self.edges}
+        with torch.no_grad():
+            runs = EdgeRun.of(model, good, bad, by_head=self.by_head)
+            others = frozenset(edge for edge in runs.edges if (edge.sender, edge.receiver) not in kept)
+            whole, alone, none = (
+                float(metric(logits).mean()) for logits in (good.logits(model), runs.logits(others), bad.logits(model))
+            )
+        if whole == none:
+            raise InputError(
+                f"the metric is {whole:g} for the clean and the corrupted prompt, so a circuit has nothing to keep: corrupt "
+                "what the answer depends on"
+            )
+        return (alone - none) / (whole - none)
 
     def table(self) -> Table:
         """The edges, the most needed first."""
@@ -96,4 +125,5 @@ def find_circuit(
             threshold,
             reached,
             apart(frozenset(edges)),
+            by_head,
         )
