@@ -81,6 +81,43 @@ def test_parts_of_other_kinds_stand_side_by_side():
     assert difference(architecture("t5-base"), LLAMA).details[0].what
 
 
+def test_a_decoder_alone_is_held_against_an_encoder_alone():
+    found = difference(architecture("gpt2"), architecture("bert-base-cased"))
+    details = said(found.details)
+    assert details["stack"] == ("decoder", "encoder")
+    assert details["mask of attention"] == said(found.summary)["mask"] == ("causal", "bidirectional")
+    assert details["activation of feedforward"] == ("gelu_tanh", "gelu")
+    assert "heads of attention" not in details, "12 in both"
+
+
+def test_masks_that_cost_the_same_are_told_apart():
+    """Of one token both see as much; a window is not another view of later tokens, and has a column of its own."""
+    gpt2 = architecture("gpt2")
+    found = difference(gpt2, change_all(gpt2, {"decoder.layer.attention.mask": {"kind": "bidirectional"}}), length=1)
+    assert all(change.ratio == 1 for change in found.costs)
+    assert said(found.summary) == said(found.summary[-1:]) == {"mask": ("causal", "bidirectional")}
+    assert "mask" not in said(difference(LLAMA, architecture("mistral-7b-v0.1")).summary)
+    assert said(difference(LLAMA, architecture("t5-base")).summary)["mask"] == ("causal", "bidirectional + causal")
+    assert "mask" not in said(difference(LLAMA, architecture("mamba2-780m")).summary), "which has none"
+
+
+def test_elementwise_work_is_told_where_products_stay():
+    """A norm that subtracts no mean, and the same products."""
+    gpt2 = architecture("gpt2")
+    norms = [f"decoder.layer.{name}.norm_before" for name in ("attention", "feedforward")]
+    made = change_all(gpt2, dict.fromkeys(norms, RMSNorm()))
+    costs = {change.what: change for change in difference(gpt2, made, length=100).costs}
+    assert costs["FLOPs of prefill"].ratio == 1
+    work = [sum(each.exact for each in cost(one, length=100, mode="prefill").elementwise.values()) for one in (gpt2, made)]
+    assert costs["element-wise per token"].ratio == (work[1] // 100) / (work[0] // 100) < 1
+
+
+def test_nothing_is_said_by_an_empty_word():
+    found = difference(LLAMA, architecture("mamba2-780m"))
+    assert said(found.summary)["position"] == ("RoPE", "none")
+    assert all(change.left and change.right for change in (*found.summary, *found.details))
+
+
 def test_costs_are_those_of_the_cost_sheet():
     found = difference(LLAMA, LLAMA, batch=3, length=100)
     sheet = cost(LLAMA, batch=3, length=100, mode="prefill", plan=Plan(precision="bf16"))

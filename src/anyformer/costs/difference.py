@@ -55,6 +55,17 @@ def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
     for name in ours:
         if ours[name] != theirs[name]:
             yield Change(name, _shown(ours[name]), _shown(theirs[name]))
+    here, there = map(_masks, (left, right))
+    # Windows have a column; a mask that lets a token see later ones makes another model, even where it costs the same.
+    if here and there and set(here.values()) != set(there.values()):
+        yield Change("mask", " + ".join(here), " + ".join(there))
+
+
+def _masks(made: Architecture) -> Mapping[str, bool]:
+    """The masks of all layers in words, and whether a token sees later ones under them."""
+    blocks = (block for stack in made.stacks.values() for block in stack.variants.values())
+    masks = (mask for block in blocks for sublayer in block.sublayers for mask in sublayer.masks)
+    return {mask.words: mask.looks_ahead for mask in masks}
 
 
 def _columns(made: Architecture) -> Iterator[tuple[str, object]]:
@@ -91,10 +102,15 @@ def _quantities(sheet: CostSheet) -> dict[str, tuple[int, str]]:
 def _architectures(left: Architecture, right: Architecture) -> Iterator[_Pair]:
     ours, theirs = left.stacks, right.stacks
     yield from _fields(left, right, skip=("encoder", "decoder"))
+    if len(ours) == len(theirs) == 1:
+        (here, own), (there, other) = *ours.items(), *theirs.items()
+        if here != there:
+            yield ("stack",), here, there
+        yield from _stacks(own, other)
+        return
     for name in dict.fromkeys([*ours, *theirs]):
-        place = () if len(ours) == len(theirs) == 1 else (name,)
         if name in ours and name in theirs:
-            yield from _within(place, _stacks(ours[name], theirs[name]))
+            yield from _within((name,), _stacks(ours[name], theirs[name]))
         else:
             yield (name,), ours[name].order if name in ours else None, theirs[name].order if name in theirs else None
 
@@ -176,4 +192,4 @@ def _shown(value: object) -> str:
         return ", ".join(map(_shown, value)) or "none"
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return f"{int(value):,}"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value) or "none"
