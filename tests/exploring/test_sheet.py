@@ -171,6 +171,7 @@ def test_forms_give_the_architecture_again(monkeypatch):
         'decoder.layer.attention.mask={kind = "window", size = 64}',
         "decoder.layer.attention.kv_heads=4",
         "decoder.position=none",
+        "embedding.vocab=32k",
     ]
     forms = asked("gpt2", "forms", set=changes)["forms"]
     wanted = DESK.architecture("gpt2", changes)

@@ -8,7 +8,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Any
 
-from anyformer.describe import parse_assignment, to_json, to_toml
+from anyformer.describe import get, parse_assignment, to_json, to_toml
+from anyformer.describe.amounts import typed
+from anyformer.describe.value import as_data
 from anyformer.model import Architecture
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -16,10 +18,11 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 def forms(of: str, changes: Sequence[str], made: Architecture) -> dict[str, str]:
     """The architecture that `changes` make of what `of` names, in every form."""
-    values = dict(map(parse_assignment, changes))
-    given = "" if not values else f", changes={values!r}"
+    given = dict(map(parse_assignment, changes))
+    values = {path: as_data(get(made, path)) if typed(value) else value for path, value in given.items()}
+    said = "" if not values else f", changes={values!r}"
     words = ["anyformer", "cost", of, *(word for change in changes for word in ("--set", change))]
-    python = f"import anyformer as af\n\narch = af.architecture({of!r}{given})\nmodel = af.build(arch)\n"
+    python = f"import anyformer as af\n\narch = af.architecture({of!r}{said})\nmodel = af.build(arch)\n"
     return {"toml": to_toml(made), "json": to_json(made), "python": python, "set": shlex.join(words)}
 
 
