@@ -118,7 +118,7 @@ SECTIONS: Mapping[str, Callable[[Desk, SheetQuestion, CostSheet], Mapping[str, A
     "parts": lambda desk, question, sheet: parts_data(sheet),
     "diagram": lambda desk, question, sheet: {"diagram": diagram_data({desk.title(question.of): sheet.architecture})},
     "masks": lambda desk, question, sheet: {"masks": masks_data(sheet.architecture, question.call.length)},
-    "forms": lambda desk, question, sheet: {"forms": forms(question.of, question.changes, sheet.architecture)},
+    "forms": lambda desk, question, sheet: {"forms": forms(question, sheet)},
 }
 """What makes each section of a sheet."""
 
