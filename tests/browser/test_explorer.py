@@ -6,7 +6,9 @@ Time is measured by `python -m benchmarks.explorer` and judged by no test.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 
 import pytest
 
@@ -195,6 +197,36 @@ def test_forms_to_take_along(opened):
     assert "kv_heads = 4" in page.evaluate("navigator.clipboard.readText()")
     page.keyboard.press("Escape")
     assert page.locator("dialog").count() == 0
+
+
+def test_the_copied_command_gives_the_figures_of_the_page(opened, call):
+    page = ready(opened(f"#of=llama-3-8b&set={KV}%3D4&length=2048&batch=4&precision=fp32&on=a100&on=h100&rate=1.5"))
+    page.keyboard.press("c")
+    command = shlex.split(page.locator("dialog pre").inner_text())
+    page.keyboard.press("Escape")
+    answer = json.loads(call(*command[1:]).stdout)
+    assert headline(page, "state per token") == answer["figures"]["state"]["per_token"]
+    speeds = [each["modes"]["decode"]["tokens_per_second"] for each in answer["figures"]["accelerators"]]
+    shown = page.locator(".speeds tbody tr", has_text="decoding").all()
+    told = [float(row.locator("td").nth(1).inner_text().replace(",", "")) for row in shown]
+    assert told == pytest.approx(speeds, rel=0.01)
+    assert answer["call"] == {**answer["call"], "length": 2048, "batch": 4, "precision": "fp32", "rate": 1.5}
+
+
+def test_a_page_without_accelerators_is_answered(opened):
+    page = ready(opened("#of=gpt2"))
+    page.get_by_label("without H100 SXM 80 GB").click()
+    gone_to(page, "on=")
+    page.wait_for_function("() => !document.querySelector('.speeds')?.checkVisibility()")
+
+
+def test_a_letter_that_could_mean_two_numbers_is_refused_with_both(refusing):
+    page = ready(refusing("#of=llama-3-8b&part=embedding"))
+    give(page, "embedding.vocab", "128k")
+    gone_to(page, "embedding.vocab=131072")
+    page.goto(page.url.split("part=")[0] + "part=decoder.layer.attention.rotary")
+    give(page, "decoder.layer.attention.rotary.theta", "500k")
+    page.locator(".field.bad .refused", has_text="500k could be 500,000 or, as in --length, 512,000").wait_for()
 
 
 def parsed(toml: str):

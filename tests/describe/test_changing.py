@@ -86,7 +86,7 @@ def test_a_whole_part_stands_wherever_a_part_does():
     assert change_all(TINY, late).decoder.max_length == 7
     half = {f"{there}.mask": {"kind": "window"}, f"{there}.mask.size": 6}
     assert get(change_all(TINY, half), f"{there}.mask") == Window(size=6)
-    with pytest.raises(DescriptionError, match="decoder.layer: has no field 'kind'"):
+    with pytest.raises(DescriptionError, match=r"decoder\.layer: has no field 'kind'"):
         change(TINY, "decoder.layer", MAMBA)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from base64 import b64decode
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -166,23 +167,63 @@ def test_masks_of_a_longer_call_are_those_of_the_longest_drawn():
     assert asked("gpt2", "masks", set=["decoder.position=none"], length=["1000000"])["masks"]["length"] == 131_072
 
 
-def test_forms_give_the_architecture_again(monkeypatch):
-    changes = [
-        'decoder.layer.attention.mask={kind = "window", size = 64}',
-        "decoder.layer.attention.kv_heads=4",
-        "decoder.position=none",
-    ]
-    forms = asked("gpt2", "forms", set=changes)["forms"]
-    wanted = DESK.architecture("gpt2", changes)
+CHANGES = [
+    'decoder.layer.attention.mask={kind = "window", size = 64}',
+    "decoder.layer.attention.kv_heads=4",
+    "decoder.position=none",
+    "embedding.vocab=32k",
+]
+CALL = {
+    "length": ["2048"],
+    "batch": ["4"],
+    "precision": ["fp32"],
+    "checkpointing": ["full"],
+    "on": ["a100", "h100"],
+    "rate": ["1.5"],
+}
+
+
+def test_forms_give_the_architecture_again():
+    forms = asked("gpt2", "forms", set=CHANGES)["forms"]
+    wanted = DESK.architecture("gpt2", CHANGES)
     assert from_toml(Architecture, forms["toml"]) == from_json(Architecture, forms["json"]) == wanted
+    for command in ("set", "cost"):
+        words = shlex.split(forms[command])
+        given = dict(parse_assignment(word) for option, word in pairwise(words) if option == "--set")
+        assert change_all(catalogue.architecture("gpt2"), given) == wanted
+
+
+@pytest.mark.parametrize("query", [CALL, {"on": [""], "batch": ["2"]}, {}], ids=["all", "no accelerator", "usual"])
+def test_what_is_copied_gives_the_same_answer_when_it_is_run(query, tmp_path, call):
+    told = json.loads(json.dumps(asked("gpt2", "figures", "forms", set=CHANGES, **query)))
+    (tmp_path / "mine.toml").write_text(told["forms"]["toml"])
+    kept = told["forms"]["toml"].splitlines()[0].partition("mine.toml: ")[2]
+    for command in (told["forms"]["set"], kept):
+        program, *words = shlex.split(command)
+        assert program == "anyformer"
+        answer = json.loads(call(*words, cwd=tmp_path).stdout)
+        assert (answer["figures"], answer["call"]) == (told["figures"], told["call"])
+
+
+def test_the_copied_program_and_the_copied_costs_are_of_the_call(monkeypatch, capsys):
+    told = asked("t5-small", "figures", "forms", set=["embedding.vocab=32k"], source=["512"], **CALL)
     seen: dict[str, object] = {}
     monkeypatch.setattr(af, "build", lambda arch: "built")
-    exec(forms["python"], seen)
-    assert seen["arch"] == wanted
-    words = shlex.split(forms["set"])
-    assert words[:3] == ["anyformer", "cost", "gpt2"]
-    given = dict(parse_assignment(word) for option, word in zip(words[3::2], words[4::2], strict=True) if option == "--set")
-    assert change_all(catalogue.architecture("gpt2"), given) == wanted
+    exec(told["forms"]["python"], seen)
+    sheets = seen["sheets"]
+    said = [line.split() for line in capsys.readouterr().out.splitlines() if line.endswith("dollars per million tokens")]
+    of = [(on["name"], mode) for on in told["figures"]["accelerators"] for mode in on["modes"]]
+    prices = dict(zip(of, (float(words[3]) for words in said), strict=True))
+    assert seen["arch"] == DESK.architecture("t5-small", ["embedding.vocab=32k"])
+    for sheet, on in zip(sheets, told["figures"]["accelerators"], strict=True):
+        assert (sheet.length, sheet.batch, sheet.source) == (2048, 4, 512)
+        for mode, figures in on["modes"].items():
+            assert sheet.of(mode).time.seconds == figures["seconds"]
+            assert prices[on["name"], mode] == pytest.approx(figures["price_per_million_tokens"], rel=1e-12)
+    lines = told["forms"]["cost"].splitlines()
+    assert [shlex.split(line)[-1] for line in lines] == ["a100", "h100"]
+    sizes = "--length 2048 --batch 4 --source-length 512 --precision fp32 --checkpointing full"
+    assert all(sizes in line for line in lines)
 
 
 def test_a_stack_says_its_kinds_of_layers_and_their_order():

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import typer
 
-BINARY = {"": 1, "k": 2**10, "m": 2**20}
-METRIC = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
+from anyformer.describe.amounts import BINARY, METRIC
 
+ALL = {**METRIC, "p": 10**15, "e": 10**18}
 MOST_TOKENS = 2**53
 """Most tokens of a step; `Shape` limits the length of a sequence."""
 MOST = 10**30
@@ -23,7 +23,7 @@ def tokens(text: str | int) -> int:
 
 def metric(text: str | int) -> int:
     """Parameters, FLOPs and bytes: `1.3B`, `70e9`, `350M`; G and B are 10^9."""
-    return _amount(text, METRIC, MOST, "1.3B, 350M, 70e9 (B is 10^9)")
+    return _amount(text, ALL, MOST, "1.3B, 350M, 70e9 (B is 10^9)")
 
 
 def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> int:

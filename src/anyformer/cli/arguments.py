@@ -62,7 +62,8 @@ Changes = Annotated[
     change_option(
         "--set",
         help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes. "
-        "A second kind of layer is a copy: --set decoder.local=layer --set 'decoder.order=(local*3 layer)*8'.",
+        "A second kind of layer is a copy: --set decoder.local=layer --set 'decoder.order=(local*3 layer)*8'. "
+        "Sizes may end in k and M as in --length: --set embedding.vocab=128k is 131,072.",
         metavar="PATH=VALUE",
     ),
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.arguments import WHAT, Changes, Json
+from anyformer.cli.call_options import CallOptions
+from anyformer.cli.options import grouped
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
@@ -18,11 +21,13 @@ anyformer explore
 anyformer explore gemma-2-2b
 anyformer explore llama-3-8b qwen3-8b
 anyformer explore gpt2 --set decoder.layer.attention.kv_heads=4
+anyformer explore gpt2 --length 1k --batch 16 --hardware a100 --hardware h100 --rate 1.5 --json
 anyformer explore runs/one runs/two --no-open
 """
 PORT = 8642
 
 
+@grouped
 def run(
     names: Annotated[
         list[str] | None,
@@ -31,6 +36,8 @@ def run(
         ),
     ] = None,
     changes: Changes = None,
+    *,
+    call: CallOptions,
     port: Annotated[
         int | None,
         typer.Option(
@@ -56,7 +63,7 @@ def run(
     from anyformer.exploring.question import question_of
 
     desk = Desk(names or ["gpt2"])
-    questions = [question_of({"of": [name], "set": changes or []}) for name in desk.architectures]
+    questions = [question_of({"of": [name], "set": changes or [], **call.query}) for name in desk.architectures]
     for question in questions:
         desk.sections(question)
     if json:
@@ -67,17 +74,19 @@ def run(
     lacking = [package for package in ("starlette", "uvicorn") if find_spec(package) is None]
     if lacking:
         raise UserError(f"the page is served by {' and '.join(lacking)}, not installed here: pip install 'anyformer[explore]'")
-    _serve(desk, changes or [], port, open=open)
+    _serve(desk, {"set": changes or [], **call.query}, port, open=open)
 
 
-def _serve(desk: Desk, changes: list[str], port: int | None, *, open: bool) -> None:
-    """Serve the page until Ctrl-C."""
+def _serve(desk: Desk, asked: Mapping[str, list[str]], port: int | None, *, open: bool) -> None:
+    """Serve the page until Ctrl-C; `asked`: the words of its question beside the names."""
     from urllib.parse import urlencode
 
     from anyformer.exploring.serving import listening, serve
 
     with listening(port, PORT) as (socket, address):
-        query = urlencode([*(("of", name) for name in desk.opened), *(("set", change) for change in changes)])
+        query = urlencode(
+            [*(("of", name) for name in desk.opened), *((key, word) for key, words in asked.items() for word in words)]
+        )
         tell(f"{address}/?{query}  (Ctrl-C ends)")
         if open:
             import webbrowser

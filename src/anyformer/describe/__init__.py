@@ -1,5 +1,6 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
+from anyformer.describe.amounts import BINARY, METRIC, Amount, BinarySize
 from anyformer.describe.assignment import parse_assignment
 from anyformer.describe.bounds import Count, Moderate, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
@@ -20,8 +21,12 @@ from anyformer.describe.value import PLUGINS, Value, goes_beyond, nested, number
 from anyformer.describe.versions import VERSION, upgrade
 
 __all__ = [
+    "BINARY",
+    "METRIC",
     "PLUGINS",
     "VERSION",
+    "Amount",
+    "BinarySize",
     "Choice",
     "Count",
     "DescriptionError",

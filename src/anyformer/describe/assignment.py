@@ -5,12 +5,14 @@ from __future__ import annotations
 from tomllib import TOMLDecodeError
 from typing import Any
 
+from anyformer.describe.amounts import with_amounts
 from anyformer.describe.errors import DescriptionError
 from anyformer.describe.foreign import toml_data
 
 
 def parse_assignment(text: str) -> tuple[str, Any]:
-    """`path=value` from a command line: the value is TOML, a bare word is a string, `none` removes an optional part."""
+    """`path=value` from a command line: the value is TOML, a bare word is a string, `none` removes an optional part;
+    numbers may be written as people do (`Amount`)."""
     path, equals, right = text.partition("=")
     if not equals or not path.strip():
         raise DescriptionError(f"expected PATH=VALUE, got {text!r}")
@@ -20,6 +22,6 @@ def parse_assignment(text: str) -> tuple[str, Any]:
     try:
         return path.strip(), toml_data(f"value = {right}")["value"]
     except TOMLDecodeError:
-        return path.strip(), right
+        return path.strip(), with_amounts(right)
     except ValueError:
         raise DescriptionError(f"{path.strip()}: {right[:40]}... is no value: too many digits, or nested too deeply") from None

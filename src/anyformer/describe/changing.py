@@ -8,11 +8,12 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from anyformer.describe.amounts import Amount, BinarySize, read
 from anyformer.describe.errors import DescriptionError, Problem
 from anyformer.describe.named import Named
 from anyformer.describe.nearest import nearest
 from anyformer.describe.part_set import Part, PartSet
-from anyformer.describe.path import Key, annotation_of, child, names_in, resolve, value_at
+from anyformer.describe.path import Key, annotation_of, child, field_of, names_in, resolve, value_at
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
 from anyformer.describe.spelling import spelled
 from anyformer.describe.value import PLUGINS, Holder, Value, as_data
@@ -114,6 +115,7 @@ class _Draft:
             way.append(table)
             table = inner
         here = value_at(self.value, parents)
+        new = None if new is None else self._read(parents, last, _written_out(here, last, new), path)
         if last == "kind" and (part := _of_kind(here, new)):
             self.kinds[tuple(parents)] = part
             self.asked[path.removesuffix(".kind")] = str(new)
@@ -123,8 +125,19 @@ class _Draft:
             if not table and isinstance(here, Named) and isinstance(way[-2], list):
                 self.emptied.append((way[-2], way[-1]))
         else:
-            table[last] = as_data(_written_out(here, last, new))
+            table[last] = as_data(new)
             self._stands([*parents, last], new)
+
+    def _read(self, parents: Sequence[Key], last: Key, new: Any, path: str) -> Any:
+        """What is given, with numbers for what was typed as such."""
+        if not isinstance(new, Amount | Mapping | list):
+            return new
+        holders = [value_at(self.value, parents[:end]) for end in range(len(parents) + 1)]
+        part = self.kinds.get(tuple(parents))
+        field = part.model_fields.get(str(last)) if part else field_of(holders[-1], last)
+        marked = field is not None and any(isinstance(each, BinarySize) for each in field.metadata)
+        size = marked or any(isinstance(each, Value) and each.sized for each in holders)
+        return read(new, annotation_of(holders[-1], last) if field is None else field.annotation, path, size=size)
 
     def _stands(self, keys: Sequence[Key], new: Any) -> None:
         """Let paths lead into a whole part that was given; into one that is not complete to its own fields."""

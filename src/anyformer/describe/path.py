@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from pydantic.fields import FieldInfo
+
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.part_set import PartSet
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
@@ -124,8 +126,13 @@ def annotation_of(owner: Any, key: Key) -> Any:
     """What may stand at a key of a value or of a set of parts; None of anything else."""
     if isinstance(owner, PartSet):
         return owner.members[str(key)]
-    field = type(owner).model_fields.get(str(key)) if isinstance(owner, Value) else None
+    field = field_of(owner, key)
     return None if field is None else field.annotation
+
+
+def field_of(owner: Any, key: Key) -> FieldInfo | None:
+    """The field of a value at a key; None of anything else."""
+    return type(owner).model_fields.get(str(key)) if isinstance(owner, Value) else None
 
 
 def _find(here: Any, word: str) -> Iterator[list[Key]]:

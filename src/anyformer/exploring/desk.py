@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -125,7 +125,7 @@ SECTIONS: Mapping[str, Callable[[Desk, SheetQuestion, CostSheet], Mapping[str, A
     "parts": lambda desk, question, sheet: parts_data(sheet),
     "diagram": lambda desk, question, sheet: {"diagram": diagram_data({desk.title(question.of): sheet.architecture})},
     "masks": lambda desk, question, sheet: {"masks": masks_data(sheet.architecture, question.call.length)},
-    "forms": lambda desk, question, sheet: {"forms": forms(desk.file(question.of), question.changes, sheet.architecture)},
+    "forms": lambda desk, question, sheet: {"forms": forms(replace(question, of=desk.file(question.of)), sheet)},
 }
 """What makes each section of a sheet."""
 

@@ -72,7 +72,7 @@ def call_of(query: Query) -> PricedCall:
         for word in query.get(name, ()):
             if word not in known:
                 raise UserError(f"{name}: {word!r} is unknown{did_you_mean(word, known)}")
-    on = tuple(dict.fromkeys(query.get("on", ("h100",))))
+    on = tuple(dict.fromkeys(name for name in query.get("on", ("h100",)) if name))
     if len(on) > MOST_ACCELERATORS:
         raise UserError(f"on: at most {MOST_ACCELERATORS} accelerators at a time, got {len(on)}")
     return PricedCall(

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
-from anyformer.describe import PLUGINS, Count, DescriptionError, Value, change_all, read_data, with_kind
+from anyformer.describe import PLUGINS, Count, DescriptionError, BinarySize, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
 from anyformer.model.adapted import adapted
 from anyformer.model.mup import computed
@@ -100,9 +100,9 @@ class Run(Value):
     smaller: tuple[Smaller, ...] = ()
     """Smaller sizes of a run in `minutes`, for slow machines: which one is trained is measured at the start and written into
     the run's directory. A run in `steps` is trained as it stands."""
-    batch: Count = 16
+    batch: Annotated[Count, BinarySize()] = 16
     """Sequences per update."""
-    length: Annotated[int, Field(ge=2)] = 256
+    length: Annotated[int, Field(ge=2), BinarySize()] = 256
     """T, tokens per sequence."""
     accumulation: Count = 1
     """Micro-batches per update, computed one after the other: the same update up to the order of sums, which Muon in bf16

@@ -91,9 +91,11 @@ function numeric(about, attributes, { change, error }) {
   return element;
 }
 
-/** A number as a description has it; what is none stays as it is written, to be refused in words. */
+/** A number as a description has it: of a size k is 1,024. What is none, and a fraction with a letter, which the answer reads or
+ * refuses in words, stay as they are written. */
 export function number(said, type) {
   const value = parsed(said);
+  if (value !== null && type !== "integer" && /[a-z]$/i.test(said)) return said;
   return value === null ? word(said) : type === "integer" && Number.isInteger(value) ? value.toFixed(0) : String(value);
 }
 

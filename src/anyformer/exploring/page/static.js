@@ -40,8 +40,9 @@ class Site {
       throw error.errors ? new Refused(error.errors) : error;
     }
     const said = { ...sheet.call, ...given(call), rate }, accelerators = figures.accelerators.map((each, i) => priced(chosen[i], each, rate, there ? sheet : null));
-    if (there) return { ...sheet, call: said, figures: { ...sheet.figures, accelerators }, memory: spread(sheet.memory, chosen) };
-    const forms = changes.length ? carried(this.file(of), changes) : sheet.forms, parts = changes.length ? withValues(sheet, changes) : sheet.parts;
+    const forms = { ...sheet.forms, ...carried(this.file(of), changes, said) };
+    if (there) return { ...sheet, forms, call: said, figures: { ...sheet.figures, accelerators }, memory: spread(sheet.memory, chosen) };
+    const parts = changes.length ? withValues(sheet, changes) : sheet.parts;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
     return { ...sheet, parts, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: said, figures: { ...sheet.figures, ...figures, accelerators }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
   }
@@ -113,12 +114,17 @@ class Site {
   }
 }
 
-/** The forms in which changed numbers of a name or a file are taken along; TOML and JSON of them are written by `anyformer show`. */
-function carried(of, changes) {
+/** The forms in which changed numbers of a name or a file and the call are taken along; TOML and JSON of changes are written by
+ * `anyformer show`. */
+function carried(of, changes, call) {
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`), sets = changes.map(([path, value]) => ` --set ${quoted(`${path}=${value}`)}`).join("");
-  const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", ");
-  return { set: `anyformer cost ${of}${sets}`, toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${sets} --toml`,
-    python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}, changes={${values}})\nmodel = af.build(arch)\n` };
+  const source = call.source ? ` --source-length ${call.source}` : "", sizes = ` --length ${call.length} --batch ${call.batch}${source}`, plan = ` --precision ${call.precision} --checkpointing ${call.checkpointing}`;
+  const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", "), on = call.on.length ? call.on : ["none"];
+  const made = changes.length ? `, changes={${values}}` : "", priced = `batch=${call.batch}, length=${call.length}${call.source ? `, source_length=${call.source}` : ""}`;
+  const toml = changes.length ? { toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${sets} --toml`, json: null } : {};
+  return { set: `anyformer explore ${of}${sets}${sizes}${plan}${on.map((name) => ` --hardware ${name}`).join("")} --rate ${call.rate} --json`,
+    cost: on.map((name) => `anyformer cost ${of}${sets}${sizes}${plan}${name === "none" ? "" : ` --hardware ${name}`}`).join("\n"), ...toml,
+    python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}${made})\nplan = af.Plan.parse({"precision": "${call.precision}", "checkpointing": "${call.checkpointing}"})\nfor name in ${call.on.length ? JSON.stringify(call.on) : "[None]"}:\n    print(af.cost(arch, ${priced}, plan=plan, hardware=name))\nmodel = af.build(arch)\n` };
 }
 
 /** An accelerator with its times and prices; where the `sheet` has it, with what it says of waiting too. */

@@ -75,7 +75,7 @@ function dialog(title, ...inside) {
   return element;
 }
 
-const FORMS = [["set", "command"], ["toml", "TOML"], ["python", "Python"], ["json", "JSON"]];
+const FORMS = [["set", "command"], ["cost", "cost"], ["toml", "TOML"], ["python", "Python"], ["json", "JSON"]];
 
 /** A dialog of the forms in which an architecture can be taken along. */
 export function copying(forms) {
