@@ -2,7 +2,7 @@
 
     python -m benchmarks.atlas [--changes 2000] [--seed 0]
 
-A change moves one to three whole numbers of an entry (a half of the time the length, a third of the time the batch too), on one
+A change moves one to three whole numbers of an entry, or gives or takes away one that may be absent (a half of the time the length, a third of the time the batch too), on one
 of the accelerators at some dollars for an hour. What our description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
 page must be the same to the unit, every quotient the same double, and times, which are sums, the same to twelve digits. Changes
 that leave the page's table are counted, not compared: the page says so. No speed but that of the page's evaluation, which node
@@ -112,8 +112,12 @@ def moved(drawn: random.Random, value: int) -> int:
     return max(1, drawn.choices(ways, (3, 3, 1.5, 1, 1.5))[0])
 
 
-def text_of(drawn: random.Random, now: Any) -> str:
-    """What stands at a place with one of its numbers moved, as `--set` has it."""
+def text_of(drawn: random.Random, now: Any, *, optional: bool = False) -> str:
+    """What stands at a place with one of its numbers moved, as `--set` has it; an `optional` one is taken away, or given."""
+    if now is None:
+        return str(drawn.choice((1, 2, 4, 8, 64, 128)))
+    if optional and drawn.random() < 1 / 2:
+        return "none"
     if isinstance(now, int):
         return str(moved(drawn, now))
     text = now if isinstance(now, str) else str(now)
@@ -131,7 +135,7 @@ def drawn_change(drawn: random.Random, name: str, sheet: dict[str, Any]) -> Chan
         call["length"] = drawn.choice(LENGTHS)
     if drawn.random() < 1 / 3:
         call["batch"] = drawn.choice(BATCHES)
-    changes = [(drawn.choice(place["paths"]), text_of(drawn, place["now"])) for place in chosen]
+    changes = [(drawn.choice(place["paths"]), text_of(drawn, place["now"], optional="optional" in place)) for place in chosen]
     return Changed(name, changes, call, drawn.choice(list(HARDWARE)), drawn.choice(RATES))
 
 

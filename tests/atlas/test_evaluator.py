@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 import anyformer as af
 from anyformer.atlas.evaluator import CALL, FigureProgram, ProgramPiece, Programs, inputs_of, program_of
+from anyformer.atlas.evaluator_absent import FollowingNumber
 from anyformer.atlas.evaluator_number import NumberTrace
 from anyformer.atlas.evaluator_pairs import pair_formula
 from anyformer.atlas.evaluator_places import places
 from anyformer.atlas.evaluator_trace import substituted, tracing
-from anyformer.describe import DescriptionError, change
+from anyformer.describe import DescriptionError, change, change_all
 from anyformer.costs.hardware import HARDWARE
 from anyformer.exploring.question import PricedCall
 from anyformer.exploring.site_times import accelerator_numbers, site_pieces
@@ -52,13 +53,53 @@ def test_changes_are_priced_to_the_unit_and_what_is_refused_has_no_answer(name, 
     assert answered
 
 
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("gpt2", {"kv_heads": 4}),
+        ("gpt2", {"heads": 16, "head_width": 128}),
+        ("gpt2", {"heads": 24}),
+        ("gpt2", {"heads": 7}),
+        ("llama-2-7b", {"kv_heads": None, "heads": 16}),
+        ("llama-3-8b", {"kv_heads": None, "head_width": None, "heads": 64}),
+        ("llama-3-8b", {"head_width": None, "heads": 7}),
+    ],
+)
+def test_a_number_that_may_be_absent_is_given_and_taken_away(name, changes, programs):
+    made, path = af.architecture(name), "decoder.layer.attention"
+    program, inputs = programs.of(made, CALLED)
+    numbers = [*CALLED, *(None if each.absent else each.value for each in inputs)]
+    assert differs(program.evaluate(numbers), figures_of(made, 1, 512)) is False
+    for at, each in enumerate(inputs, len(CALLED)):
+        if each.keys[-2:-1] == ("sublayer",) and each.keys[-1] in changes:
+            numbers[at] = changes[each.keys[-1]]
+    page = program.evaluate(numbers)
+    try:
+        ours = figures_of(change_all(made, {f"{path}.{word}": value for word, value in changes.items()}), 1, 512)
+    except DescriptionError:
+        assert page is None
+    else:
+        assert page is not None
+        assert not differs(json.loads(json.dumps(page)), json.loads(json.dumps(ours)))
+
+
+def test_what_is_absent_may_be_what_another_absent_one_is():
+    absent = {1: FollowingNumber(1, ()), 2: FollowingNumber(2, ((2, True),))}
+    program = FigureProgram((("take", 0), ("+", 0, 0), ("take", 1), ("take", 2)), (ProgramPiece((), {"is": {"=": 3}}),), absent)
+    assert program.evaluate([3, None, None]) == {"is": 6}
+    assert program.evaluate([3, 5, None]) == {"is": 5}
+    assert program.evaluate([0, None, None]) is None
+
+
 @pytest.mark.parametrize("name", ["gemma-2-2b", "bert-base-uncased"])
 def test_one_program_times_every_accelerator_at_any_rate(name):
     made, call = af.architecture(name), PricedCall(rate=7.25)
     numbers = (1, 512, 512, *accelerator_numbers(call, "h100"))
     program, inputs = program_of(made, numbers, site_pieces(call))
     for on in HARDWARE:
-        page = program.evaluate([3, 300, 300, *accelerator_numbers(call, on), *(each.value for each in inputs)])["accelerators"][0]
+        page = program.evaluate([3, 300, 300, *accelerator_numbers(call, on), *(each.value for each in inputs)])[
+            "accelerators"
+        ][0]
         (ours,) = figures_of(made, 3, 300, on, 7.25)["accelerators"]
         assert page["modes"].keys() == ours["modes"].keys(), on
         assert not differs({"accelerators": [page]}, json.loads(json.dumps({"accelerators": [ours]}))), on
@@ -70,6 +111,9 @@ def _numbers(sheet, changed):
     numbers, texts = {0: changed.call["batch"], 1: long, 2: long}, dict(changed.changes)
     for place in sheet["inputs"]:
         text = next((texts[path] for path in place["paths"] if path in texts), str(place["now"]))
+        if text in ("none", "None"):
+            numbers[place["at"][0]] = None
+            continue
         found = re.findall(r"(?<=\*)\d+" if isinstance(place["now"], str) else r"-?\d+", text)
         numbers |= dict(zip(place["at"], map(int, found), strict=True))
     return [numbers[at] for at in range(len(numbers))]
@@ -190,7 +234,7 @@ def test_places_are_paths_of_changes():
         if isinstance(place["now"], int) and not place["fixed"]:
             for path in place["paths"]:
                 try:
-                    assert change(made, path, place["now"]) == made
+                    assert change(made, path, place["now"]) == made, path
                 except DescriptionError as error:
                     raise AssertionError(path) from error
     assert {place["paths"][0] for place in found if place["fixed"]} == {"embedding.types", "head.front"}

@@ -137,6 +137,21 @@ def test_another_accelerator_and_another_rate_are_priced(site):
     page.get_by_text("should be dollars for an hour of one accelerator").first.wait_for()
 
 
+@pytest.mark.parametrize(("name", "given"), [("gpt2", "4"), ("gemma-2-2b", "none")])
+def test_an_absent_number_is_given_and_taken_away_in_its_field(site, name, given):
+    page = site(f"#of={name}&part=decoder.{'layer' if name == 'gpt2' else 'local'}.attention")
+    field = page.get_by_role("textbox", name="kv heads", exact=True)
+    if not field.is_visible():
+        page.locator("details.others summary").first.click()
+    field.fill("" if given == "none" else given)
+    field.press("Enter")
+    page.get_by_text("Priced in this page by the declared formulas").wait_for()
+    path = "decoder.layer.attention.kv_heads" if name == "gpt2" else "decoder.local.attention.kv_heads"
+    ours = af.cost(change_all(af.architecture(name), {path: None if given == "none" else int(given)})).params.total
+    assert page.locator(".headlines strong").first.get_attribute("title") == f"{ours:,}"
+    assert field.input_value() == ("" if given == "none" else given)
+
+
 def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page = site("#of=my-gpt&set=decoder.order=layer*3")
     page.get_by_role("heading", name="my-gpt").wait_for()
@@ -157,6 +172,7 @@ def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
         ("decoder.layer.attention.heads=0", "should be a whole number from 1"),
         ("decoder.layer.attention.heads=many", "changes more than the numbers of 12"),
         ("decoder.order=layer*2 layer*3", "changes more than the numbers"),
+        ("decoder.layer.attention.kv_heads=many", "should be a whole number, or none, got many"),
         ("decoder.layer.attention.kind=mamba", "is no number that is priced in this page"),
     ],
 )

@@ -10,13 +10,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
+from anyformer.atlas.evaluator_absent import FollowingNumber, followers, following_number, written_out
 from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
 from anyformer.atlas.evaluator_figures import PIECES, PricedPiece, sheet_of
-from anyformer.atlas.evaluator_number import LEAVES, OPERATORS, Node, NumberTrace, Traced
+from anyformer.atlas.evaluator_kept import KeptNodes
+from anyformer.atlas.evaluator_number import OPERATORS, NumberTrace
 from anyformer.atlas.evaluator_trace import Keys, substituted, tracing
 from anyformer.describe import Named, PartSet, UserError, Value, get
 from anyformer.model import Architecture
@@ -37,6 +40,8 @@ class NumberInput:
     at: int | None
     value: int
     bounds: Bounds
+    absent: bool = False
+    """Whether it is left out, so that it is what follows from others."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,15 @@ class FigureProgram:
     nodes: tuple[tuple[Any, ...], ...]
     pieces: tuple[ProgramPiece, ...]
     """Without the first there is no answer."""
+    absent: Mapping[int, FollowingNumber] = field(default_factory=dict)
+    """What the inputs that may be absent are then; their nodes come before all others."""
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON; whole numbers that no double holds as text."""
         pieces = [{"guards": [[at, int(holds)] for at, holds in each.guards], "figures": each.figures} for each in self.pieces]
         nodes = [("int", str(node[1])) if node[0] == "int" and abs(node[1]) > GREATEST else node for node in self.nodes]
-        return {"format": FORMAT, "nodes": nodes, "pieces": pieces}
+        absent = {str(at): [own.node, [[guard, int(holds)] for guard, holds in own.guards]] for at, own in self.absent.items()}
+        return {"format": FORMAT, "nodes": nodes, "pieces": pieces, "absent": absent}
 
     @cached_property
     def json(self) -> str:
@@ -81,13 +89,29 @@ class FigureProgram:
                 values.append(_applied(operator, [values[at] for at in operands]))
         return values
 
+    def completed(self, inputs: Sequence[float | None]) -> list[float] | None:
+        """The inputs with what absent ones are, which may be absent ones themselves; None where that has no value."""
+        now: list[Any] = list(inputs)
+        empty = {at: own for at, own in self.absent.items() if now[at] is None}
+        prefix = replace(self, nodes=self.nodes[: max((own.last for own in self.absent.values()), default=-1) + 1])
+        for _ in empty:
+            values = prefix.values(now)
+            for at, own in empty.items():
+                now[at] = values[own.node]
+        values = prefix.values(now)
+        known = all(values[own.node] is not None for own in empty.values())
+        return now if known and all(bool(values[at]) == holds for own in empty.values() for at, holds in own.guards) else None
+
     def held(self, values: Sequence[Any]) -> list[bool]:
         """Whether the guards of every piece hold at these values of the nodes."""
         return [all(values[at] is not None and bool(values[at]) == holds for at, holds in each.guards) for each in self.pieces]
 
-    def evaluate(self, inputs: Sequence[float]) -> Any:
+    def evaluate(self, inputs: Sequence[float | None]) -> Any:
         """The figures at these inputs, without the pieces whose guards fail; None where those of the first do."""
-        values = self.values(inputs)
+        given = self.completed(inputs)
+        if given is None:
+            return None
+        values = self.values(given)
         held = self.held(values)
         if not held[0]:
             return None
@@ -137,8 +161,11 @@ def program_of(
 
     Further numbers of the call are given to every piece behind its sheet.
     """
-    kept, made = _Kept(), list[ProgramPiece]()
+    kept, made = KeptNodes(), list[ProgramPiece]()
+    following, inputs = followers(architecture), inputs_of(architecture)
+    architecture = written_out(architecture, following)
     with tracing():
+        absent = _absent(architecture, call, following, kept)
         for name, priced in pieces.items():
             # A trace of its own, so that what an earlier piece decided, and remembered, is a guard of this one too.
             given = traceable(architecture, call)
@@ -155,17 +182,36 @@ def program_of(
             made.append(ProgramPiece(tuple(sorted(guards)), found))
     first = set(made[0].guards)
     rest = [replace(each, guards=tuple(guard for guard in each.guards if guard not in first)) for each in made[1:]]
-    return FigureProgram(tuple(kept.nodes), (made[0], *rest)), given.inputs
+    return FigureProgram(tuple(kept.nodes), (made[0], *rest), absent), inputs
+
+
+def _absent(
+    architecture: Architecture, call: Sequence[float], following: Mapping[Keys, int], kept: KeptNodes
+) -> Mapping[int, FollowingNumber]:
+    """What the inputs at places that may be empty are then."""
+    found = {}
+    for at, each in enumerate(inputs_of(architecture), len(call)):
+        given = traceable(architecture, call)
+        with suppress(UserError, ValueError):
+            own = following_number(given.trace, given.architecture, each.keys) if each.keys in following else None
+            if own is not None:
+                kept.begin(given.trace)
+                guards = tuple((kept.node(guard), holds) for guard, holds in own.guards)
+                found[at] = FollowingNumber(kept.node(own.node), guards)
+    return found
 
 
 def inputs_of(architecture: Architecture) -> tuple[NumberInput, ...]:
     """The inputs of its program behind those of the call."""
+    following = followers(architecture)
+    empty = {keys for keys in following if get(architecture, ".".join(map(str, keys))) is None}
+    architecture = written_out(architecture, following)
     found: list[NumberInput] = []
 
     def take(keys: Keys, value: int) -> int:
         at = _input(architecture, keys, value)
         if at is not None:
-            found.append(at)
+            found.append(replace(at, absent=keys in empty))
         return value
 
     substituted(architecture, take)
@@ -206,47 +252,6 @@ def _bounds(architecture: Architecture, place: Keys) -> Bounds | None:
     return bounds_of(get(architecture, ".".join(above)) if above else architecture, name)
 
 
-class _Kept:
-    """The nodes that figures and guards of several traces need, each once."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self._known: dict[Node, int] = {}
-
-    def begin(self, trace: NumberTrace) -> None:
-        """Take nodes of another trace from here on."""
-        self.trace, self.numbers = trace, dict[int, int]()
-
-    def node(self, at: int) -> int:
-        """The number here of a node, behind those of its operands."""
-        waiting = [at]
-        while waiting:
-            now = waiting[-1]
-            operator, *operands = self.trace.nodes[now]
-            leaf = operator in LEAVES
-            if not leaf and (new := [each for each in operands if each not in self.numbers]):
-                waiting += reversed(new)
-                continue
-            waiting.pop()
-            self.numbers[now] = self._placed((operator, *(operands if leaf else (self.numbers[each] for each in operands))))
-        return self.numbers[at]
-
-    def _placed(self, node: Node) -> int:
-        if node not in self._known:
-            self._known[node] = len(self.nodes)
-            self.nodes.append(node)
-        return self._known[node]
-
-    def figures(self, found: Any) -> Any:
-        """Plain data, traced numbers as nodes."""
-        if type(found) is Traced:
-            constant = self.trace.nodes[found.at][0] in ("int", "float")
-            return found.value if constant else {"=": self.node(found.at)}
-        if isinstance(found, Mapping):
-            return {name: self.figures(item) for name, item in found.items()}
-        return [self.figures(item) for item in found] if isinstance(found, list | tuple) else found
-
-
 def _structure(whole: Any, inputs: set[tuple[Any, ...]], at: Keys = ()) -> Any:
     """A description without the numbers that are inputs."""
     if isinstance(whole, Value | Named | PartSet):
@@ -269,11 +274,12 @@ class Programs:
     def of(self, architecture: Architecture, call: Sequence[float]) -> tuple[FigureProgram, tuple[NumberInput, ...]]:
         """A program whose every piece holds for an architecture at a call, and its inputs behind those of the call."""
         inputs = inputs_of(architecture)
-        known = self._known.setdefault(_structure(architecture, {(*each.keys, each.at) for each in inputs}), [])
+        whole = written_out(architecture, followers(architecture))
+        known = self._known.setdefault(_structure(whole, {(*each.keys, each.at) for each in inputs}), [])
         numbers = [*call, *(each.value for each in inputs)]
         for program in known:
             if all(program.held(program.values(numbers))):
                 return program, inputs
-        program, inputs = program_of(architecture, call, self.pieces)
+        program, _ = program_of(whole, call, self.pieces)
         known.append(program)
         return program, inputs

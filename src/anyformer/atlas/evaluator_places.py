@@ -16,7 +16,8 @@ from anyformer.model import Architecture
 def places(
     architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput], first: int = len(CALL)
 ) -> list[dict[str, Any]]:
-    """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds.
+    """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds;
+    `optional` where it may be absent.
 
     `fixed`: the program holds for the number that stands there alone. `first`: how many numbers a call has.
     """
@@ -35,6 +36,7 @@ def places(
                 "greatest": bounds.greatest,
                 "step": bounds.step,
                 "fixed": any(each in fixed for each in at),
+                **({"optional": True} if at[0] in program.absent else {}),
             }
         )
     return found
@@ -65,5 +67,6 @@ def short_path(architecture: Architecture, keys: Keys) -> str:
 
 
 def _now(architecture: Architecture, keys: Keys) -> Any:
+    """What stands at a place; None where its number is absent."""
     found = get(architecture, ".".join(map(str, keys)))
     return list(found) if isinstance(found, tuple) else found

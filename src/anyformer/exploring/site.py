@@ -110,7 +110,8 @@ def _start(desk: Desk, entries: SiteEntries) -> dict[str, Any]:
     catalogue = [line for line in start["catalogue"] if line["name"] in entries.of_catalogue]
     return {
         **start,
-        "catalogue": catalogue, "accelerators": accelerators,
+        "catalogue": catalogue,
+        "accelerators": accelerators,
         "defaults": {**start["defaults"], "of": first if first in kept else entries.names[0]},
     }
 

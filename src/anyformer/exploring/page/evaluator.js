@@ -129,6 +129,21 @@ function priced(program, inputs) {
   return { figures, failed: null };
 }
 
+// The inputs with what absent ones are, which may be other absent ones: {inputs, failed}.
+function completed({ nodes, absent = {} }, inputs) {
+  const now = [...inputs];
+  const empty = Object.keys(absent).map(Number).filter((at) => inputs[at] === null);
+  if (!empty.length) return { inputs, failed: null };
+  const read = Object.values(absent).flatMap(([node, guards]) => [node, ...guards.map(([at]) => at)]);
+  const first = nodes.slice(0, Math.max(...read) + 1);
+  for (const _ of empty) {
+    const values = valuesOf(first, now);
+    for (const at of empty) now[at] = values[absent[at][0]];
+  }
+  const fail = fails(valuesOf(first, now));
+  return { inputs: now, failed: empty.flatMap((at) => absent[at][1]).find(fail) ?? null };
+}
+
 // Figures with Numbers alone.
 function shown(figures) {
   if (whole(figures)) return Number(figures);
@@ -201,7 +216,8 @@ export async function exactly(sheet, changes, call = {}, read = file) {
   const asked = call.accelerators ?? [];
   const found = (asked.length ? asked : [{ numbers: [] }]).map(({ numbers }) => {
     numbers.forEach((number, k) => (inputs[CALL.length + k] = number));
-    const { figures, failed } = priced(program, inputs);
+    const given = completed(program, inputs);
+    const { figures, failed } = given.failed === null ? priced(program, given.inputs) : given;
     if (failed !== null) throw { errors: [beyond(sheet, program, failed, changes)] };
     return figures;
   });
@@ -221,14 +237,17 @@ function ofCall(sheet, call, errors) {
 }
 
 const put = (place, value, inputs) => {
+  if (value === null) return place.at.forEach((at) => (inputs[at] = null));
   const numbers = numbersIn(Array.isArray(value) ? `[${value}]` : String(value), place.now);
-  place.at.forEach((at, k) => (inputs[at] = numbers[k]));
+  return place.at.forEach((at, k) => (inputs[at] = numbers[k]));
 };
 
 // Puts the numbers of a change among the inputs, or says what is wrong with it.
 function changed(place, text, inputs) {
   if (place === undefined) return `is no number that is priced in this page: ${ASK}`;
+  if (place.optional && text.trim() === "none") return put(place, null, inputs) ?? null;
   const given = numbersIn(text, place.now);
+  if (given === null && place.now === null) return `should be a whole number, or none, got ${text}`;
   if (given === null) return `changes more than the numbers of ${JSON.stringify(place.now)}, and only those are priced in this page: ${ASK}`;
   const bad = given.find((value) => value < BigInt(place.least) || value > BigInt(place.greatest) || value % BigInt(place.step) !== 0n);
   if (bad !== undefined) {

@@ -144,7 +144,7 @@ function spread(memory, chosen) {
 
 /** The parts of a sheet with changed numbers in their fields. */
 function withValues(sheet, changes) {
-  const texts = new Map(changes), put = new Map(), read = (text) => (/^-?[\d_]+$/.test(text) ? Number(text.replaceAll("_", "")) : text.startsWith("[") ? JSON.parse(text) : text.replace(/^(["'])(.*)\1$/, "$2"));
+  const texts = new Map(changes), put = new Map(), read = (text) => (text === "none" ? null : /^-?[\d_]+$/.test(text) ? Number(text.replaceAll("_", "")) : text.startsWith("[") ? JSON.parse(text) : text.replace(/^(["'])(.*)\1$/, "$2"));
   for (const { paths } of sheet.inputs) for (const path of paths) if (texts.has(path)) for (const each of paths) put.set(each, texts.get(path));
   return sheet.parts.map((part) => ({ ...part, fields: part.fields.map((each) => (put.has(each.path) ? { ...each, value: read(put.get(each.path)), text: put.get(each.path), default: false } : each)) }));
 }
