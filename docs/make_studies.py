@@ -1,19 +1,26 @@
 """Writes docs/studies/README.md: what careful papers found, or mechanisms are for, and what the committed studies say of it.
 
 python docs/make_studies.py
+python docs/make_studies.py --judge     # first say in the reports which arms did not train: a minute, and reads the data
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from anyformer.evaluation.intervals import Interval
 from anyformer.studies.statistics import ArmComparison, compare, holm, seeds_to_tell
+from anyformer.studies.trained import METRIC, Unread, fairly, learnt, reasons, unread
+from anyformer.studies.words import sentence, trained
+from anyformer.training.run import Run
 
 STUDIES = Path(__file__).with_name("studies")
 PAGE = STUDIES / "README.md"
@@ -50,16 +57,17 @@ def asked(path: Path) -> tuple[Answer, ...]:
 
 ANSWERS = asked(STUDIES / "answers.toml")
 SAME = 0.005
-"""The share of a metric that counts as nothing: a finding whose whole interval leaves it less in its direction does not hold."""
+"""The share of a metric that counts as nothing: a finding whose interval leaves it less in its direction does not hold."""
 INTRODUCTION = """# Known answers
 
-What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by
-`anyformer compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding
-**holds** or **does not hold** here where the difference is told from none; else nobody can tell with this budget, and the
-table says how many seeds would. A finding whose interval leaves it less than half a percent of the metric does not hold
-either. Sizes are far below those of the papers, so what does not hold here says nothing against them. All findings of a
-study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 % ones of each
-alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
+What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by `anyformer
+compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding **holds** or
+**does not hold** here where the difference is told from none; else nobody can tell with this budget, and the table says how
+many seeds would. Of an arm that **did not train**, whose loss is that of the frequencies of tokens alone, nothing is told
+either ([compare](../compare.md#what-makes-it-fair)). A finding whose interval leaves it less than half a percent of the metric
+does not hold either. Sizes are far below those of the papers, so what does not hold here says nothing against them. All
+findings of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 %
+ones of each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
@@ -101,7 +109,71 @@ def judged(finding: Finding, report: Mapping[str, Any]) -> ArmComparison:
     corrected = holm({each.said: alone(each, report).p for each in every})[finding.said]
     found = alone(finding, report)
     needed = seeds_to_tell(found.differences, report["alpha"] / len(every))
-    return found if corrected <= report["alpha"] else replace(found, verdict="cannot tell", needed=needed)
+    told = found if corrected <= report["alpha"] else replace(found, verdict="cannot tell", needed=needed)
+    return fairly(told, finding.than, shares(report), reasons(losses(report), known(report)))
+
+
+def losses(report: Mapping[str, Any]) -> dict[str, float]:
+    """The mean of every arm that has one."""
+    return {each["name"]: each["quality"]["value"] for each in report["arms"] if each.get("quality")}
+
+
+def known(report: Mapping[str, Any]) -> dict[str, Unread]:
+    """By arm, what reads nothing and its loss; nothing in a report of another metric."""
+    return {name: Unread(**each) for name, each in report.get("unread", {}).items()}
+
+
+def shares(report: Mapping[str, Any]) -> dict[str, float]:
+    """Of every arm, what it learnt from context beside what the best one did."""
+    return learnt(losses(report), known(report))
+
+
+def judge(study: str) -> None:
+    """Say in a committed report which arms did not train, in numbers and words; nothing that was measured is changed."""
+    path, page = (STUDIES / study / name for name in ("report.json", "report.md"))
+    report = json.loads(path.read_text(encoding="utf-8"))
+    if report["metric"] != METRIC:
+        return
+    runs = {arm["name"]: run_of(report, arm["name"]) for arm in report["arms"]}
+    report["unread"] = {name: asdict(each) for name, each in unread(runs).items()}
+    text = page.read_text(encoding="utf-8")
+    for arm in report["arms"]:
+        arm["learnt"] = shares(report).get(arm["name"])
+    told = [report["comparisons"], *(each["comparisons"] for each in report.get("lengths", ()))]
+    for comparison in (each for comparisons in told for each in comparisons):
+        found = restored(comparison)
+        made = fairly(found, report["base"], shares(report), reasons(losses(report), known(report)))
+        comparison |= {"verdict": made.verdict, "needed": made.needed, "why": made.why, "untrained": list(made.untrained)}
+        if made.untrained and comparison in report["comparisons"]:
+            text = reworded(text, made, report)
+    lines = [line for line in text.split("\n") if not line.startswith("- **Trained**:")]
+    after = next(number for number, line in enumerate(lines) if line.startswith("- **Verdicts**:")) + 1
+    lines.insert(after, f"- **Trained**: {trained(known(report), shares(report))}.")
+    text = "\n".join(lines)
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+
+
+def run_of(report: Mapping[str, Any], arm: str) -> Run:
+    """The run of an arm with the first seed compared."""
+    seed = report["seeds"][0]
+    return next(Run.parse(run) for name, run in report["runs"].items() if name.startswith(f"{arm}-") and run["seed"] == seed)
+
+
+def restored(comparison: Mapping[str, Any]) -> ArmComparison:
+    """The comparison that a report holds as data."""
+    between = comparison["interval"]
+    pairs = {name: tuple(comparison[name]) for name in ("seeds", "differences", "diverged")}
+    interval = None if between is None else Interval(**between)
+    return ArmComparison(**{**comparison, **pairs, "interval": interval, "untrained": tuple(comparison.get("untrained", ()))})
+
+
+def reworded(text: str, found: ArmComparison, report: Mapping[str, Any]) -> str:
+    """The page with the sentence on an arm said anew."""
+    lines = text.split("\n")
+    (at,) = (number for number, line in enumerate(lines) if re.match(rf"- \*\*{found.name}(?: is |:)", line))
+    lines[at] = f"- {sentence(found, report['base'], report['metric'], report['alpha'])}"
+    return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -118,6 +190,8 @@ def decided(finding: Finding, found: ArmComparison, base: float, lower: bool) ->
         return Outcome(True)
     if found.verdict != "cannot tell":
         return Outcome(False, f"it is {found.verdict}")
+    if found.untrained:
+        return Outcome(None, found.why)
     if finding.expected is None or any(found.diverged):
         return Outcome(None)
     if found.interval is not None:
@@ -131,7 +205,7 @@ def outcome(finding: Finding, found: ArmComparison, base: float, lower: bool) ->
     """`decided` in the words of the table."""
     made = decided(finding, found, base, lower)
     if made.holds is None:
-        told = "no difference is told" if finding.expected is None else "cannot tell"
+        told = "no difference is told" if finding.expected is None and not found.untrained else "cannot tell"
         return f"{told}; {made.why}" if made.why else told
     return "**holds**" if made.holds else f"**does not hold here**: {made.why}"
 
@@ -210,4 +284,6 @@ def page() -> str:
 
 
 if __name__ == "__main__":
+    for directory in sorted(path.parent.name for path in STUDIES.glob("*/report.json")) if "--judge" in sys.argv else ():
+        judge(directory)
     PAGE.write_text(page(), encoding="utf-8")

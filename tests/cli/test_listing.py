@@ -9,6 +9,7 @@ import pytest
 
 from anyformer.catalogue import listing
 from anyformer.cli.aligned import fitting
+from anyformer.cli.amounts import metric_range
 from anyformer.cli.listing import SHORT, filtered, page, short
 from anyformer.costs.hardware import HARDWARE
 from anyformer.describe import UserError
@@ -102,6 +103,35 @@ def test_a_filter_that_finds_nothing_says_what_there_is(option, says, call):
 def test_filters_are_joined():
     with pytest.raises(UserError, match="fits all of --attention mla, --shape latent, --since 2017"):
         filtered({"attention": "mla", "shape": "latent"}, since=2017)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [("1B..10B", 10**9, 10**10), ("..4B", 0, 4 * 10**9), ("1e12..", 10**12, 10**30), ("7B..7B", 7e9, 7e9)],
+)
+def test_sizes_are_from_one_to_the_other(text, low, high):
+    for option, column in (("params", "parameters"), ("active", "active")):
+        wanted = {each.name for each in listing() if low <= getattr(each.columns, column) <= high}
+        found = {each.name for each in filtered({}, sizes={column: metric_range(text)})} if wanted else set()
+        assert found == wanted, option
+
+
+def test_sizes_are_asked_on_the_command_line(call):
+    names = call("list", "--params", "1B..10B", "--active", "..4B", "--moe", "--names").stdout.split()
+    found = {each.name: each.columns for each in listing() if each.name in names}
+    assert len(found) == len(names) > 3
+    assert all(10**9 <= each.parameters <= 10**10 and each.active <= 4 * 10**9 and each.experts for each in found.values())
+    for text, says in (
+        ("7B", "'7B' is not a range like 1B..10B, ..4B or 70B.."),
+        ("..", "'..' is not a range"),
+        ("10B..1B", "'10B..1B' begins above its end: give 1B..10B"),
+        ("1B..many", "'many' is not a number like 1.3B"),
+    ):
+        refused = call("list", "--params", text)
+        assert refused.returncode == 2
+        assert says in " ".join(refused.stderr.split())
+    nothing = call("list", "mamba", "--params", "1T..")
+    assert "no architecture fits all of 'mamba', --params 1T..: leave one of them out" in " ".join(nothing.stderr.split())
 
 
 def test_counts_in_short():

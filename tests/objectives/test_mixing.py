@@ -184,12 +184,12 @@ def test_the_baseline_is_that_of_the_parts(parts, tmp_path):
     data = mixture(parts)
     corpus = prepared(data, tmp_path)
     training, held_out = fed(data, corpus), fed(data, corpus, held_out=True)
-    found = baseline_of(CausalObjective(), training, 500, held_out, 32, 288)
+    found = baseline_of(CausalObjective().baseline, training, 500, held_out, 32, 288)
     assert found is not None
     words, loss = found
     assert "one per part" in words
     each = [
-        baseline_of(CausalObjective(), training.parts[name].feed, updates, held_out.parts[name].feed, rows, 288)
+        baseline_of(CausalObjective().baseline, training.parts[name].feed, updates, held_out.parts[name].feed, rows, 288)
         for name, updates, rows in (("small", 375, 24), ("large", 125, 8))
     ]
     assert abs(each[0][1] - each[1][1]) > 0.01

@@ -132,7 +132,7 @@ def test_an_unmatched_study_says_so_in_its_title(compared, study):
 
 
 def judged(found, **changes):
-    return verdict(replace(found.comparisons[0], **changes), found)
+    return verdict(replace(found.comparisons[0], **{"untrained": (), **changes}), found)
 
 
 def test_verdicts_in_words(compared):
@@ -145,6 +145,23 @@ def test_verdicts_in_words(compared):
     assert "cannot tell with this budget" in unsure
     assert "about 12 seeds would tell (there were 2)" in unsure
     assert "more than 1,000 seeds" in judged(found, verdict="cannot tell", needed=None, **some)
+    lost = judged(found, verdict="cannot tell", needed=None, untrained=("one_head",), **some)
+    assert lost == "**one_head: cannot tell**, since p = 0.01; beside base: loss +0.1000 (95% interval +0.0500 to +0.1500)."
+    assert "seeds would tell" not in lost
+
+
+def test_arms_above_what_reads_nothing_get_no_verdict(compared):
+    """Three updates: both end above the frequencies of bytes, which the report says with both numbers."""
+    _, found = compared
+    (known,) = set(found.unread.values())
+    assert {arm.learnt for arm in found.arms} == {0.0}
+    assert all(arm.quality.value > known.loss for arm in found.arms)
+    for each in (*found.comparisons, *(one for at in found.lengths for one in at.comparisons)):
+        assert (each.verdict, each.untrained, each.needed) == ("cannot tell", ("one_head", "base"), None)
+        assert f"and {known.said} reach {known.loss:.4f}" in each.why
+    words = "\n".join(markdown(found, {}))
+    assert "- **Trained**: no verdict on an arm that learnt less than 5%" in words
+    assert "one_head 0%" in words
 
 
 class Reader(HTMLParser):
@@ -212,7 +229,14 @@ def test_a_study_of_which_everything_diverged_has_a_report(compared, tmp_path):
         largest_gradient=None, curves={}, training={},
     )  # fmt: skip
     nothing = replace(
-        found.comparisons[0], differences=(), seeds=(), interval=None, diverged=(2, 0), verdict="worse", why="diverged"
+        found.comparisons[0],
+        differences=(),
+        seeds=(),
+        interval=None,
+        diverged=(2, 0),
+        verdict="worse",
+        why="diverged",
+        untrained=(),
     )
     report(replace(found, arms=(found.arms[0], lost), comparisons=(nothing,)), tmp_path)
     assert "2 of 2" in (tmp_path / "report.md").read_text()
@@ -239,8 +263,7 @@ def test_the_command(study, place, here, call, monkeypatch):
     assert not (place / "runs").exists()
     first = call("compare", "heads.toml", cwd=place)
     assert first.returncode == 0, first.stderr
-    assert "one_head: cannot tell with this budget" in first.stdout
-    assert "3 at least" in " ".join(first.stdout.split())
+    assert "one_head: cannot tell, since one_head did not train: its loss is" in " ".join(first.stdout.split())
     assert "2 of 2" in first.stderr
     again = call("compare", "heads.toml", "--jobs", "1", cwd=place)
     assert "2 trials were there already" in again.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from decimal import Decimal
 
 import typer
@@ -24,6 +25,30 @@ def tokens(text: str | int) -> int:
 def metric(text: str | int) -> int:
     """Parameters, FLOPs and bytes: `1.3B`, `70e9`, `350M`; G and B are 10^9."""
     return _amount(text, ALL, MOST, "1.3B, 350M, 70e9 (B is 10^9)")
+
+
+@dataclass(frozen=True)
+class AmountRange:
+    """Numbers from `low` to `high`, both among them; either may be open."""
+
+    low: int | None
+    high: int | None
+    text: str
+    """As it was typed."""
+
+    def __contains__(self, number: int) -> bool:
+        return (self.low is None or self.low <= number) and (self.high is None or number <= self.high)
+
+
+def metric_range(text: str) -> AmountRange:
+    """A range of amounts as `metric` reads them, either side open: `1B..10B`, `..4B`, `70B..`."""
+    low, dots, high = str(text).strip().partition("..")
+    if not dots or not (low or high):
+        raise typer.BadParameter(f"{text!r} is not a range like 1B..10B, ..4B or 70B..")
+    found = AmountRange(metric(low) if low else None, metric(high) if high else None, text)
+    if found.low is not None and found.high is not None and found.low > found.high:
+        raise typer.BadParameter(f"{text!r} begins above its end: give {high}..{low}")
+    return found
 
 
 def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> int:

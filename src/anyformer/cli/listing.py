@@ -5,15 +5,17 @@ from __future__ import annotations
 import json as jsons
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anyformer.cli import accelerators
 from anyformer.cli.aligned import Column, fitting, table
+from anyformer.cli.amounts import AmountRange, metric_range
 from anyformer.cli.arguments import Json, output_option
 from anyformer.cli.options import grouped
 
@@ -24,6 +26,7 @@ EXAMPLES = """
 anyformer list
 anyformer list gemma
 anyformer list --moe --since 2025 --attention mla --sort active
+anyformer list --params 1B..10B --active ..4B
 anyformer list --shape encoder-only --position relative
 anyformer list llama --sources
 anyformer list --hardware
@@ -37,6 +40,7 @@ KEYS: dict[str, Callable[[Listed], Any]] = {
     "name": lambda entry: entry.name,
 }
 """Sort keys of the list."""
+NO_SIZES: Mapping[str, AmountRange] = MappingProxyType({})
 PLACES: dict[str, Callable[[Listed], str]] = {
     "text": lambda entry: " ".join((entry.name, entry.organisation, entry.summary, entry.source, *entry.training)),
     "shape": lambda entry: entry.columns.shape,
@@ -72,6 +76,24 @@ class Filters:
         str, _filter(help="Show only models with this attention: mha, gqa, mqa, mla, delta, lightning, convolution, local.")
     ] = ""
     moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False
+    params: Annotated[
+        AmountRange | None,
+        _filter(
+            help="Show only models with so many parameters, as in 1B..10B, ..4B or 70B..; numbers as in match --params.",
+            parser=metric_range,
+            metavar="RANGE",
+        ),
+    ] = None
+    active: Annotated[
+        AmountRange | None,
+        _filter(help="Show only models of which a token uses so many parameters.", parser=metric_range, metavar="RANGE"),
+    ] = None
+
+    @property
+    def sizes(self) -> dict[str, AmountRange]:
+        """The ranges that were given, by the columns that they are of."""
+        given = {"parameters": self.params, "active": self.active}
+        return {column: found for column, found in given.items() if found is not None}
 
 
 @dataclass(frozen=True)
@@ -127,7 +149,9 @@ def run(
         "text": contains, "shape": filters.shape, "norm": filters.norm, "position": filters.position,
         "activation": filters.activation, "attention": filters.attention,
     }  # fmt: skip
-    entries = filtered({place: word for place, word in wanted.items() if word}, since=filters.since, moe=filters.moe)
+    entries = filtered(
+        {place: word for place, word in wanted.items() if word}, since=filters.since, moe=filters.moe, sizes=filters.sizes
+    )
     if output.sort is not None:
         entries.sort(key=KEYS[output.sort])
     if output.hardware:
@@ -144,8 +168,11 @@ def run(
         typer.echo("\n".join(page(entries, shutil.get_terminal_size().columns, grouped=output.sort is None)))
 
 
-def filtered(wanted: dict[str, str], *, since: int | None = None, moe: bool = False) -> list[Listed]:
-    """The entries that have all wanted words in their places, upper or lower case. Raises `UserError` where there are none."""
+def filtered(
+    wanted: Mapping[str, str], *, since: int | None = None, moe: bool = False, sizes: Mapping[str, AmountRange] = NO_SIZES
+) -> list[Listed]:
+    """The entries that have all wanted words in their places, upper or lower case, and in every range of `sizes` the number of
+    `KEYS` that it is of. Raises `UserError` where there are none."""
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 
@@ -162,10 +189,12 @@ def filtered(wanted: dict[str, str], *, since: int | None = None, moe: bool = Fa
         if entry.year >= (since or 0)
         and (entry.columns.experts > 0 or not moe)
         and all(_has(entry, place, word) for place, word in wanted.items())
+        and all(KEYS[column](entry) in amounts for column, amounts in sizes.items())
     ]
     if not selected:
         filters = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted.items()]
         filters += [f"--since {since}"] * (since is not None) + ["--moe"] * moe
+        filters += [f"--{'params' if column == 'parameters' else column} {each.text}" for column, each in sizes.items()]
         raise UserError(f"no architecture fits all of {', '.join(filters)}: leave one of them out")
     return selected
 

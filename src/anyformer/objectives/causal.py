@@ -48,6 +48,9 @@ class NextToken(TextObjective, TokenObjective):
         loss = interpolated_bigram_loss(training.tokens(steps), held_out.lines(windows), outputs)
         return "an interpolated bigram model of the tokens it trained on", loss
 
+    def unread(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        return TokenObjective.baseline(self, training, steps, held_out, windows, outputs)
+
 
 class CausalObjective(NextToken):
     """Cross-entropy of the next token: -sum_i log p(x_{i+1} | x_1 ... x_i).

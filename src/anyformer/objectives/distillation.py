@@ -169,6 +169,9 @@ class DistillationObjective(Objective):
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         return self.of.baseline(training, steps, held_out, windows, outputs)
 
+    def unread(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        return self.of.unread(training, steps, held_out, windows, outputs)
+
     def _taught(self, examples: Examples, partners: Partners) -> Tensor:
         """The teacher's logits."""
         with torch.no_grad():

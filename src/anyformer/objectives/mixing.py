@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import floor
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -18,6 +19,9 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Objective, Setting
 from anyformer.text import DataError
+
+Baseline: TypeAlias = Callable[[Feed, int, Feed, int, int], "tuple[str, float] | None"]
+"""A method of an objective that says what a simple model is, and the loss that it reaches."""
 
 
 @dataclass(frozen=True)
@@ -135,16 +139,16 @@ def parts_of(feed: Feed, most: int | None) -> dict[str, tuple[Feed, int | None, 
 
 
 def baseline_of(
-    objective: Objective, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int
+    asked: Baseline, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int
 ) -> tuple[str, float] | None:
-    """`Objective.baseline`; of a mixture one baseline per part, weighted by the targets that the parts give."""
+    """`Objective.baseline` or `Objective.unread`; of a mixture one per part, weighted by the targets that the parts give."""
     if not (isinstance(training, MixtureFeed) and isinstance(held_out, MixtureFeed)):
-        return objective.baseline(training, steps, held_out, windows, outputs)
+        return asked(training, steps, held_out, windows, outputs)
     given = training.shares.given(steps * training.batch)
     found, weights, words = [], [], ""
     for (name, (feed, rows, share)), count in zip(parts_of(held_out, windows).items(), given.tolist(), strict=True):
         seen = max(1, -(-count // training.batch))
-        one = objective.baseline(training.parts[name].feed, seen, feed, rows or 1, outputs)
+        one = asked(training.parts[name].feed, seen, feed, rows or 1, outputs)
         if one is None:
             return None
         words, loss = one

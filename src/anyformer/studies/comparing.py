@@ -14,8 +14,9 @@ from anyformer.describe import UserError
 from anyformer.pictures.style import check_can_draw
 from anyformer.studies.arms import ResolvedArm, resolve_arms, smaller_arms
 from anyformer.studies.charts import draw
-from anyformer.studies.findings import REPORT, Findings, findings
+from anyformer.studies.findings import REPORT, Findings
 from anyformer.studies.forecast import predicted_bytes, predicted_seconds, this_machine
+from anyformer.studies.judging import told
 from anyformer.studies.page import PAGE, write_page
 from anyformer.studies.reading import load_study
 from anyformer.studies.running import room_of, run_study
@@ -47,7 +48,7 @@ def compare(
     check_can_draw("a study's report")
     value = study if isinstance(study, Study) else load_study(study)
     ran = run_study(value, Path(out), jobs=jobs, console=console, engine=engine, options=options)
-    found = findings(ran)
+    found = told(ran)
     report(found, Path(out))
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -22,6 +22,7 @@ from anyformer.studies.length_verdicts import AtLength, at_lengths
 from anyformer.studies.outcome import TrialOutcome
 from anyformer.studies.running import Ran
 from anyformer.studies.statistics import ArmComparison, compare, interval
+from anyformer.studies.trained import Unread
 from anyformer.studies.trials import Passed, Trial, TunedArm
 from anyformer.training.journal import ENVIRONMENT, RUN
 
@@ -47,7 +48,8 @@ class Costs:
 @dataclass(frozen=True)
 class ArmFindings:
     """An arm in the final trials. `numbers`: the metric by seed, None where the trial diverged; `quality`: its mean over
-    finished seeds with the t interval at 1 - alpha; `differences` from the base in words; `moved`: by matching."""
+    finished seeds with the t interval at 1 - alpha; `differences` from the base in words; `moved`: by matching; `learnt`: the
+    share of what the best arm learnt from context, None where that is not known."""
 
     name: str
     differences: tuple[tuple[str, str, str], ...]
@@ -66,12 +68,13 @@ class ArmFindings:
     spikes: int
     curves: Mapping[int, Points]
     training: Mapping[int, Points]
+    learnt: float | None = None
 
 
 @dataclass(frozen=True)
 class Findings:
     """All that a report shows. `commands`: of each trial by the name of its directory; `paired`: whether all arms of each seed
-    had the same batches."""
+    had the same batches; `unread`: by arm, what reads nothing and its loss, of a study of losses."""
 
     title: str
     question: str
@@ -95,6 +98,7 @@ class Findings:
     gates: tuple[Passed, ...] = ()
     climb: Climb | None = None
     lengths: tuple[AtLength, ...] = ()
+    unread: Mapping[str, Unread] = field(default_factory=dict)
 
     @property
     def arm(self) -> Mapping[str, ArmFindings]:

@@ -138,7 +138,8 @@ class ArmComparison:
     """An arm against the base over seeds: pairs of which both have a number, and how many diverged of each.
 
     `interval`: of the mean difference, arm minus base, at 1 - alpha for this comparison alone; None without two pairs.
-    `p`: as it is; `corrected`: for all comparisons of the study; `needed`: `seeds_to_tell`, None where no number is advised.
+    `p`: as it is; `corrected`: for all comparisons of the study; `needed`: `seeds_to_tell`, None where no number is advised;
+    `untrained`: which of the two did not train (`studies.trained`), so that there is no verdict.
     """
 
     name: str
@@ -151,6 +152,7 @@ class ArmComparison:
     verdict: Verdict
     needed: int | None
     why: str
+    untrained: tuple[str, ...] = ()
 
 
 def compare(

@@ -11,24 +11,31 @@ from anyformer.files import write_text
 from anyformer.studies.findings import ArmFindings, Findings
 from anyformer.studies.size_words import Table, gates_said, gates_table, ladder_said, ladder_table
 from anyformer.studies.statistics import ArmComparison
+from anyformer.studies.trained import LEAST, Unread
 
 
 def verdict(found: ArmComparison, findings: Findings) -> str:
     """One sentence: what the arm is, by how much, and if nothing can be told, what would tell."""
-    base = findings.base
-    if found.verdict == "cannot tell":
+    said = sentence(found, findings.base, findings.metric, findings.alpha)
+    if found.verdict == "cannot tell" and any(found.differences) and not any(found.diverged) and not found.untrained:
+        seeds = len(findings.seeds)
+        advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
+        if found.needed is None or found.needed > seeds:
+            said += f" If the difference is the one seen, {advised} would tell (there were {seeds})."
+    return said
+
+
+def sentence(found: ArmComparison, base: str, metric: str, alpha: float) -> str:
+    """What the arm is beside the base, by how much, and why."""
+    if found.untrained:
+        said = f"**{found.name}: cannot tell**, since {found.why}; beside {base}"
+    elif found.verdict == "cannot tell":
         said = f"**{found.name}: cannot tell with this budget** whether it is better or worse than {base}"
     else:
         said = f"**{found.name} is {found.verdict}** than {base}"
     if found.interval is not None:
-        said += f": {findings.metric} {_signed(found.interval, findings.alpha)}"
-    more = ""
-    if found.verdict == "cannot tell" and any(found.differences) and not any(found.diverged):
-        seeds = len(findings.seeds)
-        advised = "more than 1,000 seeds" if found.needed is None else f"about {found.needed} seeds"
-        if found.needed is None or found.needed > seeds:
-            more = f" If the difference is the one seen, {advised} would tell (there were {seeds})."
-    return f"{said}; {found.why}.{more}"
+        said += f": {metric} {_signed(found.interval, alpha)}"
+    return f"{said}." if found.untrained else f"{said}; {found.why}."
 
 
 def _signed(interval: Interval, alpha: float) -> str:
@@ -121,9 +128,24 @@ def how(findings: Findings) -> list[tuple[str, str]]:
             f"paired t test over seeds, all comparisons together wrong with a probability of at most {findings.alpha:g} where "
             "nothing differs (Holm); never from fewer than three seeds",
         ),
+        *([("Trained", trained(findings.unread, _learnt(findings)))] if findings.unread else []),
         ("Held-out text", "the final numbers and those that chose the tuned value are of the same held-out part"),
         ("Machine", machine(findings)),
     ]
+
+
+def trained(known: Mapping[str, Unread], shares: Mapping[str, float]) -> str:
+    """By what an arm is said not to have trained, and the share that every arm learnt."""
+    losses = " or ".join(dict.fromkeys(f"{each.said}, {each.loss:.4f}" for each in known.values()))
+    each = ", ".join(f"{name} {max(share, 0.0):.0%}" for name, share in shares.items())
+    return (
+        f"no verdict on an arm that learnt less than {LEAST:.0%} of what the best arm did from context, beside what reads "
+        f"nothing ({losses}): {each}"
+    )
+
+
+def _learnt(findings: Findings) -> dict[str, float]:
+    return {arm.name: arm.learnt for arm in findings.arms if arm.learnt is not None}
 
 
 def machine(findings: Findings) -> str:

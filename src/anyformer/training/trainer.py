@@ -280,7 +280,7 @@ class Trainer:
             return told
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
-        return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
+        return baseline_of(run.objective.baseline, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
 
 
 def _state_file(name: str) -> str:
