@@ -79,7 +79,7 @@ def induction_of(model: Transformer, data: TaskData, length: int) -> dict[str, A
     found = [{**asdict(each), "ablated": float(lost.effect(f"{each.path}.heads")[each.head])} for each in heads]
     best = {kind: max(heads, key=lambda each: vars(each)[kind]) for kind in ("previous", "induction")}
     few = slice(SEQUENCES["circuit"])
-    circuit = af.inspect.find_circuit(model, tokens[few], elsewhere(made.tokens)[few], threshold=THRESHOLD)
+    circuit = af.inspect.find_circuit(model, tokens[few], elsewhere(made.tokens)[few], threshold=THRESHOLD, by_input=False)
     first, second = (f"{best[kind].path} {best[kind].head}" for kind in ("previous", "induction"))
     looking = [f"{each.path} {each.head}" for each in heads if each.induction >= FOUND]
     return {
@@ -130,7 +130,7 @@ def indirect_object_of(model: Transformer, data: TaskData, length: int) -> dict[
             row |= {f"restores {name}": float(each.restored(writer.by_head)[head]) for name, each in restored.items()}
             found.append(row | {"role": role(row)})
     few = slice(SEQUENCES["circuit"])
-    circuit = af.inspect.find_circuit(model, tokens[few], pairs["exchanged"][0][few], threshold=THRESHOLD)
+    circuit = af.inspect.find_circuit(model, tokens[few], pairs["exchanged"][0][few], threshold=THRESHOLD, by_input=False)
     movers, contrastive = ([row for row in found if row["role"] == name] for name in ("name mover", "contrastive"))
     summed = {
         "name movers": len(movers), "movers restore": sum(row["restores object"] for row in movers),
