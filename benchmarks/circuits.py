@@ -83,7 +83,7 @@ def induction_of(model: Transformer, data: TaskData, length: int) -> dict[str, A
     found = [{**asdict(each), "ablated": float(lost.effect(f"{each.path}.heads")[each.head])} for each in heads]
     best = {kind: max(heads, key=lambda each: vars(each)[kind]) for kind in ("previous", "induction")}
     few, rest = slice(SEQUENCES["circuit"]), unseen(data, length)
-    circuit = af.inspect.find_circuit(model, tokens[few], elsewhere(made.tokens)[0][few], threshold=THRESHOLD)
+    circuit = af.inspect.find_circuit(model, tokens[few], elsewhere(made.tokens)[0][few], threshold=THRESHOLD, by_input=False)
     other, wrong = elsewhere(rest.tokens)
     metric = af.inspect.LogitDifference(torch.from_numpy(rest.targets[:, -1] + 1), wrong)
     first, second = (f"{best[kind].path} {best[kind].head}" for kind in ("previous", "induction"))
@@ -166,7 +166,7 @@ def indirect_object_of(model: Transformer, data: TaskData, length: int) -> dict[
             row |= {f"restores {name}": float(each.restored(writer.by_head)[head]) for name, each in restored.items()}
             found.append(row | {"role": role(row)})
     few = slice(SEQUENCES["circuit"])
-    circuit = af.inspect.find_circuit(model, tokens[few], pairs["exchanged"][0][few], threshold=THRESHOLD)
+    circuit = af.inspect.find_circuit(model, tokens[few], pairs["exchanged"][0][few], threshold=THRESHOLD, by_input=False)
     movers, contrastive = ([row for row in found if row["role"] == name] for name in ("name mover", "contrastive"))
     rest = unseen(data, length)
     other, clean = Said.of(rest.tokens, rest.targets[:, -1], data), torch.from_numpy(rest.tokens + 1)

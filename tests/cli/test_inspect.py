@@ -64,7 +64,8 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     assert "logit of n3 less n1: clean {clean:.4f}, corrupted {corrupted:.4f}".format(**told["metric"]) in said
     gap = abs(told["metric"]["clean"] - told["metric"]["corrupted"])
     assert ("these hardly differ" in said) == (gap < 0.1)
-    assert told["circuit"]["considered"] == 2 + 3 + 2 * 4 + 6 + 7
+    assert told["circuit"]["considered"] == 3 * 2 + 3 + 3 * 2 * 4 + 6 + 7
+    assert {each["into"] for each in told["circuit"]["edges"]} <= {"", "query", "key", "value"}
     assert {each["path"] for each in told["heads"]} == {f"decoder.layer[{layer}].attention" for layer in range(2)}
     assert len(told["patterns"]["decoder.layer[0].attention.weights"]) == 2
     assert {"heads", "lens", "metric", *drawn} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
@@ -84,7 +85,7 @@ def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, cal
 @pytest.mark.filterwarnings("error")
 def test_texts_that_hardly_differ_are_told_and_a_circuit_may_be_empty(model, call, tmp_path):
     asked = ["inspect", str(model), "--text", TEXT, "--against", AGAINST, "--wanted", "n3", "--other", "n3"]
-    shown = call(*asked, "--patching", "--circuit", "1000", "--out", str(tmp_path / "out"))
+    shown = call(*asked, "--patching", "--circuit", "1000", "--whole-heads", "--out", str(tmp_path / "out"))
     assert shown.returncode == 0, shown.stderr
     said = " ".join(shown.stdout.split())
     assert "logit of n3 less n3: clean 0.0000, corrupted 0.0000 these hardly differ" in said
@@ -157,6 +158,7 @@ def test_a_run_says_where_its_dictionary_was_learnt(tmp_path):
     [
         (["--lens"], "give --text TEXT"),
         (["--text", TEXT, "--patching"], "give --against TEXT"),
+        (["--text", TEXT, "--whole-heads"], "give --circuit NATS"),
         (["--text", TEXT, "--feature", "3"], "give --features DIRECTORY"),
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -9,7 +11,8 @@ from anyformer.catalogue import architecture
 from anyformer.describe import InputError
 from anyformer.inspecting import LogitDifference, find_circuit
 from anyformer.inspecting.call_inputs import CallInputs
-from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
+from anyformer.inspecting.edges import EdgeRun
+from anyformer.inspecting.graph import INPUT, OUTPUT, SIDES, Edge, made_of_sides
 from anyformer.model import decoder_only
 from anyformer.model.transformer import build
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm, residual
@@ -78,7 +81,7 @@ def test_a_planted_circuit_is_found(networks):
 
 
 def test_a_planted_circuit_of_heads_is_found(heads):
-    found = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4)
+    found = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4, by_input=False)
     first, second = "decoder.layer[0].attention 1", "decoder.layer[1].attention 0"
     assert [(edge.sender, edge.receiver) for edge, _ in found.edges] == [(INPUT, first), (first, second), (second, OUTPUT)]
     whole = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4, by_head=False)
@@ -97,6 +100,35 @@ def test_the_planted_circuit_keeps_all_and_no_circuit_nothing(heads):
         found.faithfulness(heads, CLEAN, CORRUPTED, LogitDifference(1, 1))
 
 
+def test_a_planted_circuit_enters_heads_by_what_they_mix(heads):
+    """Heads that look at all before alike have no use for queries and keys."""
+    found = find_circuit(heads, CLEAN, CORRUPTED, threshold=1e-4)
+    first, second = "decoder.layer[0].attention 1", "decoder.layer[1].attention 0"
+    assert [edge.to for edge, _ in found.edges] == [f"{first} value", f"{second} value", OUTPUT]
+    assert found.has(first, second)
+    assert found.has(first, second, "value")
+    assert not found.has(first, second, "query")
+    assert found.nodes == (INPUT, first, second, OUTPUT)
+    assert found.considered == 3 * (2 * 1 + 2 * 3 + 2 * 5) + 7
+
+
+def test_a_planted_head_is_told_where_to_look_by_its_keys(heads):
+    """Head 0 of layer 1 looks for the mark that head 1 of layer 0 leaves, as an induction head does, and copies the tokens."""
+    model = deepcopy(heads)
+    attention = model.get_submodule("decoder.layers.1.attention.sublayer")
+    with torch.no_grad():
+        attention.query.weight[:4, FROM] = 4 * EYE
+        attention.key.weight[:4, VIA] = 4 * EYE
+        attention.value.weight[:4] = 0
+        attention.value.weight[:4, FROM] = EYE
+    found = find_circuit(model, CLEAN, CORRUPTED, threshold=1e-4)
+    first, second = "decoder.layer[0].attention 1", "decoder.layer[1].attention 0"
+    assert found.has(first, second, "key")
+    assert not found.has(first, second, "query")
+    assert not found.has(first, second, "value")
+    assert found.has(INPUT, second, "value")
+
+
 @pytest.fixture(scope="module")
 def trained():
     norm = RMSNorm()
@@ -109,17 +141,17 @@ def trained():
 
 
 def written_out(model, tokens, other, cut):
-    """The model in a plain loop over its sublayers, every receiver on a stream of its own; heads by zeroing the others."""
+    """The model in a plain loop over its sublayers, every input of a receiver on a stream of its own; heads by zeroing the
+    others."""
     names = [f"decoder.layer[{layer}].{branch}" for layer in range(2) for branch in ("attention", "feedforward")]
 
     def added(name, stream):
         layer, branch = name[14], name[17:].split()[0]
         module = model.get_submodule(f"decoder.layers.{layer}.{branch}")
-        read = module.norm_before(stream)
         if branch == "feedforward":
-            return module.sublayer.down(torch.nn.functional.gelu(module.sublayer.up(read)))
+            return module.sublayer.down(torch.nn.functional.gelu(module.sublayer.up(module.norm_before(stream("")))))
         inner = module.sublayer
-        q, k, v = (getattr(inner, side)(read) for side in ("query", "key", "value"))
+        q, k, v = (getattr(inner, side)(module.norm_before(stream(side))) for side in SIDES)
         head = int(name.split()[1])
         scores = q[..., 4 * head : 4 * head + 4] @ k.mT / 2
         weights = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf")).softmax(-1)
@@ -130,9 +162,12 @@ def written_out(model, tokens, other, cut):
     def call(tokens, instead, cut):
         given, places = {INPUT: model.embedding.weight[tokens]}, {}
         for name in senders:
-            place = name.split()[0]
-            places.setdefault(place, list(given))
-            stream = sum(instead[one] if (one, name) in cut else given[one] for one in places[place])
+            before = places.setdefault(name.split()[0], list(given))
+
+            def stream(into, name=name, before=before):
+                to = f"{name} {into}".rstrip()
+                return sum(instead[one] if {(one, name), (one, to)} & cut else given[one] for one in before)
+
             given[name] = added(name, stream)
         last = sum(instead[one] if (one, OUTPUT) in cut else value for one, value in given.items())
         return given, model.decoder.final_norm(last) @ model.head.weight.mT
@@ -147,12 +182,23 @@ def written_out(model, tokens, other, cut):
         {("input", "decoder.layer[0].attention 1"), ("decoder.layer[0].attention 0", "decoder.layer[0].feedforward")},
         {("decoder.layer[0].attention 1", "decoder.layer[1].attention 0"), ("input", "decoder.layer[1].attention 1")},
         {("decoder.layer[0].feedforward", "decoder.layer[1].attention 1"), ("decoder.layer[0].attention 0", OUTPUT)},
+        {("input", "decoder.layer[0].attention 1 key")},
+        {("input", "decoder.layer[0].attention 0 value"), ("input", "decoder.layer[0].attention 1 query")},
+        {
+            ("decoder.layer[0].attention 0", "decoder.layer[1].attention 0 query"),
+            ("input", "decoder.layer[1].attention 0 value"),
+            ("decoder.layer[0].feedforward", "decoder.layer[1].attention 1 key"),
+            ("input", "decoder.layer[1].attention 1 key"),
+            ("input", "decoder.layer[0].feedforward"),
+        },
     ],
 )
-def test_cuts_are_those_of_a_model_written_out(trained, cut):
-    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
-    chosen = frozenset(edge for edge in runs.edges if (edge.sender, edge.receiver) in cut)
-    assert len(chosen) == len(cut)
+@pytest.mark.parametrize("by_input", [True, False])
+def test_cuts_are_those_of_a_model_written_out(trained, cut, by_input):
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True, by_input=by_input)
+    chosen = frozenset(edge for edge in runs.edges if {(edge.sender, edge.receiver), (edge.sender, edge.to)} & cut)
+    assert {edge.sender for edge in chosen} == {sender for sender, _ in cut} or not by_input
+    cut = {(edge.sender, edge.to) for edge in chosen}
     with torch.no_grad():
         assert torch.allclose(runs.logits(chosen), written_out(trained, CLEAN, CORRUPTED, cut), atol=1e-5)
         assert torch.allclose(runs.logits(frozenset()), trained(CLEAN), atol=1e-6)
@@ -160,9 +206,9 @@ def test_cuts_are_those_of_a_model_written_out(trained, cut):
 
 
 def test_faithfulness_is_that_of_a_model_written_out(trained):
-    found, metric = find_circuit(trained, CLEAN, CORRUPTED, threshold=0.02), LogitDifference([2, 1], [3, 2])
+    found, metric = find_circuit(trained, CLEAN, CORRUPTED, threshold=0.02, by_input=False), LogitDifference([2, 1], [3, 2])
     kept = {(edge.sender, edge.receiver) for edge, _ in found.edges}
-    every = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True).edges
+    every = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True, by_input=False).edges
     cut = {(edge.sender, edge.receiver) for edge in every} - kept
     with torch.no_grad():
         calls = trained(CLEAN), written_out(trained, CLEAN, CORRUPTED, cut), trained(CORRUPTED)
@@ -173,17 +219,22 @@ def test_faithfulness_is_that_of_a_model_written_out(trained):
 
 
 def test_edges_lead_forward(trained):
-    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True, by_input=False)
     assert Edge(INPUT, OUTPUT, 4) in runs.edges
     assert not any(
         edge.sender == "decoder.layer[0].attention 0" and edge.receiver == "decoder.layer[0].attention 1" for edge in runs.edges
     )
     assert len(runs.edges) == 2 * 1 + 3 + 2 * 4 + 6 + 7
+    by_input = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True)
+    assert len(by_input.edges) == 6 * 1 + 3 + 6 * 4 + 6 + 7
+    assert Edge(INPUT, "decoder.layer[0].attention 1", 0, "key") in by_input.edges
 
 
-def test_the_search_is_that_of_a_plain_loop(trained):
+@pytest.mark.parametrize("by_input", [True, False])
+def test_the_search_is_that_of_a_plain_loop(trained, by_input):
     """From the output back, an edge goes if what is lost grows by less than the threshold, on top of what is cut already."""
-    runs, threshold = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True), 0.02
+    runs = EdgeRun.of(trained, CallInputs(CLEAN), CallInputs(CORRUPTED), by_head=True, by_input=by_input)
+    threshold = 0.02
     cut, lost, kept = set(), 0.0, {}
     with torch.no_grad():
         truth = trained(CLEAN)[:, -1].softmax(-1)
@@ -196,7 +247,7 @@ def test_the_search_is_that_of_a_plain_loop(trained):
             else:
                 cut.add(edge)
                 lost = now if heard else lost
-    found = find_circuit(trained, CLEAN, CORRUPTED, threshold=threshold)
+    found = find_circuit(trained, CLEAN, CORRUPTED, threshold=threshold, by_input=by_input)
     assert {edge: pytest.approx(cost, abs=1e-5) for edge, cost in found.edges} == kept
     assert 0 < len(kept) < len(runs.edges)
     assert found.divergence == pytest.approx(lost, abs=1e-5)
@@ -216,7 +267,9 @@ def test_residual_multipliers_are_part_of_what_is_sent(by_head):
 
 
 @pytest.mark.parametrize("by_head", [True, False])
-@pytest.mark.parametrize("name", ["parallel_one_norm", "hashed_ngrams", "compressed", "pair_pre_norm", "experts_top_1"])
+@pytest.mark.parametrize(
+    "name", ["parallel_one_norm", "hashed_ngrams", "compressed", "pair_pre_norm", "experts_top_1", "gate", "latent"]
+)
 def test_all_edges_cut_is_the_other_call_and_none_this_one(name, by_head):
     from zoo import ZOO
 
@@ -228,6 +281,36 @@ def test_all_edges_cut_is_the_other_call_and_none_this_one(name, by_head):
         runs = EdgeRun.of(model, clean, corrupted, by_head=by_head)
         assert torch.allclose(runs.logits(frozenset()), clean.logits(model), atol=1e-5)
         assert torch.allclose(runs.logits(frozenset(runs.edges)), corrupted.logits(model), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "split"),
+    [("lightning", 1), ("gate", 0), ("latent", 0), ("rwkv7", 0), ("pair_recurrent", 2)],
+)
+def test_heads_of_more_than_queries_keys_and_values_have_one_input(name, split):
+    from zoo import ZOO
+
+    from anyformer.testing.inputs import inputs
+
+    model, (*source, tokens) = build(ZOO[name], seed=0).eval(), inputs(ZOO[name])
+    clean, corrupted = (CallInputs(*source, each) for each in (tokens, tokens.roll(1, 0)))
+    assert len(made_of_sides(model, clean, corrupted)) == split
+    runs = EdgeRun.of(model, clean, corrupted, by_head=True)
+    head = next(node.name for node in runs.nodes if node.head is not None and node.place > 0)
+    into = {edge.into for edge in runs.edges if edge.receiver == head}
+    assert into in ({""}, set(SIDES))
+    whole = EdgeRun.of(model, clean, corrupted, by_head=True, by_input=False)
+    with torch.no_grad():
+        one, other = (run.logits(frozenset(edge for edge in run.edges if edge.receiver == head)) for run in (runs, whole))
+    assert torch.allclose(one, other, atol=1e-5)
+
+
+def test_layers_that_read_keys_of_other_layers_are_refused():
+    from zoo import ZOO
+
+    model = build(ZOO["shared_keys"], seed=0).eval()
+    with pytest.raises(InputError, match="an edge can be cut where"):
+        find_circuit(model, CLEAN, CORRUPTED)
 
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "gemma-2-2b"])

@@ -6,6 +6,7 @@ import pytest
 import torch
 from zoo import ZOO
 
+from anyformer.catalogue import architecture
 from anyformer.describe import InputError
 from anyformer.model import value_paths
 from anyformer.model.transformer import Transformer, build
@@ -352,3 +353,29 @@ def test_a_recurrent_state_is_watched_and_replaced():
     fresh = model.state(len(x), x.shape[1])
     model(x[:, :-1], state=fresh)
     assert not torch.equal(model(x[:, -1:], state=after), model(x[:, -1:], state=fresh))
+
+
+@pytest.mark.parametrize(
+    ("name", "tower", "noun"), [("llava-1.5-7b", "images", "images"), ("qwen2-audio-7b", "audio", "sounds")]
+)
+def test_towers_are_closed_but_for_what_they_give(name, tower, noun):
+    made = architecture(name, tiny=True)
+    model, encoder = build(made, seed=1).eval(), {"images": made.images, "audio": made.audio}[tower]
+    tokens, given = encoder.example(torch.randint(0, 9, (1, 4), generator=torch.Generator().manual_seed(1)))
+    for path in (f"{tower}.stack.layer[0].output", f"{tower}.*"):
+        with pytest.raises(InputError, match=f"encodes {noun}.*neither watched nor patched"), model.watch(path):
+            pass
+    with pytest.raises(InputError, match="neither watched nor patched"), model.patch(f"{tower}.output", 0.0):
+        pass
+    inside = tokens == encoder.token
+    with torch.no_grad(), model.watch("embedding.output") as seen:
+        whole = model(tokens, **{tower: given})
+    assert torch.allclose(seen["embedding.output"][inside], tower_output(model, tower, given), atol=1e-5)
+    with torch.no_grad(), model.patch("embedding.output", lambda value: value.masked_fill(inside[:, :, None], 0.0)):
+        assert not torch.allclose(model(tokens, **{tower: given}), whole)
+
+
+def tower_output(model, tower, given):
+    """What a tower gives of its inputs, token after token."""
+    found = getattr(model, tower)(given)
+    return (found[0] if isinstance(found, tuple) else found).flatten(0, -2)

@@ -107,13 +107,14 @@ def _of_both(asked: InspectedText) -> InsideView:
     return InsideView("metric", (), {"clean": clean, "corrupted": corrupted}, lines=lines)
 
 
-def circuit(asked: InspectedText, threshold: float) -> InsideView:
+def circuit(asked: InspectedText, threshold: float, *, by_input: bool) -> InsideView:
     """The edges that the answer needs."""
     question = asked.question
     found = inspecting.find_circuit(
-        question.model, question.clean, question.corrupted, threshold=threshold, positions=(question.position,)
-    )
-    edges = [{"from": edge.sender, "to": edge.receiver, "cost": cost} for edge, cost in found.edges]
+        question.model, question.clean, question.corrupted, threshold=threshold, by_input=by_input,
+        positions=(question.position,),
+    )  # fmt: skip
+    edges = [{"from": edge.sender, "to": edge.receiver, "into": edge.into, "cost": cost} for edge, cost in found.edges]
     data = {"edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty}
     return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
 

@@ -53,6 +53,10 @@ class ViewOptions:
             help="Cut every edge between heads and sublayers that costs less than this many nats (ACDC).", metavar="NATS"
         ),
     ] = None
+    whole_heads: Annotated[
+        bool,
+        typer.Option("--whole-heads", help="Of --circuit: lead edges to whole heads, not to their queries, keys and values."),
+    ] = False
     features: Annotated[
         Path | None,
         typer.Option(
@@ -128,6 +132,8 @@ def check(asked: InspectedText, views: ViewOptions) -> None:
         raise UserError("give --text TEXT, which the model reads; without it --heads alone can be shown")
     if pair and asked.prompt.against is None:
         raise UserError("--patching and --circuit compare two texts: give --against TEXT, of as many tokens as --text")
+    if views.whole_heads and views.circuit is None:
+        raise UserError("--whole-heads is about a circuit: give --circuit NATS too")
     if views.patterns and views.out is None:
         raise UserError("--patterns are pictures: give --out DIRECTORY, into which they are drawn")
     if asked.subject.model.architecture.two_inputs and asked.prompt.text is not None:
@@ -152,6 +158,6 @@ def shown(asked: InspectedText, views: ViewOptions) -> Iterator[InsideView]:
     if views.patching:
         yield from inside_views.patching(asked)
     if views.circuit is not None:
-        yield inside_views.circuit(asked, views.circuit)
+        yield inside_views.circuit(asked, views.circuit, by_input=not views.whole_heads)
     if views.features is not None:
         yield inside_views.features(asked, views.features, views.feature)

@@ -97,11 +97,12 @@ def run(
 
 def watchable_page(architecture: Architecture) -> str:
     """The paths of the values inside, those of all layers of a variant once, with shapes and what they are."""
-    from anyformer.model.value_paths import folded
+    from anyformer.model.value_paths import closed_towers, folded
 
     values = folded(architecture)
     path, shape = (max(map(len, column)) for column in (values, [each.shape for each in values.values()]))
-    return "\n".join(f"{name:{path}}  {each.shape:{shape}}  {each.about}" for name, each in values.items())
+    lines = [f"{name:{path}}  {each.shape:{shape}}  {each.about}" for name, each in values.items()]
+    return "\n".join([*lines, *(f"{name}: {why}" for name, why in closed_towers(architecture).items())])
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:

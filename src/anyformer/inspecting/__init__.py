@@ -10,8 +10,8 @@ from anyformer.inspecting.asked_text import AskedText, check_reads_tokens
 from anyformer.inspecting.attribution import Attribution, attribution
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.circuit import Circuit, find_circuit
-from anyformer.inspecting.edges import Edge
 from anyformer.inspecting.features import FeatureDictionary, FeatureReading, feature_table
+from anyformer.inspecting.graph import Edge
 from anyformer.inspecting.logit_lens import LensReading, logit_lens, read_out
 from anyformer.inspecting.metrics import LogitDifference, LogProbability, Metric, TokenLogit
 from anyformer.inspecting.patterns import (

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.inspecting.call_inputs import CallInputs
-from anyformer.inspecting.edges import INPUT, OUTPUT, Edge, EdgeRun
+from anyformer.inspecting.edges import EdgeRun
+from anyformer.inspecting.graph import INPUT, OUTPUT, Edge
 from anyformer.inspecting.metrics import Metric, divergence
 from anyformer.inspecting.tables import table_of
 from anyformer.model.transformer import Transformer
@@ -32,6 +33,7 @@ class Circuit:
     divergence: float
     empty: float
     by_head: bool = True
+    by_input: bool = True
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -42,9 +44,10 @@ class Circuit:
         )
         return tuple(name for name in order if name in found)
 
-    def has(self, sender: str, receiver: str) -> bool:
-        """Whether an edge stays."""
-        return any((edge.sender, edge.receiver) == (sender, receiver) for edge, _ in self.edges)
+    def has(self, sender: str, receiver: str, into: str | None = None) -> bool:
+        """Whether an edge stays; `into`: to this input of the receiver, None: to any."""
+        here = [edge for edge, _ in self.edges if (edge.sender, edge.receiver) == (sender, receiver)]
+        return any(into in (None, edge.into) for edge in here)
 
     def faithfulness(
         self, model: Transformer, clean: Tensor | CallInputs, corrupted: Tensor | CallInputs, metric: Metric
@@ -58,10 +61,10 @@ class Circuit:
         """
         good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
         good.exchanges_with(bad)
-        kept = {(edge.sender, edge.receiver) for edge, _ in self.edges}
+        kept = {edge for edge, _ in self.edges}
         with torch.no_grad():
-            runs = EdgeRun.of(model, good, bad, by_head=self.by_head)
-            others = frozenset(edge for edge in runs.edges if (edge.sender, edge.receiver) not in kept)
+            runs = EdgeRun.of(model, good, bad, by_head=self.by_head, by_input=self.by_input)
+            others = frozenset(runs.edges) - kept
             whole, alone, none = (
                 float(metric(logits).mean()) for logits in (good.logits(model), runs.logits(others), bad.logits(model))
             )
@@ -74,7 +77,7 @@ class Circuit:
 
     def table(self) -> Table:
         """The edges, the most needed first."""
-        rows = [(edge.sender, edge.receiver, f"{cost:.4f}") for edge, cost in sorted(self.edges, key=lambda each: -each[1])]
+        rows = [(edge.sender, edge.to, f"{cost:.4f}") for edge, cost in sorted(self.edges, key=lambda each: -each[1])]
         title = (
             f"{len(self.edges)} of {self.considered} edges: KL {self.divergence:.4f} nats, of {self.empty:.4f} with none; "
             f"threshold {self.threshold:g}"
@@ -89,19 +92,22 @@ def find_circuit(
     *,
     threshold: float = 0.01,
     by_head: bool = True,
+    by_input: bool = True,
     positions: Sequence[int] = (-1,),
 ) -> Circuit:
     """The edges that the answer to the clean prompt needs, by the search of Conmy et al. 2023 (ACDC, arXiv 2304.14997).
 
     From the output back to the input, every edge is cut if that moves the distribution at `positions` by less than `threshold`
     nats: what its sender gives is then that of the corrupted prompt, for this receiver alone. Nodes are what enters the layers,
-    every sublayer, `by_head` every attention head, and what the head reads; one forward pass per edge. Refused is a model
-    whose stream is not the sum of what its sublayers add.
+    every sublayer, `by_head` every attention head, and what the head reads; one forward pass per edge. `by_input`: edges lead
+    to the query, the key and the value of a head apart, as in path patching (Wang et al. 2022, arXiv 2211.00593); a head that
+    is made of more, such as a gate, and every other mixer has one input. Refused is a model whose stream is not the sum of
+    what its sublayers add.
     """
     good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
     good.exchanges_with(bad)
     with torch.no_grad():
-        runs = EdgeRun.of(model, good, bad, by_head=by_head)
+        runs = EdgeRun.of(model, good, bad, by_head=by_head, by_input=by_input)
         whole_BTV = good.logits(model)[:, list(positions)]
 
         def apart(cut: frozenset[Edge]) -> float:
@@ -126,4 +132,5 @@ def find_circuit(
             reached,
             apart(frozenset(edges)),
             by_head,
+            by_input,
         )

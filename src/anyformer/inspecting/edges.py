@@ -1,4 +1,4 @@
-"""The model as a graph: every sublayer, or attention head, reads the sum of what those before it add to the stream."""
+"""The calls of a model in which edges of its graph are cut: receivers that read streams of their own."""
 
 from __future__ import annotations
 
@@ -6,59 +6,35 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from anyformer.describe import InputError
 from anyformer.inspecting.call_inputs import CallInputs
-from anyformer.inspecting.places import StreamWriter, entrance, layer_path, writers
+from anyformer.inspecting.graph import INPUT, OUTPUT, Edge, GraphNode, made_of_sides, nodes_of
+from anyformer.inspecting.places import StreamWriter, entrance, layer_path
 from anyformer.inspecting.sweep import kept_values
 from anyformer.model.transformer import Transformer
 
-INPUT, OUTPUT = "input", "output"
-"""What enters the first layer, and what the final norm and the head read."""
 CLOSE = 1e-3
 """How far a sum of parts may be from the stream, as a share of its largest value."""
 
 
-@dataclass(frozen=True)
-class Edge:
-    """What a sender adds to the stream as a receiver reads it; `place`: of the receiver in the order of computation."""
+class InputCut(NamedTuple):
+    """An input of a node that reads a stream of its own, in the copy of the rows that `copy` numbers, from 1."""
 
-    sender: str
-    receiver: str
-    place: int
-
-
-@dataclass(frozen=True)
-class GraphNode:
-    """A sublayer, or a head of it; `place`: of its step in the order of computation; `hears`: whether it reads the stream."""
-
-    name: str
-    writer: StreamWriter
-    head: int | None
-    place: int
-    hears: bool
-
-
-def nodes_of(model: Transformer, *, by_head: bool) -> tuple[GraphNode, ...]:
-    """The sublayers of the stack that the head reads, or their heads, in the order of computation."""
-    found, steps, watchable = [], dict[tuple[int, int], int](), model.watchable()
-    for writer in writers(model):
-        place = steps.setdefault((writer.layer, writer.number), len(steps))
-        apart, hears = f"{writer.path}.head_outputs" in watchable, f"{writer.path}.input" in watchable
-        heads = range(writer.heads) if by_head and apart else (None,)
-        names = [writer.path if head is None else f"{writer.path} {head}" for head in heads]
-        found += [GraphNode(name, writer, head, place, hears) for name, head in zip(names, heads, strict=True)]
-    return tuple(found)
+    node: GraphNode
+    into: str
+    copy: int
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeRun:
     """Calls of a model on a prompt of B rows in which edges are cut.
 
-    Heads of one attention that read different streams are computed on copies of the rows, of which each gives one head.
+    Inputs of one attention's heads that read different streams are computed on copies of the rows, of which each gives one.
     `given`: what every node adds to the stream for the corrupted prompt, (B, T, D).
     """
 
@@ -68,9 +44,12 @@ class EdgeRun:
     given: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, model: Transformer, clean: CallInputs, corrupted: CallInputs, *, by_head: bool) -> EdgeRun:
+    def of(
+        cls, model: Transformer, clean: CallInputs, corrupted: CallInputs, *, by_head: bool, by_input: bool = True
+    ) -> EdgeRun:
         """Those of two prompts; refused where the stream is not the sum of what the nodes add."""
-        nodes = nodes_of(model, by_head=by_head)
+        split = made_of_sides(model, clean, corrupted) if by_head and by_input else ()
+        nodes = nodes_of(model, by_head=by_head, split=split)
         given = added_by(model, corrupted, nodes)
         _check_sum(model, corrupted, nodes, given)
         return cls(model, clean, nodes, given)
@@ -79,16 +58,19 @@ class EdgeRun:
     def edges(self) -> tuple[Edge, ...]:
         """All edges: of every receiver in the order of computation, from every sender in front of it."""
         last = max(node.place for node in self.nodes) + 1
-        receivers = [*((node.name, node.place) for node in self.nodes if node.hears), (OUTPUT, last)]
+        receivers = [(node.name, node.place, into) for node in self.nodes for into in node.inputs]
         return tuple(
-            Edge(sender, receiver, place)
-            for receiver, place in receivers
+            Edge(sender, receiver, place, into)
+            for receiver, place, into in (*receivers, (OUTPUT, last, ""))
             for sender in (INPUT, *(node.name for node in self.nodes if node.place < place))
         )
 
     def logits(self, cut: Collection[Edge]) -> Tensor:
         """The logits of the clean prompt (B, T, V) with these edges cut."""
-        call = CutCall(self, {name: [e.sender for e in cut if e.receiver == name] for name in {e.receiver for e in cut}})
+        heard_from: dict[tuple[str, str], list[str]] = {}
+        for edge in cut:
+            heard_from.setdefault((edge.receiver, edge.into), []).append(edge.sender)
+        call = CutCall(self, heard_from)
         with ExitStack() as stack:
             for path, function in call.patches():
                 stack.enter_context(self.model.patch(path, function))
@@ -97,18 +79,25 @@ class EdgeRun:
 
 
 class CutCall:
-    """One call with edges cut: `heard_from` names the senders whose edge to a receiver is cut.
+    """One call with edges cut: `heard_from` names the senders whose edge to an input of a receiver is cut.
 
-    The first B rows are the call itself; head h reads its own stream in copy h + 1 of them.
+    The first B rows are the call itself. Every input of a head that reads a stream of its own has a copy of them, and the first
+    of these copies gives the head, of queries, keys and values that stand in their own ones.
     """
 
-    def __init__(self, run: EdgeRun, heard_from: Mapping[str, list[str]]) -> None:
+    def __init__(self, run: EdgeRun, heard_from: Mapping[tuple[str, str], list[str]]) -> None:
         self.run, self.heard_from = run, heard_from
         self.given: dict[str, Tensor] = {}
         self.streams: dict[StreamWriter, Tensor] = {}
         self.B = len(run.prompt)
-        heads = [node.head for node in run.nodes if node.head is not None and node.name in heard_from]
-        self.copies = 2 + max(heads, default=-1)
+        self.cuts: dict[StreamWriter, list[InputCut]] = {}
+        for node in run.nodes:
+            for into in node.inputs:
+                if (node.name, into) in heard_from:
+                    before = self.cuts.setdefault(node.writer, [])
+                    before.append(InputCut(node, into, len(before) + 1))
+        apart = [cut.copy for cuts in self.cuts.values() for cut in cuts if cut.node.head is not None]
+        self.copies = 1 + max(apart, default=0)
 
     def patches(self) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
         """Functions by the paths at which they see and replace values."""
@@ -117,21 +106,24 @@ class CutCall:
             of_writer.setdefault(node.writer, []).append(node)
         yield entrance(model), partial(self._sent, INPUT)
         for writer, nodes in of_writer.items():
-            if nodes[0].hears:
+            cuts = self.cuts.get(writer, [])
+            if nodes[0].inputs:
                 yield f"{writer.path}.before", partial(self._before, writer)
-            if any(node.name in self.heard_from for node in nodes):
-                yield f"{writer.path}.input", partial(self._input, writer, nodes)
+            if cuts:
+                yield f"{writer.path}.input", partial(self._input, writer, cuts)
+                for side in filter(None, nodes[0].inputs):
+                    yield f"{writer.path}.{side}", partial(self._side, cuts, side)
             if nodes[0].head is not None:
-                yield writer.by_head, partial(self._heads, nodes)
+                yield writer.by_head, partial(self._heads, cuts)
                 yield f"{writer.path}.head_outputs", partial(self._sent_by_head, nodes)
             else:
                 yield writer.output, partial(self._sent, nodes[0].name)
-        if OUTPUT in self.heard_from:
+        if (OUTPUT, "") in self.heard_from:
             last = model.architecture.output_stack.depth - 1
-            yield f"{layer_path(model, last)}.output", partial(self._left, OUTPUT)
+            yield f"{layer_path(model, last)}.output", partial(self._left, (OUTPUT, ""))
 
-    def _copy(self, head: int) -> slice:
-        return slice((head + 1) * self.B, (head + 2) * self.B)
+    def _copy(self, number: int) -> slice:
+        return slice(number * self.B, (number + 1) * self.B)
 
     def _sent(self, name: str, value: Tensor) -> Tensor:
         self.given[name] = value[: self.B]
@@ -147,29 +139,45 @@ class CutCall:
         self.streams[writer] = value[: self.B]
         return value
 
-    def _input(self, writer: StreamWriter, nodes: list[GraphNode], value: Tensor) -> Tensor:
-        """What the sublayer reads: row by row of the copies, what each head of it reads."""
+    def _input(self, writer: StreamWriter, cuts: list[InputCut], value: Tensor) -> Tensor:
+        """What the sublayer reads: in every copy, what one input reads."""
         result = value.clone()
-        for node in nodes:
-            if node.name in self.heard_from:
-                rows = slice(None) if node.head is None else self._copy(node.head)
-                read_BTD = normed(self.run.model, writer, self._left(node.name, self.streams[writer]))
-                result[rows] = read_BTD if node.head is not None else torch.cat([read_BTD] * self.copies)
+        for cut in cuts:
+            read_BTD = normed(self.run.model, writer, self._left((cut.node.name, cut.into), self.streams[writer]))
+            if cut.node.head is None:
+                return torch.cat([read_BTD] * self.copies)
+            result[self._copy(cut.copy)] = read_BTD
         return result
 
-    def _heads(self, nodes: list[GraphNode], value_BTHU: Tensor) -> Tensor:
-        """Every head from its own copy of the rows, in all copies."""
+    def _side(self, cuts: list[InputCut], side: str, value: Tensor) -> Tensor:
+        """Queries, keys or values: in the copy that gives a head those of the stream that its input reads."""
+        result = value.clone()
+        for head, copy in _giving(cuts).items():
+            own = next((cut.copy for cut in cuts if (cut.node.head, cut.into) == (head, side)), 0)
+            result[self._copy(copy)] = value[self._copy(own)]
+        return result
+
+    def _heads(self, cuts: list[InputCut], value_BTHU: Tensor) -> Tensor:
+        """Every head from the copy of the rows that gives it, in all copies."""
         heads = [value_BTHU[: self.B, :, head] for head in range(value_BTHU.shape[2])]
-        for node in nodes:
-            if node.head is not None and node.name in self.heard_from:
-                heads[node.head] = value_BTHU[self._copy(node.head), :, node.head]
+        for head, copy in _giving(cuts).items():
+            heads[head] = value_BTHU[self._copy(copy), :, head]
         return torch.cat([torch.stack(heads, 2)] * self.copies)
 
-    def _left(self, receiver: str, stream: Tensor) -> Tensor:
-        """The stream as a receiver reads it: what cut senders give is that of the corrupted prompt."""
+    def _left(self, receiver: tuple[str, str], stream: Tensor) -> Tensor:
+        """The stream as an input of a receiver reads it: what cut senders give is that of the corrupted prompt."""
         changes = [self.run.given[sender] - self.given[sender] for sender in self.heard_from[receiver]]
         change_BTD = torch.stack(changes).sum(0)
         return stream + torch.cat([change_BTD] * (len(stream) // self.B))
+
+
+def _giving(cuts: list[InputCut]) -> dict[int, int]:
+    """The copy that gives each head of which an input is cut: the first of its own."""
+    found: dict[int, int] = {}
+    for cut in cuts:
+        assert cut.node.head is not None, "asked of an attention by head"
+        found.setdefault(cut.node.head, cut.copy)
+    return found
 
 
 def normed(model: Transformer, writer: StreamWriter, stream_BTD: Tensor) -> Tensor:
@@ -199,6 +207,7 @@ def _check_sum(model: Transformer, prompt: CallInputs, nodes: tuple[GraphNode, .
     """Refuse a model whose stream is not the sum of what its nodes add, but for biases of attention outputs."""
     stack = model.architecture.output_stack
     late = any(branch.added is not None for block in stack.variants.values() for branch in block.branches.values())
+    late |= any(read.variant is not None for block in stack.variants.values() for read in block.reads)
     last = f"{layer_path(model, stack.depth - 1)}.output"
     value = kept_values(model, prompt, (last,))[0][last]
     if value.dim() == 3 and stack.condition is None and not late:

@@ -109,7 +109,8 @@ def draw_patterns(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, 
 
 
 def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
-    """Nodes from the input below to the output on top, and the edges that stay, the wider the more their cut costs."""
+    """Nodes from the input below to the output on top, and the edges that stay, the wider the more their cut costs; q, k, v
+    before a head: into its query, key, value."""
     levels: dict[int, list[str]] = {}
     place_of = {edge.receiver: edge.place for edge, _ in found.edges}
     for name in found.nodes:
@@ -127,6 +128,10 @@ def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
             (x, y), (to_x, to_y) = at[edge.sender], at[edge.receiver]
             wide = 0.6 + 3.0 * max(0.0, cost) / most
             axes.plot([x, to_x], [y, to_y], color=line_of(0)["color"], linewidth=wide, alpha=0.6, zorder=1)
+        for (sender, receiver), sides in _sides(found).items():
+            (x, y), (to_x, to_y) = at[sender], at[receiver]
+            near = (0.25 * x + 0.75 * to_x, 0.25 * y + 0.75 * to_y)
+            axes.text(*near, sides, ha="center", va="center", fontsize=5.5, color=INK, zorder=3)
         for name, (x, y) in at.items():
             boxed = {"boxstyle": "round", "facecolor": "white", "edgecolor": INK, "linewidth": 0.8}
             axes.text(x, y, name, ha="center", va="center", fontsize=6.5, bbox=boxed, zorder=2)
@@ -135,3 +140,11 @@ def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
         axes.set_xlim(0, 1)
         axes.set_ylim(-0.5, max(1, len(levels)) - 0.5)
         axes.axis("off")
+
+
+def _sides(found: Circuit) -> dict[tuple[str, str], str]:
+    """The first letters of the inputs into which edges lead from a sender to a receiver."""
+    sides: dict[tuple[str, str], str] = {}
+    for edge, _ in found.edges:
+        sides[edge.sender, edge.receiver] = sides.get((edge.sender, edge.receiver), "") + edge.into[:1]
+    return sides

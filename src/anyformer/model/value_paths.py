@@ -55,6 +55,17 @@ def named(architecture: Architecture, patterns: Iterable[str]) -> tuple[str, ...
     return tuple(dict.fromkeys(path for pattern in patterns for path in _of_pattern(architecture, pattern, known)))
 
 
+def closed_towers(architecture: Architecture) -> Mapping[str, str]:
+    """The names of encoders of images and sounds among a text's tokens, with why nothing inside them has a path."""
+    towers = {"images": architecture.images, "audio": architecture.audio}
+    return {
+        name: f"the tower that encodes {tower.noun} is computed before the layers, and its inner values are neither watched "
+        "nor patched; what it gives stands at the places of its tokens in embedding.output, which is both"
+        for name, tower in towers.items()
+        if tower is not None
+    }
+
+
 def entrance(architecture: Architecture, path: str) -> tuple[Stack, int] | None:
     """The stack and the number of the layer before which the stream at this path stands; None of another value."""
     match = ENTRANCE.match(path)
@@ -73,6 +84,8 @@ def _of_pattern(architecture: Architecture, pattern: str, known: Mapping[str, Wa
         heads = [pattern_of_rest[0].format(i) for i in numbers]
         matches = re.compile(_as_expression(pattern_of_rest[1])).fullmatch
         found = [path for head in heads for path in known if path.startswith(head) and matches(path[len(head) :])]
+    if not found and (closed := closed_towers(architecture).get(pattern.partition(".")[0])):
+        raise InputError(f"{pattern!r}: {closed}")
     if not found:
         tail = did_you_mean(pattern, known, all_by=LISTED_BY)
         raise InputError(f"nothing of this model is called {pattern!r}{tail}")
