@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Circuit:
     """The edges that stay of all `considered`, each with what its cut would cost: nats of KL(model || circuit) at the positions
-    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut. `by_head`: whether
-    attention heads are nodes, or whole sublayers."""
+    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut. `by_head`,
+    `by_input`: what it was found with."""
 
     edges: tuple[tuple[Edge, float], ...]
     considered: int
