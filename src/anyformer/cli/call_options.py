@@ -14,7 +14,7 @@ NONE = "none"
 
 
 @dataclass(frozen=True)
-class CallOptions:
+class PricedCallOptions:
     """A call; what is not given is as the page has it."""
 
     length: Length = None
@@ -50,7 +50,7 @@ class CallOptions:
     def query(self) -> dict[str, list[str]]:
         """Its words in a query; those that are as usual are left out."""
         said: dict[str, object] = {"length": self.length, "source": self.source_length, "rate": self.rate}
-        usual = CallOptions()
+        usual = PricedCallOptions()
         chosen = {"batch": self.batch, "precision": self.precision, "checkpointing": self.checkpointing}
         said |= {name: given for name, given in chosen.items() if given != vars(usual)[name]}
         named = {} if self.hardware is None else {"on": ["" if name == NONE else name for name in self.hardware]}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.arguments import WHAT, Changes, Json
-from anyformer.cli.call_options import CallOptions
+from anyformer.cli.call_options import PricedCallOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.terminal import tell
 
@@ -37,7 +37,7 @@ def run(
     ] = None,
     changes: Changes = None,
     *,
-    call: CallOptions,
+    call: PricedCallOptions,
     port: Annotated[
         int | None,
         typer.Option(

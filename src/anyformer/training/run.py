@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
-from anyformer.describe import PLUGINS, Count, DescriptionError, BinarySize, Value, change_all, read_data, with_kind
+from anyformer.describe import PLUGINS, BinarySize, Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
 from anyformer.model.adapted import adapted
 from anyformer.model.mup import computed
