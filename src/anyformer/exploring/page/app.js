@@ -45,6 +45,8 @@ export class App {
     const [[path, value]] = changes, question = this.history.present;
     const ways = [changed(question, changes, number)];
     if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true));
+    // A kind without the fields that stand there takes the whole place.
+    if (path.endsWith(".kind") && changes.length === 1) ways.push(changed(question, [[path.slice(0, -".kind".length), `{kind = ${JSON.stringify(value)}}`]], number, true));
     return this.tried(ways, question.models.length > 1 ? `${number}:${path}` : path, value);
   }
 
