@@ -2,11 +2,12 @@
 
     python -m benchmarks.atlas [--changes 2000] [--seed 0]
 
-A change moves one to three whole numbers of an entry, or gives or takes away one that may be absent (a half of the time the length, a third of the time the batch too), on one
-of the accelerators at some dollars for an hour. What our description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
-page must be the same to the unit, every quotient the same double, and times, which are sums, the same to twelve digits. Changes
-that leave the page's table are counted, not compared: the page says so. No speed but that of the page's evaluation, which node
-takes.
+A change moves one to three whole numbers of an entry, or gives or takes away one that may be absent, as a window (a half of
+the time the length, a third of the time the batch too), on one of the accelerators at some dollars for an hour. What our
+description refuses the page must not answer; what it takes is priced from the changed description, and every figure of the
+page must be the same to the unit, every quotient the same double, and times, which are sums, the same to twelve digits.
+Changes that leave the page's table are counted, not compared: the page says so. No speed but that of the page's evaluation,
+which node takes.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ from anyformer.exploring.question import RATE, PricedCall
 from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.model import Architecture
 
-EVALUATOR = Path(af.__file__).with_name("exploring") / "page" / "evaluator.js"
+PAGE = Path(af.__file__).with_name("exploring") / "page"
+EVALUATOR = ("evaluator.js", "numbered.js")
 LENGTHS = (2, 100, 512, 1000, 4096, 8192, 131_072, 1_000_000)
 BATCHES = (1, 3, 8, 64)
 RATES = (RATE, 0.0, 0.45, 3.1, 98.32)
 NODE = """
 import { readFileSync, writeFileSync } from "node:fs";
-import { exactly } from "./evaluator.mjs";
+import { exactly } from "./evaluator.js";
 const read = async (address) => JSON.parse(readFileSync(address, "utf8"));
 const plain = (key, value) => (typeof value === "bigint" ? `bigint:${value}` : value);
 const answers = [];
@@ -126,16 +128,29 @@ def text_of(drawn: random.Random, now: Any, *, optional: bool = False) -> str:
     return f"{text[: chosen.start()]}{moved(drawn, int(chosen[0]))}{text[chosen.end() :]}"
 
 
+def changes_of(drawn: random.Random, place: dict[str, Any]) -> list[tuple[str, str]]:
+    """Changes of a place: of its numbers, or of the kind that has one or is without it."""
+    path, kinds = drawn.choice(place["paths"]), place.get("kinds")
+    if kinds is None or (place["now"] is not None and drawn.random() < 1 / 2):
+        return [(path, text_of(drawn, place["now"], optional="optional" in place))]
+    part, _, name = path.rpartition(".")
+    if place["now"] is not None:
+        return [drawn.choice([(f"{part}.kind", kinds[0]), (part, f'{{kind = "{kinds[0]}"}}')])]
+    size = str(drawn.choice((1, 7, 128, 512, 4096, 100_000)))
+    apart = [(f"{part}.kind", kinds[1]), (path, size)]
+    return drawn.choice([apart, [(part, f'{{kind = "{kinds[1]}", {name} = {size}}}')]])
+
+
 def drawn_change(drawn: random.Random, name: str, sheet: dict[str, Any]) -> Changed:
     """A change of one to three places of an entry."""
-    free = [place for place in sheet["inputs"] if not place["fixed"]]
+    free = [place for place in sheet["inputs"] if place["paths"] and not place["fixed"]]
     chosen = drawn.sample(free, min(len(free), drawn.choice((1, 1, 2, 3))))
     call = {name: sheet["call"][name] for name in ("batch", "length")}
     if drawn.random() < 1 / 2:
         call["length"] = drawn.choice(LENGTHS)
     if drawn.random() < 1 / 3:
         call["batch"] = drawn.choice(BATCHES)
-    changes = [(drawn.choice(place["paths"]), text_of(drawn, place["now"], optional="optional" in place)) for place in chosen]
+    changes = [change for place in chosen for change in changes_of(drawn, place)]
     return Changed(name, changes, call, drawn.choice(list(HARDWARE)), drawn.choice(RATES))
 
 
@@ -158,7 +173,9 @@ def sheets(names: list[str]) -> Iterator[tuple[str, dict[str, Any], dict[str, An
 
 def evaluated(folder: Path, changes: list[Changed]) -> list[dict[str, Any]]:
     """The answers of the page's own evaluator, by node."""
-    shutil.copy(EVALUATOR, folder / "evaluator.mjs")
+    for name in EVALUATOR:
+        shutil.copy(PAGE / name, folder / name)
+    (folder / "package.json").write_text('{"type": "module"}')
     (folder / "main.mjs").write_text(NODE)
     (folder / "changes.json").write_text(json.dumps([each.data for each in changes]))
     subprocess.run(["node", "main.mjs"], cwd=folder, check=True)

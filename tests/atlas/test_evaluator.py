@@ -19,8 +19,8 @@ from anyformer.atlas.evaluator_number import NumberTrace
 from anyformer.atlas.evaluator_pairs import pair_formula
 from anyformer.atlas.evaluator_places import places
 from anyformer.atlas.evaluator_trace import substituted, tracing
-from anyformer.describe import DescriptionError, change, change_all
 from anyformer.costs.hardware import HARDWARE
+from anyformer.describe import DescriptionError, change, change_all
 from anyformer.exploring.question import PricedCall
 from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.parts.masks import mask as masks
@@ -44,6 +44,8 @@ def test_changes_are_priced_to_the_unit_and_what_is_refused_has_no_answer(name, 
     sheet = {"inputs": places(made, program, inputs), "call": {"batch": 1, "length": 512}}
     for _ in range(12):
         changed = drawn_change(drawn, name, sheet)
+        if any(path.endswith(".kind") and text == "causal" for path, text in changed.changes):
+            continue  # it keeps the size, and is refused by its words
         numbers = _numbers(sheet, changed)
         page, ours = program.evaluate(numbers), changed.ours()
         if page is not None:
@@ -83,6 +85,30 @@ def test_a_number_that_may_be_absent_is_given_and_taken_away(name, changes, prog
         assert not differs(json.loads(json.dumps(page)), json.loads(json.dumps(ours)))
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "mask"),
+    [
+        ("gpt2", "decoder.layer.attention.mask", {"kind": "window", "size": 100}),
+        ("gpt2", "decoder.layer.attention.mask", {"kind": "window", "size": 5000}),
+        ("gemma-2-2b", "decoder.local.attention.mask", {"kind": "causal"}),
+        ("gemma-2-2b", "decoder.global.attention.mask", {"kind": "window", "size": 64}),
+    ],
+)
+def test_a_window_is_given_and_taken_away(name, path, mask, programs):
+    made = af.architecture(name)
+    program, inputs = programs.of(made, CALLED)
+    numbers = [None if each.absent else each.value for each in inputs]
+    variant = path.split(".")[1]
+    (at,) = [at for at, each in enumerate(inputs) if each.kinds and variant in each.keys]
+    assert inputs[at].kinds == ("causal", "window")
+    numbers[at] = mask.get("size")
+    page = program.evaluate([*CALLED, *numbers])
+    assert not differs(json.loads(json.dumps(page)), json.loads(json.dumps(figures_of(change(made, path, mask), 1, 512))))
+    numbers[at] = None
+    assert program.evaluate([1, 2**31 - 1, 1, *numbers]) is not None
+    assert program.evaluate([1, 2**31, 1, *numbers]) is None, "no window is as wide"
+
+
 def test_what_is_absent_may_be_what_another_absent_one_is():
     absent = {1: FollowingNumber(1, ()), 2: FollowingNumber(2, ((2, True),))}
     program = FigureProgram((("take", 0), ("+", 0, 0), ("take", 1), ("take", 2)), (ProgramPiece((), {"is": {"=": 3}}),), absent)
@@ -105,12 +131,21 @@ def test_one_program_times_every_accelerator_at_any_rate(name):
         assert not differs({"accelerators": [page]}, json.loads(json.dumps({"accelerators": [ours]}))), on
 
 
+def _by_kind(place, texts):
+    """The number that a part in a place gives or takes away, else what stands there."""
+    parts = [path.rpartition(".")[0] for path in place["paths"] if "kinds" in place]
+    for text in (texts[path] for path in parts if path in texts):
+        size = re.search(r"size = (\d+)", text)
+        return size[1] if size else "none"
+    return str(place["now"])
+
+
 def _numbers(sheet, changed):
     """The inputs of a change, read as the page reads them."""
     long = changed.call["length"]
     numbers, texts = {0: changed.call["batch"], 1: long, 2: long}, dict(changed.changes)
     for place in sheet["inputs"]:
-        text = next((texts[path] for path in place["paths"] if path in texts), str(place["now"]))
+        text = next((texts[path] for path in place["paths"] if path in texts), _by_kind(place, texts))
         if text in ("none", "None"):
             numbers[place["at"][0]] = None
             continue

@@ -10,6 +10,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from benchmarks.atlas import differs, drawn_change, exact
@@ -18,7 +19,7 @@ from tests.browser.conftest import Opened
 import anyformer as af
 from anyformer import catalogue
 from anyformer.costs.difference import difference
-from anyformer.describe import change_all, to_toml
+from anyformer.describe import change_all, parse_assignment, to_toml
 from anyformer.exploring.figures import figures, sheet_of
 from anyformer.exploring.question import PricedCall
 from anyformer.exploring.site import write_site
@@ -152,6 +153,40 @@ def test_an_absent_number_is_given_and_taken_away_in_its_field(site, name, given
     assert field.input_value() == ("" if given == "none" else given)
 
 
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("gpt2", ["decoder.layer.attention.mask.kind=window", "decoder.layer.attention.mask.size=64"]),
+        ("gpt2", ['decoder.layer.attention.mask={kind = "window", size = 64}']),
+        ("gemma-2-2b", ['decoder.local.attention.mask={kind = "causal"}']),
+        ("gemma-2-2b", ["decoder.local.attention.mask.kind=window", "decoder.local.attention.mask.size=100"]),
+    ],
+)
+def test_a_window_is_given_and_taken_away(site, name, sets):
+    page = site(f"#{urlencode([('of', name), *(('set', each) for each in sets)])}")
+    page.get_by_text("Priced in this page by the declared formulas").wait_for()
+    call = PricedCall()
+    made = change_all(af.architecture(name), dict(map(parse_assignment, sets)))
+    ours = figures(sheet_of(made, call), call)
+    assert page.locator(".headlines strong").nth(1).get_attribute("title") == whole(ours["flops"]["per_token"]["forward"])
+    assert page.locator(".headlines strong").nth(2).get_attribute("title") == whole(ours["state"]["per_token"])
+
+
+def test_a_window_is_taken_away_by_the_kind_of_its_part(site):
+    page = site("#of=gemma-2-2b&part=decoder.local.attention.mask")
+    page.get_by_label("kind", exact=True).select_option(label="causal")
+    page.get_by_text("Priced in this page by the declared formulas").wait_for()
+    ours = change_all(af.architecture("gemma-2-2b"), {"decoder.local.attention.mask": {"kind": "causal"}})
+    assert page.locator(".headlines strong").nth(2).get_attribute("title") == whole(
+        af.cost(ours, length=4096).state_bytes_per_token
+    )
+
+
+def whole(value: float) -> str:
+    """A number as the page writes all of it."""
+    return f"{value:,.6f}".rstrip("0").rstrip(".")
+
+
 def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page = site("#of=my-gpt&set=decoder.order=layer*3")
     page.get_by_role("heading", name="my-gpt").wait_for()
@@ -173,6 +208,9 @@ def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
         ("decoder.layer.attention.heads=many", "changes more than the numbers of 12"),
         ("decoder.order=layer*2 layer*3", "changes more than the numbers"),
         ("decoder.layer.attention.kv_heads=many", "should be a whole number, or none, got many"),
+        ("decoder.layer.attention.mask.size=8", "is no number that is priced"),
+        ("decoder.layer.attention.mask.kind=window", "a window needs its size: give decoder.layer.attention.mask.size too"),
+        ("decoder.layer.attention.mask={kind = 'window', size = 8, after = 1}", "is no number that is priced"),
         ("decoder.layer.attention.kind=mamba", "is no number that is priced in this page"),
     ],
 )

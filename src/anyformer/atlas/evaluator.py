@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import Any
 
-from anyformer.atlas.evaluator_absent import FollowingNumber, followers, following_number, written_out
+from anyformer.atlas.evaluator_absent import FollowingNumber, OptionalNumber, followers, following_number, written_out
 from anyformer.atlas.evaluator_bounds import Bounds, bounds_of
 from anyformer.atlas.evaluator_figures import PIECES, PricedPiece, sheet_of
 from anyformer.atlas.evaluator_kept import KeptNodes
@@ -42,6 +42,8 @@ class NumberInput:
     bounds: Bounds
     absent: bool = False
     """Whether it is left out, so that it is what follows from others."""
+    kinds: tuple[str, str] | None = None
+    """Of a part that has it: without it, and with it."""
 
 
 @dataclass(frozen=True)
@@ -186,14 +188,17 @@ def program_of(
 
 
 def _absent(
-    architecture: Architecture, call: Sequence[float], following: Mapping[Keys, int], kept: KeptNodes
+    architecture: Architecture, call: Sequence[float], following: Mapping[Keys, OptionalNumber], kept: KeptNodes
 ) -> Mapping[int, FollowingNumber]:
     """What the inputs at places that may be empty are then."""
     found = {}
     for at, each in enumerate(inputs_of(architecture), len(call)):
         given = traceable(architecture, call)
         with suppress(UserError, ValueError):
-            own = following_number(given.trace, given.architecture, each.keys) if each.keys in following else None
+            if each.keys not in following:
+                continue
+            of_window = following[each.keys].kinds is not None
+            own = following_number(given.trace, given.architecture, given.call[1], each.keys, of_window)
             if own is not None:
                 kept.begin(given.trace)
                 guards = tuple((kept.node(guard), holds) for guard, holds in own.guards)
@@ -204,14 +209,14 @@ def _absent(
 def inputs_of(architecture: Architecture) -> tuple[NumberInput, ...]:
     """The inputs of its program behind those of the call."""
     following = followers(architecture)
-    empty = {keys for keys in following if get(architecture, ".".join(map(str, keys))) is None}
     architecture = written_out(architecture, following)
     found: list[NumberInput] = []
 
     def take(keys: Keys, value: int) -> int:
         at = _input(architecture, keys, value)
         if at is not None:
-            found.append(replace(at, absent=keys in empty))
+            own = following.get(keys)
+            found.append(at if own is None else replace(at, absent=own.absent, kinds=own.kinds))
         return value
 
     substituted(architecture, take)

@@ -1,7 +1,8 @@
 """Numbers that a description may leave out, because they follow from others: they are written out to be traced.
 
 An absent number of key heads is the number of heads: a program has an input for it either way, and an expression of the others
-that is its value where it is absent. So one program serves both, and whoever changes the page's numbers may give or take it.
+that is its value where it is absent. So one program serves both, and whoever changes the page's numbers may give or take it. A
+causal mask is a window that is wider than the call, so that the size of a window may be absent too.
 """
 
 from __future__ import annotations
@@ -14,9 +15,15 @@ from typing import Any, get_args
 from anyformer.atlas.evaluator_bounds import bounds_of
 from anyformer.atlas.evaluator_number import NumberTrace, Traced
 from anyformer.atlas.evaluator_trace import Keys
-from anyformer.describe import UserError, change_all, get
+from anyformer.describe import UserError, change, change_all, get
+from anyformer.dims import LARGEST
 from anyformer.model import Architecture
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Causal, Window
 from anyformer.parts.sublayer import Sublayer
+
+EVERY, WIDEST = Causal(), Window(size=LARGEST)
+"""Masks that allow the same pairs of every call that is not longer than the window."""
 
 
 @dataclass(frozen=True)
@@ -32,20 +39,44 @@ class FollowingNumber:
         return max(self.node, *(at for at, _ in self.guards), 0)
 
 
-def followers(architecture: Architecture) -> Mapping[Keys, int]:
-    """The places of sublayers whose numbers may be absent and follow from others then, each with what stands there or would."""
-    found: dict[Keys, int] = {}
+@dataclass(frozen=True)
+class OptionalNumber:
+    """A number that may be absent: what stands there or would; `kinds`: of a part that has it, without it and with it."""
+
+    value: int
+    absent: bool
+    kinds: tuple[str, str] | None = None
+
+
+def followers(architecture: Architecture) -> Mapping[Keys, OptionalNumber]:
+    """The places of sublayers whose numbers may be absent: sizes that follow from others then, and sizes of windows."""
+    found: dict[Keys, OptionalNumber] = {}
     for keys, sublayer in sublayers(architecture):
         for name, field in type(sublayer).model_fields.items():
             now = getattr(sublayer, name)
-            if type(None) not in get_args(field.annotation) or bounds_of(sublayer, name) is None:
-                continue
             with suppress(UserError, ValueError):  # it may not be absent here
-                alone = sublayer if now is None else sublayer.but(**{name: None})
-                follows = getattr(alone.resolved(architecture.width), name)
-                if type(follows) is int:
-                    found[(*keys, name)] = follows if now is None else now
+                if isinstance(now, Mask):
+                    found |= _window(architecture, (*keys, name), now)
+                elif type(None) in get_args(field.annotation) and bounds_of(sublayer, name) is not None:
+                    alone = sublayer if now is None else sublayer.but(**{name: None})
+                    follows = getattr(alone.resolved(architecture.width), name)
+                    if type(follows) is int:
+                        found[(*keys, name)] = OptionalNumber(follows if now is None else now, now is None)
     return found
+
+
+def _window(architecture: Architecture, keys: Keys, mask: Mask) -> Mapping[Keys, OptionalNumber]:
+    """The size of a window into the past, which all of the past is without."""
+    absent = mask == EVERY
+    if not absent and (mask.past is None or mask != WIDEST.but(size=mask.past)):
+        return {}
+    change(architecture, dotted(keys), WIDEST if absent else EVERY)
+    return {(*keys, "size"): OptionalNumber(WIDEST.size if absent else int(mask.past or 0), absent, (EVERY.kind, WIDEST.kind))}
+
+
+def dotted(keys: Keys) -> str:
+    """The keys as a path."""
+    return ".".join(map(str, keys))
 
 
 def sublayers(architecture: Architecture) -> Iterator[tuple[Keys, Sublayer]]:
@@ -57,18 +88,35 @@ def sublayers(architecture: Architecture) -> Iterator[tuple[Keys, Sublayer]]:
                     yield (name, "variants", variant, "steps", i, "branches", branch, "sublayer"), part.sublayer
 
 
-def written_out(architecture: Architecture, following: Mapping[Keys, int]) -> Architecture:
+def written_out(architecture: Architecture, following: Mapping[Keys, OptionalNumber]) -> Architecture:
     """The architecture with its absent numbers where they may stand; its costs are the same."""
-    paths = {".".join(map(str, keys)): value for keys, value in following.items()}
-    absent = {path: value for path, value in paths.items() if get(architecture, path) is None}
+    absent = {
+        dotted(keys[:-1] if each.kinds else keys): WIDEST if each.kinds else each.value
+        for keys, each in following.items()
+        if each.absent
+    }
     return change_all(architecture, absent) if absent else architecture
 
 
-def following_number(trace: NumberTrace, traced: Architecture, keys: Keys) -> FollowingNumber | None:
+def following_number(
+    trace: NumberTrace, traced: Architecture, length: Any, keys: Keys, of_window: bool
+) -> FollowingNumber | None:
     """What the number at a place of a traced architecture is where it is absent; None where that is no number of the others."""
-    sublayer, name = get(traced, ".".join(map(str, keys[:-1]))), str(keys[-1])
-    before = set(trace.guards)
-    value: Any = getattr(sublayer.but(**{name: None}).resolved(traced.width), name)
-    if type(value) is not Traced:
-        return None
-    return FollowingNumber(value.at, tuple((at, holds) for at, holds in trace.guards.items() if at not in before))
+    before, trace.guards = trace.guards, {}
+    try:
+        value = _widest(trace, length) if of_window else _followed(traced, keys)
+        if type(value) is not Traced:
+            return None
+        return FollowingNumber(value.at, tuple(trace.guards.items()))
+    finally:
+        trace.guards = {**trace.guards, **before}
+
+
+def _followed(traced: Architecture, keys: Keys) -> Any:
+    sublayer, name = get(traced, dotted(keys[:-1])), str(keys[-1])
+    return getattr(sublayer.but(**{name: None}).resolved(traced.width), name)
+
+
+def _widest(trace: NumberTrace, length: Any) -> Any:
+    """A window beyond the length of a call."""
+    return Traced(trace, trace.of(WIDEST.size), WIDEST.size) if length <= WIDEST.size else None

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from anyformer.atlas.evaluator import CALL, FigureProgram, NumberInput
+from anyformer.atlas.evaluator_absent import followers, written_out
 from anyformer.atlas.evaluator_trace import Keys
 from anyformer.describe import DescriptionError, Value, get
 from anyformer.describe.path import resolve
@@ -17,11 +18,14 @@ def places(
     architecture: Architecture, program: FigureProgram, inputs: Sequence[NumberInput], first: int = len(CALL)
 ) -> list[dict[str, Any]]:
     """Every place as plain data: its `paths`, what stands there `now`, the inputs (`at`) that are its numbers, their bounds;
-    `optional` where it may be absent.
+    `optional` where it may be absent, `kinds` where the part is of another kind then: the words of that one and of this.
+    No path leads to a number that such a part is without.
 
     `fixed`: the program holds for the number that stands there alone. `first`: how many numbers a call has.
     """
+    architecture = written_out(architecture, followers(architecture))
     numbered = list(enumerate(inputs, first))
+    lacking = [each.keys[:-1] for each in inputs if each.absent and each.kinds]
     fixed = _fixed(program)
     found = []
     for keys, items in groupby(numbered, key=lambda item: item[1].keys):
@@ -29,14 +33,14 @@ def places(
         bounds = of_place[0].bounds
         found.append(
             {
-                "paths": list(dict.fromkeys([short_path(architecture, keys), ".".join(map(str, keys))])),
-                "now": _now(architecture, keys),
+                "paths": [] if keys[:-1] in lacking and not of_place[0].kinds else _paths(architecture, keys),
+                "now": None if of_place[0].absent else _now(architecture, keys),
                 "at": list(at),
                 "least": bounds.least,
                 "greatest": bounds.greatest,
                 "step": bounds.step,
                 "fixed": any(each in fixed for each in at),
-                **({"optional": True} if at[0] in program.absent else {}),
+                **_optional(program, at[0], of_place[0].kinds),
             }
         )
     return found
@@ -66,7 +70,16 @@ def short_path(architecture: Architecture, keys: Keys) -> str:
         return ".".join(map(str, keys))
 
 
+def _paths(architecture: Architecture, keys: Keys) -> list[str]:
+    """The short path and the whole one."""
+    return list(dict.fromkeys([short_path(architecture, keys), ".".join(map(str, keys))]))
+
+
+def _optional(program: FigureProgram, at: int, kinds: tuple[str, str] | None) -> dict[str, Any]:
+    """What a place says of a number that may be absent; `kinds`: of a part without it, and with it."""
+    return {} if at not in program.absent else {"optional": True} if kinds is None else {"kinds": list(kinds)}
+
+
 def _now(architecture: Architecture, keys: Keys) -> Any:
-    """What stands at a place; None where its number is absent."""
     found = get(architecture, ".".join(map(str, keys)))
     return list(found) if isinstance(found, tuple) else found

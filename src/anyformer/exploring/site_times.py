@@ -27,7 +27,6 @@ from anyformer.operations import Flops
 from anyformer.parts.call.shared import slot_bytes
 from anyformer.planning.bill import RunBill
 
-
 NUMBERS = ("usable", "peak", "bandwidth", "launch", "matrix", "attention", "memory", "elementwise", "power", "rate")
 """The numbers of an accelerator, which a call has behind its own; the last is in dollars for an hour."""
 ONE_WATT = 1.0

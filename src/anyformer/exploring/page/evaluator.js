@@ -4,6 +4,8 @@
 // them. A program is a list of nodes, each an operation on earlier ones, and pieces of figures with the guards under which they
 // hold: where a guard fails the piece is left out, and without the first piece there is no answer.
 
+import { numbered } from "./numbered.js";
+
 const FORMAT = 1;
 const CALL = ["batch", "length", "source"];
 const LONGEST = 2n ** 50n;
@@ -208,10 +210,10 @@ export async function exactly(sheet, changes, call = {}, read = file) {
   const inputs = ofCall(sheet, call, errors);
   for (const place of sheet.inputs) put(place, place.now, inputs);
   const places = new Map(sheet.inputs.flatMap((place) => place.paths.map((path) => [path, place])));
-  changes.forEach(([path, text], i) => {
-    const message = changed(places.get(path), text, inputs);
-    if (message) errors.push(problem(path, message, i));
-  });
+  for (const { path, number, message = null, ...given } of numbered(changes, sheet.inputs)) {
+    const wrong = message ?? changed(places.get(path), given, inputs);
+    if (wrong) errors.push(problem(changes[number][0], wrong, number));
+  }
   if (errors.length) throw { errors };
   const asked = call.accelerators ?? [];
   const found = (asked.length ? asked : [{ numbers: [] }]).map(({ numbers }) => {
@@ -243,9 +245,9 @@ const put = (place, value, inputs) => {
 };
 
 // Puts the numbers of a change among the inputs, or says what is wrong with it.
-function changed(place, text, inputs) {
+function changed(place, { text, absent = false }, inputs) {
   if (place === undefined) return `is no number that is priced in this page: ${ASK}`;
-  if (place.optional && text.trim() === "none") return put(place, null, inputs) ?? null;
+  if (absent || (place.optional && text.trim() === "none")) return put(place, null, inputs) ?? null;
   const given = numbersIn(text, place.now);
   if (given === null && place.now === null) return `should be a whole number, or none, got ${text}`;
   if (given === null) return `changes more than the numbers of ${JSON.stringify(place.now)}, and only those are priced in this page: ${ASK}`;
@@ -261,7 +263,7 @@ function changed(place, text, inputs) {
 // Why there is no answer: the condition that no longer holds, where it is short.
 function beyond(sheet, program, [node, holds], changes) {
   const names = [...CALL];
-  for (const place of sheet.inputs) for (const at of place.at) names[at] = place.paths[0].split(".").slice(-2).join(".");
+  for (const place of sheet.inputs) for (const at of place.at) names[at] = (place.paths[0] ?? "").split(".").slice(-2).join(".");
   const text = textOf(program.nodes, names, node);
   const condition = text ? ` (its formulas hold while ${holds ? text : `not ${text}`})` : "";
   const alone = changes.length === 1;
