@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from anyformer.cli import app, forecasts
+from anyformer.cli.forecasts import lasting
 from anyformer.cli.pages import lines
 from anyformer.describe import UserError
 from anyformer.planning import advice, coupling, forecast, planner
@@ -19,6 +20,24 @@ from failing_jobs import HOUR, job
 SMALL = ["plan", "llama-3-8b", "--gpus", "64", "--length", "2k", "--batch-tokens", "1M"]
 OFTEN = ["--mtbf", "200", "--tokens", "500B"]
 """One failure in three hours."""
+
+
+def test_days_and_dollars_take_no_failures():
+    """Without --mtbf, by the fastest layout; with it, of the same wall time as the page of failures."""
+    plain = json.loads(said("--tokens", "500B", "--rate", "3", "--json"))
+    whole, speed = plain["run"], plain["fastest"][0]["tokens_per_second"]
+    assert whole["wall"] == pytest.approx(500e9 / speed)
+    assert whole["accelerator_hours"] == pytest.approx(64 * whole["wall"] / HOUR)
+    assert whole["dollars"] == pytest.approx(3 * whole["accelerator_hours"])
+    assert (whole["rate"], whole["rate_assumed"], whole["with_failures"]) == (3.0, False, False)
+    page = " ".join(said("--tokens", "500B", "--rate", "3").split())
+    assert f"The whole run, 0.5 trillion tokens: {lasting(whole['wall'])}, if nothing fails (--mtbf)" in page
+    assert f"${whole['dollars']:,.0f} at $3.00 per accelerator-hour." in page
+    assert "1 trillion tokens" in said()
+    assert "$2.00 per accelerator-hour (assumed: give yours with --rate)" in " ".join(said().split())
+    failing = json.loads(said(*OFTEN, "--json"))
+    assert failing["run"]["wall"] == failing["failures"]["wall"] > whole["wall"]
+    assert failing["run"]["with_failures"]
 
 
 @pytest.fixture(scope="module", autouse=True)

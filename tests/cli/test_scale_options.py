@@ -111,7 +111,7 @@ def test_a_hundred_thousand_accelerators_are_extrapolation():
         (("--pod", "8", "--gpus", "64", "--between-pods", "90"), "90 GB/s between pods is more than the 50 GB/s"),
         (("--pod", "8", "--gpus", "64", "--inner-steps", "1"), "--inner-steps 1: Streaming DiLoCo sends the model in 8 parts"),
         (("--pod", "8", "--serve"), "--pod is about training in pods"),
-        (("--tokens", "1T"), "--tokens is about failures"),
+        (("--tokens", "1T", "--serve"), "--tokens is the length of a training run"),
     ],
 )
 def test_what_cannot_be_is_refused_by_the_name_of_its_option(words, told):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.amounts import metric
 from anyformer.cli.bars import bar
 from anyformer.describe import UserError
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 USUAL = 50_000.0
 """Hours between failures of an accelerator in pods of which nothing is said: Llama 3's, rounded."""
-TOKENS = 10**12
-"""Tokens of the run by default: days are per trillion tokens elsewhere too."""
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 _option = partial(typer.Option, rich_help_panel="Failures (with --mtbf)")
 
@@ -98,15 +95,6 @@ class FailureOptions:
             metavar="NAME",
         ),
     ] = None
-    tokens: Annotated[
-        int | None,
-        _option(
-            "--tokens",
-            help="Tokens of the whole run, as in 15.6T. By default 1T, 10^12.",
-            parser=metric,
-            metavar="TOKENS",
-        ),
-    ] = None
 
     def failures(self, usual: float | None = None) -> Failures | None:
         """What fails, None without --mtbf or a `usual` time in hours; an option that cannot be is refused, as it was typed."""
@@ -145,12 +133,12 @@ class FailureOptions:
             return best_interval(job, step)
         return step * max(1, round(self.save_every * MINUTE / step), math.ceil(job.late / step))
 
-    def forecast(self, failures: Failures, architecture: Architecture, best: Candidate) -> Forecast:
-        """What failures make of the run in a layout."""
+    def forecast(self, failures: Failures, architecture: Architecture, best: Candidate, tokens: int) -> Forecast:
+        """What failures make of a run of so many tokens in a layout."""
         from anyformer.planning.forecast import checkpoint_bytes, forecast
 
         job = self.job(failures, architecture, best)
-        work = (self.tokens or TOKENS) / best.tokens_per_second
+        work = tokens / best.tokens_per_second
         every = None if self.save_every is None else self.save_every * MINUTE
         checkpoint = checkpoint_bytes(architecture, best)
         with bar("simulating", 100) as shown:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from anyformer.planning.planner import Candidate, Planned
 
 
-def page(what: str, planned: Planned, remedies: Sequence[str]) -> Iterator[Item]:
-    """The answer and its remedies, the fastest layouts, and why others are not possible."""
+def page(what: str, planned: Planned, below: Sequence[str]) -> Iterator[Item]:
+    """The answer and what stands below it, the fastest layouts, and why others are not possible."""
     yield Paragraph(answer(what, planned))
-    yield from (Paragraph(line, "  ") for line in remedies)
+    yield from (Paragraph(line, "  ") for line in below)
     if planned.fastest:
         yield from (PageLine(""), _table(planned.fastest), PageLine(""))
         yield Paragraph(_memory(planned.fastest[0]))

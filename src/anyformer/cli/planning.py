@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
+anyformer plan llama-3-8b --gpus 64 --tokens 15T --rate 2.5
 anyformer plan llama-3.1-405b --gpus 16384 --batch-tokens 16M --mtbf 50000 --tokens 15.6T
 anyformer plan llama-3.1-405b --gpus 100000 --tokens 15.6T
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
@@ -100,8 +101,8 @@ class PlannedMachine:
     rate: Annotated[
         float | None,
         machine_option(
-            help="Dollars per accelerator and hour, of serving and of training in pods. By default an assumed price, which the "
-            "answer states.",
+            help="Dollars per accelerator and hour, of serving and of training. By default an assumed price; the answer states "
+            "it beside every price.",
             min=0.0,
             metavar="DOLLARS",
         ),
@@ -154,10 +155,11 @@ def run(
 ) -> Answer:
     """Find the fastest layout of a training run on many accelerators, or why none fits.
 
-    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding and
-    recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training with
-    gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It exits with 1
-    if nothing fits.
+    It says what the whole run takes, --tokens of it: days, accelerator-hours and dollars, with the rate beside them.
+    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding
+    and recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training
+    with gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It
+    exits with 1 if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, the other uses of the time, and the wall time of the whole run, by formula and by simulated runs.
@@ -220,6 +222,8 @@ def _refuse(
         raise UserError("--data is the text of the run that --write writes: add --write RUN.toml")
     if training.write is not None and training.write.exists():
         raise UserError(f"--write: {training.write} is there already: choose another file, or remove it")
+    if training.tokens is not None and not trains:
+        raise UserError("--tokens is the length of a training run: leave it out, or --serve and --finetune")
     if failing.mtbf is not None and not trains:
         raise UserError("--mtbf is about training on many accelerators: leave it out, or --serve and --finetune")
     if scaling.given and not trains:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anyformer.cli.billing import at
 from anyformer.cli.forecasts import lasting
 from anyformer.cli.pages import Item, PageTable, Paragraph
 from anyformer.costs.figures import scaled
@@ -151,10 +152,9 @@ def _taken(found: RegionsAnswer) -> str:
     bill = found.runs[0].bill
     known = bill.power is not None
     power = f"{bill.power:,g} W per accelerator all the time" if known else "no energy: its power is not known, give --power"
-    rate = " (assumed: give yours with --rate)" if found.assumed_rate else ""
     return (
         f"Days, energy and price are of {found.tokens / 1e12:,.6g} trillion tokens: {power}, PUE {bill.pue:g}, hosts and "
-        f"network left out; ${bill.rate:,.2f} per accelerator-hour{rate}. Gbit/s: what leaves a {_tier(found.planned)} on "
+        f"network left out; {at(bill.rate, found.assumed_rate)}. Gbit/s: what leaves a {_tier(found.planned)} on "
         "average; busy: the share of the time in which its links are. Outer steps keep 8 bytes per parameter more, in the "
         "memory of hosts."
     )
@@ -210,5 +210,6 @@ def _way(run: CoupledRun) -> dict[str, Any]:
         "wall": bill.wall,
         "accelerator_hours": bill.hours,
         "watt_hours": bill.energy,
+        "rate": bill.rate,
         "dollars": bill.price,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.amounts import tokens
+from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.elsewhere import fetched
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from anyformer.training.run import Run
 
 _option = partial(typer.Option, rich_help_panel="Training")
+TOKENS = 10**12
+"""Tokens of the run by default: days are per trillion tokens elsewhere too."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,15 @@ class TrainingOptions:
         _option(
             help="Tokens of one step, as in 4M. k and M are 1,024 and 1,048,576. By default about 4M.",
             parser=tokens,
+            metavar="TOKENS",
+        ),
+    ] = None
+    tokens: Annotated[
+        int | None,
+        _option(
+            "--tokens",
+            help="Tokens of the whole run, as in 15.6T: its days and dollars are of so many. By default 1T, 10^12.",
+            parser=metric,
             metavar="TOKENS",
         ),
     ] = None
@@ -50,6 +61,11 @@ class TrainingOptions:
             metavar="PATH",
         ),
     ] = None
+
+    @property
+    def whole(self) -> int:
+        """Tokens of the whole run."""
+        return self.tokens or TOKENS
 
     def written(self, architecture: Architecture, planned: Planned, plan: Plan, given: Run | None = None) -> str | None:
         """Write the run of the fastest layout, if asked; gives the line that starts it. `given`: the run that was planned, of

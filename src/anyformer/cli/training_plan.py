@@ -7,18 +7,20 @@ import math
 from typing import TYPE_CHECKING
 
 from anyformer.cli.answering import Answer
-from anyformer.cli.failure_options import TOKENS, USUAL, FailureOptions
+from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.pages import Item, Verbatim
 from anyformer.cli.run_file import TrainingOptions
 from anyformer.cli.scale_options import ScaleOptions
 from anyformer.cli.terminal import tell
 
 if TYPE_CHECKING:
+    from anyformer.cli.billing import WholeRun
     from anyformer.cli.regions import RegionsAnswer
     from anyformer.costs.hardware import Hardware
     from anyformer.model import Architecture
     from anyformer.plan import Plan
     from anyformer.planning.failures import Failures
+    from anyformer.planning.forecast import Forecast
     from anyformer.planning.planner import Planned
     from anyformer.training.run import Run
 
@@ -58,19 +60,22 @@ def answered(
     )  # fmt: skip
     found = scaled = None
     if failures and planned.fastest and failing.mtbf is not None:
-        found = failing.forecast(failures, architecture, planned.fastest[0])
+        found = failing.forecast(failures, architecture, planned.fastest[0], asked.whole)
     if failures and in_pods:
-        scaled = _in_regions(architecture, planned, gpus, plan, failing, failures, scaling, rate)
+        scaled = _in_regions(architecture, planned, gpus, plan, failing, failures, scaling, rate, asked.whole)
+    whole = None if in_pods or not planned.fastest else _whole(planned, found, asked.whole, rate)
     page: list[Item] = []
     if json:
         told = {} if found is None else {"failures": forecasts.data(found)}
         told |= {} if scaled is None else {"scale": regions.data(scaled)}
+        told |= {} if whole is None else {"run": whole.data}
         page.append(Verbatim(jsons.dumps(layouts.data(planned) | told, indent=2)))
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
-        page += layouts.page(what, planned, [] if advice is None else list(advice.lines()))
+        below = [] if advice is None else list(advice.lines())
+        page += layouts.page(what, planned, below if whole is None else [whole.said])
         page += [] if scaled is None else regions.page(scaled)
-        page += [] if found is None else forecasts.page(found, failing.tokens or TOKENS)
+        page += [] if found is None else forecasts.page(found, asked.whole)
     line = asked.written(architecture, planned, plan, given) if planned.fastest else None
     if line is not None and json:
         tell(line)
@@ -88,6 +93,17 @@ def usual_batch(ranks: int, length: int, *, in_pods: bool) -> int:
     return length * max(1, int(sequences))
 
 
+def _whole(planned: Planned, found: Forecast | None, tokens: int, rate: float | None) -> WholeRun:
+    """Days and dollars of so many tokens in the fastest layout, with failures where they are foretold."""
+    from anyformer.cli.billing import WholeRun
+    from anyformer.cli.serving import RATE
+    from anyformer.planning.bill import RunBill
+
+    wall = tokens / planned.fastest[0].tokens_per_second if found is None else found.wall
+    bill = RunBill(planned.ranks, wall, planned.machine.hardware.power, RATE if rate is None else rate)
+    return WholeRun(bill, tokens, assumed=rate is None, failing=found is not None)
+
+
 def _in_regions(
     architecture: Architecture,
     planned: Planned,
@@ -97,6 +113,7 @@ def _in_regions(
     failures: Failures,
     scaling: ScaleOptions,
     rate: float | None,
+    tokens: int,
 ) -> RegionsAnswer:
     """The ways to train in these pods and regions, with failures, energy and price of the whole run."""
     from anyformer.cli.regions import CoupledRun, RegionsAnswer
@@ -106,7 +123,7 @@ def _in_regions(
     from anyformer.planning.forecast import checkpoint_bytes
     from anyformer.planning.goodput import expected
 
-    tokens, runs = failing.tokens or TOKENS, []
+    runs = []
     power = planned.machine.hardware.power if scaling.power is None else scaling.power
     for each in couplings(architecture, planned, plan, scaling.inner_steps):
         job = failing.job(failures, architecture, each.candidate)
