@@ -87,6 +87,7 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.wait_for_selector(f".likeliest button[aria-pressed=true]:text-is('{word}')")
     chosen = page.get_by_label("answer token")
     assert chosen.input_value() == word.replace("␣", " ")
+    page.wait_for_selector(f"h2:has-text('after each layer, the darker the likelier “{word}” is')")
     page.get_by_label("patched into").fill("same text")
     chosen.fill("xt")
     page.get_by_role("button", name="open", exact=True).click()

@@ -162,9 +162,9 @@ def test_a_whole_stream_of_the_other_text_goes_all_of_the_way(ask, model):
 
 def test_what_cannot_be_asked_of_a_text_is_refused(ask):
     assert "as many tokens of both" in ask("/api/patch", text=TEXT, against="a")["why"]
-    assert "wanted: 'a b': is 3 tokens (a ␣ b)" in ask("/api/open", text=TEXT, wanted="a b")["why"]
-    assert "other: 'ab': is 2 tokens (a b)" in ask("/api/patch", text=TEXT, against=OTHER, other="ab")["why"]
-    assert "position: 99: the text has 8 tokens" in ask("/api/open", text=TEXT, position=99)["why"]
+    assert "wanted 'a b': is 3 tokens (a ␣ b)" in ask("/api/open", text=TEXT, wanted="a b")["why"]
+    assert "other 'ab': is 2 tokens (a b)" in ask("/api/patch", text=TEXT, against=OTHER, other="ab")["why"]
+    assert "position 99: the text has 8 tokens" in ask("/api/open", text=TEXT, position=99)["why"]
     assert "say which" in ask("/api/patch", 400, text=TEXT)["errors"][0]["text"]
 
 

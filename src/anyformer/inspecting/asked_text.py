@@ -47,7 +47,7 @@ class AskedText:
     wanted: str | None = None
     other: str | None = None
     position: int = -1
-    named: str = "{}:"
+    named: str = "{}"
 
     def tokens(self, text: str) -> Tensor:
         """The tokens of a text with what the tokenizer puts around it, (1, T)."""

@@ -84,9 +84,10 @@ def _of_pattern(architecture: Architecture, pattern: str, known: Mapping[str, Wa
         heads = [pattern_of_rest[0].format(i) for i in numbers]
         matches = re.compile(_as_expression(pattern_of_rest[1])).fullmatch
         found = [path for head in heads for path in known if path.startswith(head) and matches(path[len(head) :])]
-    if not found and (closed := closed_towers(architecture).get(pattern.partition(".")[0])):
-        raise InputError(f"{pattern!r}: {closed}")
     if not found:
+        for name, why in closed_towers(architecture).items():
+            if pattern.startswith(f"{name}."):
+                raise InputError(f"{pattern!r}: {why}")
         tail = did_you_mean(pattern, known, all_by=LISTED_BY)
         raise InputError(f"nothing of this model is called {pattern!r}{tail}")
     return found

@@ -84,8 +84,9 @@ export class ModelView {
   }
 
   /** What the head would say after every layer, at every position; a cell opens the value there. */
-  lens({ lens, tokens }) {
+  lens({ lens, tokens, asked }) {
     if (!lens) return null;
+    const named = this.question.wanted !== "";
     const rows = lens.paths.map((path, layer) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, path)), tokens.map((_, at) => {
       const share = lens.probabilities[layer][at][0], cell = h("td", {}, h("button", { type: "button", class: "cell", title: `${visible(lens.likeliest[layer][at][0])} ${percent(share)}; “${visible(lens.says[at])}” has ${percent(lens.wanted[layer][at])} and is number ${whole(lens.rank[layer][at] + 1)} here; ${three(lens.entropy[layer][at])} nats of entropy`, onclick: () => {
         this.at = at;
@@ -93,10 +94,10 @@ export class ModelView {
         this.features.again();
         this.value(path);
       } }, visible(lens.likeliest[layer][at][0])));
-      cell.style.setProperty("--share", share);
+      cell.style.setProperty("--share", named ? lens.wanted[layer][at] : share);
       return cell;
     }))).reverse();
-    return h("section", { class: "wide" }, h("h2", { class: "title" }, "what the head would say after each layer"), scrolled("lens", h("table", { class: "lens" },
+    return h("section", { class: "wide" }, h("h2", { class: "title" }, `what the head would say after each layer, the darker the likelier ${named ? `“${visible(asked.wanted)}”` : "that"} is`), scrolled("lens", h("table", { class: "lens" },
       h("thead", {}, h("tr", {}, h("td", {}), tokens.map((token) => h("th", { scope: "col" }, visible(token.text))))), h("tbody", {}, rows))));
   }
 
