@@ -1,8 +1,11 @@
-"""The Python of `docs/sparse.md` runs, with tiny models in the place of those that its commands train."""
+"""`docs/sparse.md` has the table of its committed result, and its Python runs, with tiny models in the place of those that its
+commands train."""
 
 from __future__ import annotations
 
+import json
 import re
+import runpy
 from pathlib import Path
 
 from anyformer import build, checkpoint
@@ -13,6 +16,14 @@ from anyformer.model import dictionary_alone
 from anyformer.parts import Dictionary, MeanLength, TopKCode
 
 PAGE = Path(__file__).parents[2] / "docs" / "sparse.md"
+
+
+def test_the_table_is_that_of_its_result(monkeypatch):
+    monkeypatch.syspath_prepend(PAGE.parent)  # whose page_text it imports
+    maker = runpy.run_path(str(PAGE.parent / "make_sparse.py"))
+    record = json.loads(maker["RESULT"].read_text(encoding="utf-8"))
+    assert maker["pages"](record) == {PAGE: PAGE.read_text(encoding="utf-8")}, "run: python docs/make_sparse.py"
+    assert all(len(record["results"][name]["seeds"]) >= 3 for name in ("relu", "top_k", "batch_top_k", "jump_relu"))
 
 
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys):
