@@ -13,7 +13,7 @@ from torch import Tensor
 from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import MinPWarper, Processor, TemperatureWarper, TopKWarper, TopPWarper, Warper, placed
-from anyformer.generation.processors.kernels import bounded, drawn, likeliest, likeliest_numbers
+from anyformer.generation.processors.kernels import bounded, drawn, drawn_numbers, likeliest, likeliest_numbers
 from anyformer.parts.call.noise import Noise, bits, first_bits
 
 SEVERAL = 4
@@ -112,13 +112,16 @@ class Sampling(Value):
         self, logits_BV: Tensor, rows_B: Tensor, index: int | Sequence[int], texts: Prefixes | None = None
     ) -> list[int]:
         """The same as plain numbers, by fewer calls."""
-        if not self.greedy:
-            return self.choose(logits_BV, rows_B, index, texts).tolist()
-        scores = self._shaped(logits_BV, texts)
-        tokens, finite = likeliest_numbers(scores)
-        if not finite:
-            raise _unchoosable(scores, index)
-        return tokens
+        if self.greedy:
+            scores = self._shaped(logits_BV, texts)
+            tokens, finite = likeliest_numbers(scores)
+            if not finite:
+                raise _unchoosable(scores, index)
+            return tokens
+        if logits_BV.is_cpu:
+            return drawn_numbers(self.distribution(logits_BV, texts, index), self._uniform_numbers(rows_B, index, 0))
+        chosen: list[int] = self.choose(logits_BV, rows_B, index, texts).tolist()
+        return chosen
 
     def _shaped(self, scores_BV: Tensor, texts: Prefixes | None) -> Tensor:
         """Scores as all parts have changed them, whatever they hold."""
@@ -144,13 +147,17 @@ class Sampling(Value):
 
     def uniform(self, rows_B: Tensor, index: int | Sequence[int], site: int = 0) -> Tensor:
         """Numbers from 0 to 1, (B, 1), by which the token number `index` of each row is drawn; other ones at another `site`."""
-        if rows_B.device.type != "cpu":
+        if not rows_B.is_cpu:
             return self._noise(rows_B, index, site, 1)
+        return torch.tensor(self._uniform_numbers(rows_B, index, site), dtype=torch.float64)[:, None]
+
+    def _uniform_numbers(self, rows_B: Tensor, index: int | Sequence[int], site: int) -> list[float]:
+        """They as plain numbers."""
         seeds, rows = self._seeds(rows_B)
         numbers = rows.tolist()
         indices = [index] * len(numbers) if isinstance(index, int) else index
-        drawn = [first_bits(*each) for each in zip(seeds, indices, [site] * len(numbers), numbers, strict=True)]
-        return torch.tensor([each / 2**32 for each in drawn], dtype=torch.float64)[:, None]
+        draws = zip(seeds, indices, numbers, strict=True)
+        return [first_bits(seed, at, site, row) / 2**32 for seed, at, row in draws]
 
     def _noise(self, rows_B: Tensor, index: int | Sequence[int], site: int, count: int) -> Tensor:
         if isinstance(index, int) and isinstance(self.seed, int):

@@ -5,6 +5,7 @@ After a model has filled the caches, the first call of torch alone takes 40 micr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any
@@ -70,7 +71,12 @@ def drawn(probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
-    return torch.tensor([_drawn(*each) for each in zip(probability_BV, uniform_B1[:, 0].tolist(), strict=True)])
+    return torch.tensor(drawn_numbers(probability_BV, uniform_B1[:, 0].tolist()))
+
+
+def drawn_numbers(probability_BV: Tensor, uniform: Sequence[float]) -> list[int]:
+    """The same on the processor, of plain numbers as plain numbers."""
+    return [_drawn(*each) for each in zip(probability_BV.unbind(), uniform, strict=True)]
 
 
 FEW = 16
