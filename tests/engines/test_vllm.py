@@ -98,7 +98,7 @@ def test_its_errors_are_said(opened, vllm, monkeypatch):
     places = VllmPlaces(opened, PROMPTS, 4, 8)
     places.enter(range(4), range(4))
     with pytest.raises(EngineRefusedError, match="vLLM gave up: RuntimeError: out of memory"):
-        places.advance(torch.zeros(4, dtype=torch.long))
+        places.advance([0] * 4)
 
 
 def test_directories_of_the_usual_layout_are_its_own_files(model, tmp_path):

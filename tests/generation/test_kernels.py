@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from anyformer.generation.processors import TopPWarper
-from anyformer.generation.processors.kernels import ascending, bounded, drawn, likeliest, without_least
-from anyformer.generation.sampling import Sampling
+from anyformer.generation.processors.kernels import ascending, bounded, drawn, likeliest, likeliest_numbers, without_least
+from anyformer.generation.sampling import NoChoiceError, Sampling
 from anyformer.parts.call.noise import Noise, bits, first_bits
 
 NEVER = float("-inf")
@@ -29,6 +29,24 @@ def test_the_first_of_the_greatest_is_the_likeliest(scores):
     tokens, finite = likeliest(scores)
     assert (tokens.tolist(), finite) == (scores.argmax(-1).tolist(), True)
     assert tokens[3] == 0
+
+
+def test_memory_that_holds_other_scores_is_read_anew(scores):
+    for rows in (scores, scores.flip(-1), scores * float("nan")):
+        found = scores.copy_(rows.clone())
+        assert likeliest_numbers(found) == (found.argmax(-1).tolist(), bool(found.isfinite().any()))
+        assert bounded(found) == bool(found.isfinite().any())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("how", [{"temperature": 0}, {"seed": 3}, {"seed": (9, 8, 7, 6, 5, 4), "top_k": 9}])
+def test_tokens_are_chosen_alike_as_plain_numbers(scores, how, dtype):
+    sampling, rows = Sampling(**how), torch.arange(6)
+    for index in (4, [4, 0, 9, 2, 2, 1]):
+        chosen = sampling.choose(scores.to(dtype), rows, index).tolist()
+        assert sampling.choose_numbers(scores.to(dtype), rows, index) == chosen
+    with pytest.raises(NoChoiceError, match="row 2, token 6: every token is ruled out"):
+        sampling.choose_numbers(scores.index_fill(0, torch.tensor(2), NEVER), rows, 5)
 
 
 @pytest.mark.parametrize(("value", "finite"), [(NEVER, True), (float("inf"), False), (float("nan"), False)])

@@ -244,9 +244,9 @@ class LlamaPlaces:
         logits = torch.cat(read) if len(read) > 1 else read[0]
         return logits if len(first) == len(keys) else logits[[order[key] for key in keys]]
 
-    def advance(self, tokens_B: Tensor) -> Tensor:
+    def advance(self, tokens: Sequence[int]) -> Tensor:
         """Read a token at every place that holds a text."""
-        tokens, held = tokens_B.tolist(), self._held
+        held = self._held
         if len(held) == self.count:
             return self._context.advance(held, tokens)
         logits = self._context.advance(held, [tokens[place] for place in held])

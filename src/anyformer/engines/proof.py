@@ -89,7 +89,8 @@ def prove(model: Transformer, places: PlaceMaker, versions: Sequence[str]) -> Pr
         chosen = mine.argmax(-1)
         alike += int((theirs.argmax(-1) == chosen).sum())
         if step + 1 < STEPS:
-            mine, theirs = own.advance(chosen).float(), other.advance(chosen)
+            tokens = chosen.tolist()
+            mine, theirs = own.advance(tokens).float(), other.advance(tokens)
     return Proof(largest, STEPS * len(prompts), alike, len(prompts), tuple(versions))
 
 

@@ -201,9 +201,9 @@ class VllmPlaces:
         logits = self._waited()
         return torch.stack([logits[place] for place in at])
 
-    def advance(self, tokens_B: Tensor) -> Tensor:
+    def advance(self, tokens: Sequence[int]) -> Tensor:
         """Read a token at every place that holds a text."""
-        self._exchange.give(dict(enumerate(tokens_B.tolist())))
+        self._exchange.give(dict(enumerate(tokens)))
         logits = self._waited()
         none = torch.zeros_like(next(iter(logits.values())))
         return torch.stack([logits.get(place, none) for place in range(self.count)])

@@ -37,23 +37,23 @@ def served(
     queue, device = deque(range(len(prompts))), places.device
     rows: list[int | None] = [None] * places.count  # the number of the prompt at each place
     made = [0] * places.count
-    numbers_B, pending = (torch.zeros(places.count, dtype=torch.int64, device=device) for _ in range(2))
+    pending = [0] * places.count
+    numbers_B = torch.zeros(places.count, dtype=torch.int64, device=device)
     texts: Prefixes | None = None
     everywhere = list(range(places.count))
 
     def given(at: Sequence[int], logits: Tensor) -> list[Token]:
         """The tokens chosen for the rows at some places, which then wait for the next step."""
-        nonlocal pending
-        before = texts and texts.fork(at)
-        if at is everywhere:
-            pending = chosen = sampling.choose(logits, numbers_B, _index(made), before)
-        else:
-            here, index = torch.tensor(at, device=device), _index([made[place] for place in at])
-            pending[here] = chosen = sampling.choose(logits, numbers_B[here], index, before)
+        numbers, counts = numbers_B, made
+        if at is not everywhere:
+            numbers, counts = numbers_B[torch.tensor(at, device=device)], [made[place] for place in at]
+        tokens = sampling.choose_numbers(logits, numbers, _index(counts), texts and texts.fork(at))
+        for place, token in zip(at, tokens, strict=True):
+            pending[place] = token
         if texts is not None:
-            texts.add(chosen, at)
-        told = repeat(None) if likeliest is None else chances(logits, chosen, likeliest)
-        taken = zip(at, chosen.tolist(), told, strict=False)
+            texts.add(torch.tensor(tokens, device=device), at)
+        told = repeat(None) if likeliest is None else chances(logits, torch.tensor(tokens, device=device), likeliest)
+        taken = zip(at, tokens, told, strict=False)
         return [Token(row, token, chance) for place, token, chance in taken if (row := rows[place]) is not None]
 
     def settle(at: Sequence[int]) -> None:
@@ -106,4 +106,4 @@ def _ended(
 
 def _index(made: Sequence[int]) -> int | Sequence[int]:
     """The number of the next token of every row: one, where all are at the same."""
-    return made[0] if len(set(made)) == 1 else made
+    return made[0] if made.count(made[0]) == len(made) else made

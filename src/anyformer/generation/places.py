@@ -29,8 +29,8 @@ class TextPlaces(Protocol):
         """
         ...
 
-    def advance(self, tokens_B: Tensor) -> Tensor:
-        """Read one more token at every place; the logits of the next, (B, V), which mean nothing where a place is free.
+    def advance(self, tokens: Sequence[int]) -> Tensor:
+        """Read one more token at every place, (B,); the logits of the next, (B, V), which mean nothing where a place is free.
 
         They are good until the next call.
         """

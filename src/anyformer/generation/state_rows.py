@@ -105,9 +105,9 @@ class StateRows:
         return logits
 
     @torch.inference_mode()
-    def advance(self, tokens_B: Tensor) -> Tensor:
+    def advance(self, tokens: Sequence[int]) -> Tensor:
         """Read one more token of each row, in a slot of its own."""
-        return self.again(self.model, tokens_B, self._advanced())
+        return self.again(self.model, torch.tensor(tokens, device=self.model.device), self._advanced())
 
     @torch.inference_mode()
     def leave(self, at: Sequence[int]) -> None:
