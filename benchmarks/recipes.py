@@ -38,7 +38,7 @@ OTHERS = {
     **dict.fromkeys(("captions", "image-questions"), 204),
     "image-features": 300,
     **dict.fromkeys(
-        ("classification", "contrastive", "spans", "token-labels", "dpo", "kto", "orpo", "simpo"), 300
+        ("classification", "contrastive", "spans", "token-labels", "dpo", "kto", "orpo", "reward", "simpo", "step-rewards"), 300
     ),  # seconds each
     **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
     "sound-to-text": 300,
@@ -50,7 +50,7 @@ FIRST = {"stdlib": "teacher", "instruction": "answers"}
 """Recipes that others need, and the directory of runs/ in which those look for them."""
 NEED = {
     **dict.fromkeys(("crosscoder", "distillation", "sae", "transcoder"), "stdlib"),
-    **dict.fromkeys(("dpo", "kto", "simpo"), "instruction"),
+    **dict.fromkeys(("dpo", "simpo"), "instruction"),
 }
 LOOKS = 12
 """Evaluations on the way."""

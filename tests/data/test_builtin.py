@@ -117,6 +117,17 @@ def test_pairs() -> None:
         assert len(text_field(pair, "target")) <= 2001
 
 
+def test_words_in_another_order_are_the_same_words() -> None:
+    judged = {row.values["prompt"]: row.values for row in some("python-judgements")}
+    for row in some("python-word-order"):
+        chosen, rejected = (row.values[name] for name in ("chosen", "rejected"))
+        assert chosen != rejected
+        assert sorted(chosen.split()) == sorted(rejected.split())
+        one = judged[row.values["prompt"]]
+        assert one["completion"] in (chosen, rejected)
+    assert {each["label"] for each in judged.values()} == {True, False}
+
+
 def test_preferences_differ() -> None:
     for row in some("python-preferences"):
         assert text_field(row, "chosen.0.content") != text_field(row, "rejected.0.content")

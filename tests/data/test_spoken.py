@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +239,8 @@ def test_another_template_of_the_tokenizer_makes_the_corpus_again(tmp_path):
         (Judgements, {"prompt": "a", "completion": "", "label": 1}, "'completion' is empty"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": "b"}, "are the same"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": " "}, "an empty answer"),
+        (partial(Preferences, margin="by"), {"prompt": "a", "chosen": "b", "rejected": "c"}, "no field 'by'"),
+        (partial(Preferences, agreement="by"), {"prompt": "a", "chosen": "b", "rejected": "c", "by": 2}, "from 0 to 1, got 2"),
         (Preferences, {"prompt": "a", "chosen": "b", "rejected": [{"role": "user", "content": "c"}]}, "does not end with"),
     ],
 )

@@ -10,6 +10,8 @@ from anyformer.describe import UserError, change_all
 from anyformer.describe.docstrings import first_sentence
 from anyformer.model import Architecture
 from anyformer.objectives import Objective, default_objective
+from anyformer.objectives.choice import usual_objective
+from anyformer.parts import Head
 from anyformer.requirements.needs import needs_token_logits
 from anyformer.requirements.usual import USUAL, usual_for
 from anyformer.training import default_run
@@ -72,3 +74,11 @@ def words_of(model: Architecture) -> str:
     if model.embedding.sound is not None:
         return "spoken-digit-strings"
     return "shapes" if model.two_inputs and model.embedding.symbols is None else "digits"
+
+
+def test_preferences_train_a_reward_model_where_the_model_gives_one_number(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n')
+    model = architecture("llama-2-7b", tiny=True)
+    for head, kind in ((model.head, "dpo"), (Head(outputs=1, pool="last"), "reward"), (Head(outputs=2, pool="last"), None)):
+        assert usual_objective(model.but(head=head), (str(path),)) == kind

@@ -105,6 +105,10 @@ ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} fo
 CHATS = [
     {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
 ]
+SOLVED = [
+    {"prompt": row["prompt"], "completions": [row["worse"], row["answer"]], "labels": [n % 3 == 0, True]}
+    for n, row in enumerate(ASKED)
+]
 JUDGED = [
     {"prompt": row["prompt"], "completion": row[name], "label": name == "answer"}
     for row in ASKED
@@ -197,6 +201,13 @@ CASES = {
     "instruction_alone": Case(tiny("gpt2"), {"kind": "instruction", "pack": False}, {"kind": "prompts"}, ASKED),
     "dpo": Case(tiny("llama-2-7b"), {"kind": "dpo", "beta": 1.0}, PREFERRED, ASKED),
     "simpo": Case(tiny("llama-2-7b"), {"kind": "simpo"}, PREFERRED, ASKED),
+    "reward": Case(
+        tiny("llama-2-7b", head=Head(outputs=1, pool="last")),
+        {"kind": "reward", "centre": 0.01},
+        PREFERRED | {"margin": "by", "agreement": "agreed"},
+        [row | {"by": n % 3, "agreed": 1 - n % 2 / 10} for n, row in enumerate(ASKED)],
+    ),
+    "step_rewards": Case(tiny("llama-2-7b", head=Head(outputs=1)), {"kind": "step_rewards"}, {"kind": "step_labels"}, SOLVED),
     "kto": Case(tiny("llama-2-7b"), {"kind": "kto", "beta": 1.0}, {"kind": "judgements"}, JUDGED, accumulation=1),
     "orpo": Case(tiny("llama-2-7b"), {"kind": "orpo"}, PREFERRED, ASKED),
     "distillation": Case(

@@ -87,6 +87,8 @@ SPOKEN: Mapping[str, str] = {
     "judgements": "kto",
 }  # fmt: skip
 """The objective that each kind of chats is usually read for."""
+RATED: Mapping[str, str] = {"preferences": "reward"}
+"""The objective that each kind of records is usually read for by a model that gives one number."""
 SHOWN: Mapping[str, str] = {"captions": "captions", "questions_about_images": "captions"}
 """The objective that each kind of texts beside images is usually read for."""
 HEARD: Mapping[str, str] = {"speech": "sound_to_text", "questions_about_sounds": "sound_to_text"}

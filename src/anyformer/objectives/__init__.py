@@ -43,6 +43,7 @@ from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
+from anyformer.objectives.reward import RewardObjective
 from anyformer.objectives.sae import SAEObjective
 from anyformer.objectives.segmentation import SegmentationObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
@@ -53,6 +54,7 @@ from anyformer.objectives.sound_to_text import SoundToTextObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
 from anyformer.objectives.speech_to_text import SpeechToTextObjective
+from anyformer.objectives.step_rewards import StepRewardsObjective
 from anyformer.objectives.task import TaskObjective
 from anyformer.objectives.task_seq2seq import TaskSeq2SeqObjective
 from anyformer.objectives.token_labels import TokenLabelsObjective
@@ -96,6 +98,7 @@ __all__ = [
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
+    "RewardObjective",
     "RobustLoss",
     "SAEObjective",
     "SampleSizes",
@@ -110,6 +113,7 @@ __all__ = [
     "SpansObjective",
     "SpeechToTextObjective",
     "SquaredLoss",
+    "StepRewardsObjective",
     "TaskObjective",
     "TaskSeq2SeqObjective",
     "TokenLabelsObjective",

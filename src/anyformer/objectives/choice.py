@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.data.recognising import HEARD, SHOWN, SPOKEN, recognised
+from anyformer.data.recognising import HEARD, RATED, SHOWN, SPOKEN, recognised
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.objective import Objective
+from anyformer.objectives.regression import RegressionObjective
 from anyformer.requirements.usual import usual_for
 
 
@@ -26,9 +27,12 @@ def suited(kind: type[Objective], architecture: Architecture, fields: Mapping[st
 
 def usual_objective(architecture: Architecture, paths: tuple[str, ...]) -> str | None:
     """The objective that records are usually read for, where the model goes on with text, and they are chats, or texts beside
-    images or sounds that it reads too; else None."""
+    images or sounds that it reads too; or where it gives one number, and they are preferences; else None."""
     found = recognised(paths)
-    if found is None or usual_for(architecture).kind != CausalObjective().kind:
+    usual = None if found is None else usual_for(architecture).kind
+    if found is not None and usual == RegressionObjective().kind:
+        return RATED.get(found.form.kind)
+    if found is None or usual != CausalObjective().kind:
         return None
     shown = None if architecture.images is None else SHOWN.get(found.form.kind)
     heard = None if architecture.audio is None else HEARD.get(found.form.kind)

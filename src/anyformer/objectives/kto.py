@@ -95,8 +95,8 @@ class KTOObjective(TwoAnswersObjective):
             "answers": torch.tensor(len(ratios_B)),
             "desirable": desirable_B.sum(),
             "right": ((ratios_B > kl) == desirable_B).sum(),
-            "desirable_rewards": rewards_B[desirable_B].sum(),
-            "other_rewards": rewards_B[~desirable_B].sum(),
+            "desirable_rewards": torch.where(desirable_B, rewards_B, 0.0).sum(),
+            "other_rewards": torch.where(desirable_B, 0.0, rewards_B).sum(),
             "kl": kl * len(ratios_B),
         }
 

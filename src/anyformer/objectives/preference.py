@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anyformer.data import Data, Preferences, RecordBatch, RecordTable
 from anyformer.data.packing import Ints
+from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits
 from anyformer.objectives.examples import Examples
@@ -35,6 +36,16 @@ class PreferenceObjective(TwoAnswersObjective):
     @property
     def traits(self) -> LossTraits:
         return LossTraits(chats=True, prompt=partial(question_of, "chosen"))
+
+    def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
+        """As the base, and refuse pairs that are judged by degrees."""
+        super().check_data(data, architecture, length)
+        assert isinstance(data, Preferences), "checked above"
+        if data.rated:
+            raise ValueError(
+                f"the {self.kind} objective takes all pairs alike, and data.{next(iter(data.rated))} says how they differ: "
+                "leave it out, or train a reward model with objective.kind = 'reward'"
+            )
 
     def lengths(self, table: RecordTable, setting: Setting) -> Ints:
         return np.maximum(table.lengths("chosen"), table.lengths("rejected")) - 1

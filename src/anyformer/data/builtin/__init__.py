@@ -32,6 +32,8 @@ SOURCES: Mapping[str, Builtin] = {
         docstrings.SIMILAR,
         docstrings.JUDGEMENTS,
         docstrings.PREFERENCES,
+        docstrings.STEPS,
+        docstrings.WORD_ORDER,
         modules.MODULES,
         names.NAMES,
         questions.QUESTIONS,

@@ -23,6 +23,7 @@ from anyformer.data.kinds.sound_questions import QuestionsAboutSounds
 from anyformer.data.kinds.sound_texts import SoundTexts
 from anyformer.data.kinds.sounds import Sounds
 from anyformer.data.kinds.speech import Speech
+from anyformer.data.kinds.step_labels import StepLabels
 from anyformer.data.kinds.unlabelled_images import UnlabelledImages
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
@@ -54,6 +55,7 @@ __all__ = [
     "SoundTexts",
     "Sounds",
     "Speech",
+    "StepLabels",
     "TextPairs",
     "UnlabelledImages",
     "Vectors",

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
-from anyformer.data.columns import FLAGS, TOKENS, ColumnType
-from anyformer.data.fields import field_of, text_field
+from anyformer.data.columns import FLAGS, NUMBER, TOKENS, ColumnType
+from anyformer.data.fields import field_of, number_field, text_field
 from anyformer.data.kinds.chat_records import ChatRecords, FieldName
 from anyformer.data.records import Names
 from anyformer.data.row import BadRecord, RecordRow
@@ -39,13 +39,26 @@ class Preferences(ChatRecords):
     """The field that holds the other answer."""
     turns: bool = False
     """Take texts as what a user says and what the assistant answers."""
+    margin: FieldName | None = None
+    """The field that says by how much the preferred answer is better, a number (`reward`)."""
+    agreement: FieldName | None = None
+    """The field that says which share of judges prefer the chosen answer, from 0 to 1 (`reward`)."""
 
     def record(self, row: RecordRow) -> Mapping[str, Any]:
         said = [field_of(row, name) for name in (self.chosen, self.rejected)]
         made = self._spoken(row) if self.turns or any(map(is_turns, said)) else self._written(row)
         if made["chosen"] == made["rejected"]:
             raise BadRecord(row.where, f"fields {self.chosen!r} and {self.rejected!r} are the same", "leave the record out")
-        return made
+        rated = {column: number_field(row, field) for column, field in self.rated.items()}
+        if not 0 <= rated.get("agreement", 1.0) <= 1:
+            raise BadRecord(row.where, f"field {self.agreement!r} should be from 0 to 1, got {rated['agreement']}", "mend it")
+        return made | rated
+
+    @property
+    def rated(self) -> dict[str, str]:
+        """The columns that say how a pair was judged, and their fields."""
+        fields = {"margin": self.margin, "agreement": self.agreement}
+        return {column: field for column, field in fields.items() if field is not None}
 
     def _spoken(self, row: RecordRow) -> dict[str, Any]:
         both = [one_turn(row, field, "assistant") for field in (self.chosen, self.rejected)]
@@ -81,7 +94,8 @@ class Preferences(ChatRecords):
         return [prompt, *(unended(tokenizer, prompt + record[name]) for name in ANSWERS)]
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        return dict.fromkeys(ANSWERS, TOKENS) | {f"{name}_answers": FLAGS for name in ANSWERS}
+        answers = dict.fromkeys(ANSWERS, TOKENS) | {f"{name}_answers": FLAGS for name in ANSWERS}
+        return answers | dict.fromkeys(self.rated, NUMBER)
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
@@ -93,7 +107,7 @@ class Preferences(ChatRecords):
         columns: dict[str, ArrayLike] = {}
         for name, each in zip(ANSWERS, found, strict=True):
             columns |= {name: each.tokens, f"{name}_answers": each.learnt}
-        return columns
+        return columns | {column: record[column] for column in self.rated}
 
 
 def _shared(chosen: list[dict[str, Any]], rejected: list[dict[str, Any]]) -> list[dict[str, Any]]:
