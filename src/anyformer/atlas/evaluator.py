@@ -285,6 +285,6 @@ class Programs:
         for program in known:
             if all(program.held(program.values(numbers))):
                 return program, inputs
-        program, _ = program_of(whole, call, self.pieces)
+        program, _ = program_of(architecture, call, self.pieces)
         known.append(program)
         return program, inputs
