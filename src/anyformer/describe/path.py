@@ -46,7 +46,7 @@ def differences(left: Any, right: Any, keys: tuple[Key, ...] = ()) -> Iterator[t
 def item_at(value: Any, keys: Iterable[Key]) -> Any:
     """The item at some keys; of a name or a number that is not there, None."""
     try:
-        return _at(value, keys)
+        return value_at(value, keys)
     except (KeyError, IndexError):
         return None
 
