@@ -11,7 +11,8 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.preference import Likelihoods, PreferenceObjective
+from anyformer.objectives.preference import PreferenceObjective
+from anyformer.objectives.two_answers import Likelihoods
 
 
 class ORPOObjective(PreferenceObjective):

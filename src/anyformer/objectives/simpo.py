@@ -11,7 +11,8 @@ from torch import Tensor
 
 from anyformer.describe import NotNegative
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.preference import Likelihoods, PreferenceObjective
+from anyformer.objectives.preference import PreferenceObjective
+from anyformer.objectives.two_answers import Likelihoods
 
 
 class SimPOObjective(PreferenceObjective):
