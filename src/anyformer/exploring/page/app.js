@@ -40,13 +40,11 @@ export class App {
   }
 
   /** Change values by [path, value] pairs: asked first, so that what is refused stays a word in its field and no state of the
-   * page. Changes below a slot that gets another kind are kept where the new kind has their fields. */
+   * page. Changes below a slot that gets another kind are kept where the new kind has their fields, else the part is replaced. */
   edit(changes, number = 0) {
     const [[path, value]] = changes, question = this.history.present;
     const ways = [changed(question, changes, number)];
-    if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true));
-    // A kind without the fields that stand there takes the whole place.
-    if (path.endsWith(".kind") && changes.length === 1) ways.push(changed(question, [[path.slice(0, -".kind".length), `{kind = ${JSON.stringify(value)}}`]], number, true));
+    if (path.endsWith(".kind")) ways.push(changed(question, changes, number, true), changed(question, [[path.slice(0, -".kind".length), `{kind = ${JSON.stringify(value)}}`], ...changes.slice(1)], number, true));
     return this.tried(ways, question.models.length > 1 ? `${number}:${path}` : path, value);
   }
 
