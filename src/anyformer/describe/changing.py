@@ -136,7 +136,7 @@ class _Draft:
         part = self.kinds.get(tuple(parents))
         field = part.model_fields.get(str(last)) if part else field_of(holders[-1], last)
         marked = field is not None and any(isinstance(each, BinarySize) for each in field.metadata)
-        size = marked or any(isinstance(each, Value) and each.sized for each in holders)
+        size = marked or any(isinstance(each, Value) and each.of_sizes for each in holders)
         return read(new, annotation_of(holders[-1], last) if field is None else field.annotation, path, size=size)
 
     def _stands(self, keys: Sequence[Key], new: Any) -> None:

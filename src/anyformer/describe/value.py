@@ -58,7 +58,7 @@ class Value(BaseModel, Holder):
     bare: ClassVar[bool] = False
     versioned: ClassVar[bool] = False
     """Whether a file of it says the version of descriptions in which it was written."""
-    sized: ClassVar[bool] = False
+    of_sizes: ClassVar[bool] = False
     """Whether whole numbers in it are sizes, so that 8k is 8,192 in a change."""
 
     def __init_subclass__(cls, **_: Any) -> None:

@@ -35,7 +35,7 @@ class Architecture(Shown):
     """
 
     versioned: ClassVar[bool] = True
-    sized: ClassVar[bool] = True
+    of_sizes: ClassVar[bool] = True
     width: Count
     """D, features of the residual stream."""
     embedding: Input
