@@ -62,7 +62,9 @@ def followers(architecture: Architecture) -> Mapping[Keys, OptionalNumber]:
                     follows = getattr(alone.resolved(architecture.width), name)
                     if type(follows) is int:
                         found[(*keys, name)] = OptionalNumber(follows if now is None else now, now is None)
-    return found
+    # Where a mask may not be written out, layers share what masks tell apart: others are not the same there either.
+    again = followers(written_out(architecture, found)) if any(each.absent and each.kinds for each in found.values()) else found
+    return found if again.keys() == found.keys() else {keys: each for keys, each in found.items() if each.kinds is None}
 
 
 def _window(architecture: Architecture, keys: Keys, mask: Mask) -> Mapping[Keys, OptionalNumber]:
