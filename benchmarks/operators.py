@@ -145,8 +145,8 @@ def updated(case: Any, folder: Path, watch: StandIn) -> None:
     from objectives.test_resuming import data_of
 
     os.chdir(folder)
-    if case.teacher:
-        checkpoint.save(build(case.model, seed=99), folder / "teacher")
+    if case.teacher is not None:
+        checkpoint.save(build(case.teacher, seed=99), folder / "teacher")
     plain = {
         "steps": 3, "batch": 4, "accumulation": case.accumulation, "length": case.length, "objective": case.objective,
         "data": data_of(case, folder), "architecture": case.model.plain(), "plan": {"precision": "fp32", "compile": "off"},
