@@ -1,5 +1,5 @@
-"""Screenshots of the explorer in Debian's Chromium: `python docs/make_explore.py` renews those of docs/explore.md, and
-`python docs/make_explore.py FOLDER` writes all twelve of `PAGES` there, to be looked at. Runs are trained for two of them.
+"""The twelve screenshots of docs/explore.md, in Debian's Chromium: `python docs/make_explore.py` renews them, `python
+docs/make_explore.py FOLDER` writes them there in full colours. Runs are trained for two of them.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ PAGES: dict[str, tuple[str, dict[str, Any]]] = {
     "study": ("", {"study": True}),
 }
 """Twelve pages by their name: the hash, and how they are looked at."""
-KEPT = ("part", "beside", "dark", "runs")
-"""Those that the guide shows."""
 COLOURS = 160
 """Of a kept picture, whose file is small so."""
 DRAWN = ".drawing, .refused, .runs table, #found li"
@@ -92,7 +90,7 @@ def main(folder: Path | None) -> None:
         place = Path(made)
         with serving(*trained(place), "llama-3-8b") as address:
             browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-            for name in PAGES if folder else KEPT:
+            for name in PAGES:
                 path = take(browser, address, name, folder or PICTURES)
                 if folder is None:
                     Image.open(path).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(path, optimize=True)
