@@ -80,6 +80,14 @@ Length = Annotated[
         metavar="TOKENS",
     ),
 ]
+SourceLength = Annotated[
+    int | None,
+    workload_option(
+        help="Positions of the encoder's input, in models with an encoder and a decoder. By default --length.",
+        parser=tokens,
+        metavar="TOKENS",
+    ),
+]
 Batch = Annotated[int, workload_option(help="Sequences computed together.", parser=tokens, metavar="COUNT")]
 HeldOutText = Annotated[
     str | None,

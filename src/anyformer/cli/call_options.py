@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import Batch, Length, machine_option, workload_option
+from anyformer.cli.arguments import Batch, Length, SourceLength, machine_option, workload_option
 from anyformer.precision import Kind
 
 NONE = "none"
@@ -19,14 +18,7 @@ class PricedCallOptions:
 
     length: Length = None
     batch: Batch = 1
-    source_length: Annotated[
-        int | None,
-        workload_option(
-            help="Positions of the encoder's input, in models with an encoder and a decoder. By default --length.",
-            parser=tokens,
-            metavar="TOKENS",
-        ),
-    ] = None
+    source_length: SourceLength = None
     precision: Annotated[
         Kind, machine_option(help="The number formats of training and decoding.", metavar="|".join(get_args(Kind)))
     ] = "bf16"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import Length, machine_option, workload_option
+from anyformer.cli.arguments import Length, SourceLength, machine_option, workload_option
 from anyformer.precision import Kind
 
 if TYPE_CHECKING:
@@ -36,14 +36,7 @@ class WorkloadOptions:
         workload_option(help="Sequences computed together. By default 1, with --measure 2.", parser=tokens, metavar="COUNT"),
     ] = None
     length: Length = None
-    source_length: Annotated[
-        int | None,
-        workload_option(
-            help="Positions of the encoder's input, in models with an encoder and a decoder. By default --length.",
-            parser=tokens,
-            metavar="TOKENS",
-        ),
-    ] = None
+    source_length: SourceLength = None
     prefix: Annotated[
         int,
         workload_option(
