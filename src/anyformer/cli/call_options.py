@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from anyformer.cli.arguments import Batch, Length, SourceLength, machine_option, workload_option
+from anyformer.cli.arguments import Batch, Length, SourceLength, machine_option
 from anyformer.precision import Kind
 
 NONE = "none"
