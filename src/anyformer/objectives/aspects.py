@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -14,9 +14,14 @@ from anyformer.model import Architecture
 from anyformer.model.loss_bytes import backward_bytes
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.text import Tokenizer
+
+Baseline: TypeAlias = Callable[[Feed, int, Feed, int, int], "tuple[str, float] | None"]
+"""What a simple model is, in words, and the loss that it reaches: of the feed and updates of training, the held-out feed, its
+windows, and the model's outputs."""
 
 
 def anything(*given: object) -> None:
@@ -72,6 +77,8 @@ class LossTraits:
     """Further sums for `metrics`, of the text that the model gives for examples. Not asked in a run of several processes."""
     told: Callable[[Mapping[str, float]], tuple[str, float] | None] = nothing_told
     """As `Objective.baseline`, where another model makes the targets: what the metrics of the last evaluation say of it."""
+    unread: Baseline | None = None
+    """As `Objective.baseline`, of a model that reads nothing of its input; None where the baseline is that."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ class NextToken(TextObjective, TokenObjective):
 
     @property
     def traits(self) -> LossTraits:
-        return replace(super().traits, likelihood=True)
+        return replace(super().traits, likelihood=True, unread=super().baseline)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         return self.next_tokens(batch)
@@ -47,9 +47,6 @@ class NextToken(TextObjective, TokenObjective):
         assert isinstance(held_out, TextFeed)
         loss = interpolated_bigram_loss(training.tokens(steps), held_out.lines(windows), outputs)
         return "an interpolated bigram model of the tokens it trained on", loss
-
-    def unread(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
-        return TokenObjective.baseline(self, training, steps, held_out, windows, outputs)
 
 
 class CausalObjective(NextToken):

@@ -79,7 +79,7 @@ class DistillationObjective(Objective):
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits(prompt=self.of.traits.prompt)
+        return LossTraits(prompt=self.of.traits.prompt, unread=self.of.traits.unread)
 
     @property
     def sizes(self) -> SampleSizes:
@@ -168,9 +168,6 @@ class DistillationObjective(Objective):
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         return self.of.baseline(training, steps, held_out, windows, outputs)
-
-    def unread(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
-        return self.of.unread(training, steps, held_out, windows, outputs)
 
     def _taught(self, examples: Examples, partners: Partners) -> Tensor:
         """The teacher's logits."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import floor
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -15,13 +14,11 @@ import torch
 from anyformer.data import Corpus, Data, Mixture, Record, Shares, quotas
 from anyformer.data.batches import part_of
 from anyformer.data.packing import Ints
+from anyformer.objectives.aspects import Baseline
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Objective, Setting
 from anyformer.text import DataError
-
-Baseline: TypeAlias = Callable[[Feed, int, Feed, int, int], "tuple[str, float] | None"]
-"""A method of an objective that says what a simple model is, and the loss that it reaches."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def parts_of(feed: Feed, most: int | None) -> dict[str, tuple[Feed, int | None, 
 def baseline_of(
     asked: Baseline, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int
 ) -> tuple[str, float] | None:
-    """`Objective.baseline` or `Objective.unread`; of a mixture one per part, weighted by the targets that the parts give."""
+    """`Objective.baseline` or `LossTraits.unread`; of a mixture one per part, weighted by the targets that the parts give."""
     if not (isinstance(training, MixtureFeed) and isinstance(held_out, MixtureFeed)):
         return asked(training, steps, held_out, windows, outputs)
     given = training.shares.given(steps * training.batch)

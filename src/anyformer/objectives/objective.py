@@ -177,10 +177,6 @@ class Objective(Value):
         """
         return None
 
-    def unread(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
-        """The same of a model that reads nothing of its input: what a trained one must be below. By default the baseline."""
-        return self.baseline(training, steps, held_out, windows, outputs)
-
 
 def loss_of(
     objective: Objective,

@@ -56,7 +56,8 @@ def _unread(run: Run) -> Unread | None:
     assert run.steps is not None
     rows = windows_of(run, run.evaluation.final_tokens)
     training, held_out = feeds
-    found = baseline_of(run.objective.unread, training, run.steps, held_out, rows, run.architecture.outputs)
+    asked = run.objective.traits.unread or run.objective.baseline
+    found = baseline_of(asked, training, run.steps, held_out, rows, run.architecture.outputs)
     return None if found is None else Unread(found[0], found[1])
 
 
