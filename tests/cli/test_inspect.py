@@ -163,7 +163,10 @@ def test_a_run_says_where_its_dictionary_was_learnt(tmp_path):
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),
         (["--text", TEXT, "--wanted", "n1 n2"], "is 2 tokens"),
-        (["--text", TEXT, "--wanted", "n11"], "--wanted 'n11': is not in the vocabulary and would be read as [UNK]; did you mean 'n1'"),
+        (
+            ["--text", TEXT, "--wanted", "n11"],
+            "--wanted 'n11': is not in the vocabulary and would be read as [UNK]; did you mean 'n1'",
+        ),
         (
             ["--text", TEXT, "--against", "n1 n3 n3 =", "--patching"],
             "--text has 5 tokens (n1 x0 n3 n1 =) and --against 4 tokens (n1 n3 n3 =)",
