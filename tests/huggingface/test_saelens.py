@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 import anyformer as af
 from anyformer import build
-from anyformer.huggingface.hooks import OF_LAYER, OF_MODEL, hook_of, path_of
 from anyformer.huggingface.saelens import SAELensError, export_saelens, load_saelens, saelens_paths
 from anyformer.model import dictionary_alone
+from anyformer.model.hooks import OF_LAYER, OF_MODEL, hook_of, path_of
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, Revival, TopKCode
 
 WIDTH, FEATURES = 12, 20

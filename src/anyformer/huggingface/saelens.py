@@ -21,8 +21,8 @@ from torch import Tensor
 
 from anyformer.describe import UserError, read_json
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.hooks import OF_LAYER, path_of
 from anyformer.model import Architecture, dictionary_alone
+from anyformer.model.hooks import OF_LAYER, path_of
 from anyformer.model.transformer import Transformer, build
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, ReLUCode, TopKCode
 from anyformer.parts.dictionary.codes import Code
