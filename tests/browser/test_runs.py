@@ -80,6 +80,8 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.get_by_role("button", name="open", exact=True).click()
     page.wait_for_selector("table.lens", timeout=60_000)
     assert page.locator(".tokens .token").count() == len("some text")
+    assert page.locator(".tokens .token[aria-pressed=true]").get_attribute("data-key") == "token-8"
+    assert page.locator("table.lens tbody th").first.inner_text() == "decoder.layer[0].input"
     assert page.locator("table.attribution tbody tr").last.locator("th").inner_text() == "in all"
     offered = page.locator(".likeliest button:enabled[aria-pressed=false]").first
     word = offered.inner_text()
@@ -96,6 +98,7 @@ def test_a_model_is_opened_by_a_text(opened, runs):
     page.get_by_label("less that of").fill("m")
     page.get_by_role("button", name="open", exact=True).click()
     page.wait_for_selector("h2:has-text('patched: how much of the logit of x less m')", timeout=60_000)
+    assert page.locator("td.shaded").evaluate_all("each => each.some((cell) => cell.textContent.startsWith('-0.000'))") is False
     page.wait_for_selector("table.active-features tbody button", timeout=60_000)
     page.locator(".tokens .token").nth(2).click()
     page.wait_for_selector("h2:has-text('features are active at token 2, “m”')")

@@ -16,7 +16,7 @@ from anyformer.describe import UserError, to_toml
 from anyformer.evaluation import open_subject
 from anyformer.evaluation.learnt_at import learnt_at, open_dictionary
 from anyformer.huggingface.saelens import export_saelens
-from anyformer.inspecting import attribution
+from anyformer.inspecting import LogitDifference, attribution, find_circuit
 from anyformer.model import dictionary_alone
 from anyformer.model.transformer import build
 from anyformer.objectives import TranscoderObjective
@@ -35,6 +35,15 @@ def model(tmp_path_factory):
     made = build(llama(width=16, depth=2, heads=2, kv_heads=1, ffn=24, vocab=len(task.symbols) + 2), seed=3)
     checkpoint.save(made, folder, tokenizer=tokenizer_of(Symbols(), task.symbols))
     return folder
+
+
+def faithful(model):
+    """The share that the circuit of the test below keeps."""
+    subject = open_subject(model)
+    clean, corrupted = (torch.tensor([subject.text.encode(text)]) for text in (TEXT, AGAINST))
+    metric = LogitDifference(*(subject.text.number(name) for name in ("n3", "n1")))
+    found = find_circuit(subject.model, clean, corrupted, threshold=1e-6)
+    return found.faithfulness(subject.model, clean, corrupted, metric)
 
 
 def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
@@ -57,6 +66,9 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     assert told["tokens"] == TEXT.split()
     assert (told["wanted"], told["other"]) == ("n3", "n1")
     assert told["lens"][-1]["path"] == "head.logits"
+    assert told["lens"][-1]["difference"] == pytest.approx(told["metric"]["clean"], abs=1e-4)
+    assert f"faithfulness {told['circuit']['faithfulness']:.3f}: the share" in " ".join(shown.stdout.split())
+    assert "logit less n1" in " ".join(shown.stdout.split())
     assert sum(told["attribution"]["shares"].values()) == pytest.approx(told["attribution"]["logit"], abs=1e-4)
     assert len(told["patching"]["decoder.layer[1].output"]) == 5
     assert len(told["patched_heads"]["decoder.layer[0].attention.heads"]) == 2
@@ -64,6 +76,7 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     assert "logit of n3 less n1: clean {clean:.4f}, corrupted {corrupted:.4f}".format(**told["metric"]) in said
     gap = abs(told["metric"]["clean"] - told["metric"]["corrupted"])
     assert ("these hardly differ" in said) == (gap < 0.1)
+    assert told["circuit"]["faithfulness"] == pytest.approx(faithful(model), abs=1e-4)
     assert told["circuit"]["considered"] == 3 * 2 + 3 + 3 * 2 * 4 + 6 + 7
     assert {each["into"] for each in told["circuit"]["edges"]} <= {"", "query", "key", "value"}
     assert {each["path"] for each in told["heads"]} == {f"decoder.layer[{layer}].attention" for layer in range(2)}
@@ -163,6 +176,10 @@ def test_a_run_says_where_its_dictionary_was_learnt(tmp_path):
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),
         (["--text", TEXT, "--wanted", "n1 n2"], "is 2 tokens"),
+        (
+            ["--text", TEXT, "--wanted", "n11"],
+            "--wanted 'n11': is not in the vocabulary and would be read as [UNK]; did you mean 'n1'",
+        ),
         (
             ["--text", TEXT, "--against", "n1 n3 n3 =", "--patching"],
             "--text has 5 tokens (n1 x0 n3 n1 =) and --against 4 tokens (n1 n3 n3 =)",

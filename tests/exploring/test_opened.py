@@ -142,6 +142,8 @@ def test_the_token_that_is_asked_about_is_the_likeliest_or_the_one_named(ask, mo
     )
     assert set(found["lens"]["says"]) == {"b"}
     assert found["lens"]["wanted"][-1] == pytest.approx(logits.softmax(-1)[:, b].tolist(), abs=1e-5)
+    assert found["lens"]["difference"][-1] == pytest.approx((logits[:, b] - logits[:, a]).tolist(), abs=1e-4)
+    assert usual["lens"]["difference"] is None
     assert found["lens"]["rank"][-1] == (logits > logits[:, b, None]).sum(-1).tolist()
 
 

@@ -11,9 +11,9 @@ from safetensors.torch import load_file
 
 import anyformer as af
 from anyformer import build
-from anyformer.huggingface.hooks import OF_LAYER, OF_MODEL, hook_of, path_of
 from anyformer.huggingface.saelens import SAELensError, export_saelens, load_saelens, saelens_paths
 from anyformer.model import dictionary_alone
+from anyformer.model.hooks import OF_LAYER, OF_MODEL, hook_of, path_of
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, Revival, TopKCode
 
 WIDTH, FEATURES = 12, 20
@@ -98,7 +98,8 @@ def test_how_often_features_are_active_stands_beside(tmp_path):
     ("changes", "words"),
     [
         ({"architecture": "batchtopk"}, "save_inference_model"),
-        ({"normalize_activations": "layer_norm"}, "fold it into the weights"),
+        ({"normalize_activations": "layer_norm"}, "'layer_norm' cannot be read here: no weights do the same"),
+        ({"normalize_activations": "expected_average_only_in"}, "fold it into the weights"),
         ({"finetuning": True}, "finetuning says something that is not known here"),
         ({"d_out": 9}, "a dictionary gives as many"),
         ({"d_sae": 7}, "has the shape"),

@@ -8,7 +8,7 @@ import torch
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import InputError
-from anyformer.inspecting import TunedLens, logit_lens, read_out, streams, tuned_lens
+from anyformer.inspecting import TunedLens, draw_reading, logit_lens, read_out, streams, tuned_lens
 from anyformer.inspecting.tuned_lens import translated
 from anyformer.model.transformer import build
 
@@ -95,3 +95,17 @@ def test_a_stream_is_translated_by_rows_of_the_matrix():
 def test_no_batch_is_refused(model):
     with pytest.raises(InputError, match="there is none"):
         tuned_lens(model, [])
+
+
+def test_two_tokens_are_compared_at_every_path_and_drawn(model, tmp_path):
+    wanted, other = torch.full_like(TOKENS, 3), torch.full_like(TOKENS, 4)
+    found = logit_lens(model, TOKENS, wanted=wanted, other=other)
+    with torch.no_grad():
+        logits = model(TOKENS)
+    assert torch.allclose(found.difference_LBT[-1], logits[..., 3] - logits[..., 4], atol=1e-4)
+    assert "logit less 4" in [str(column.header) for column in found.table().columns]
+    words, drawn = [str(token) for token in TOKENS[0].tolist()], {}
+    for asked, reading in (("", found), ("3", logit_lens(model, TOKENS, wanted=wanted)), ("3 less 4", found)):
+        draw_reading(reading, words, str, tmp_path / "lens.png", title="lens", asked=asked)
+        drawn[asked] = (tmp_path / "lens.png").read_bytes()
+    assert len(set(drawn.values())) == 3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 from zoo import ZOO
@@ -379,3 +381,19 @@ def tower_output(model, tower, given):
     """What a tower gives of its inputs, token after token."""
     found = getattr(model, tower)(given)
     return (found[0] if isinstance(found, tuple) else found).flatten(0, -2)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama-3-8b"])
+def test_a_hook_of_transformerlens_is_told_its_path(name):
+    model = build(architecture(name, tiny=True), seed=0)
+    up = "decoder.layer[1].feedforward." + ("gate" if name.startswith("llama") else "up")
+    for hook, path in (
+        ("blocks.1.attn.hook_pattern", "decoder.layer[1].attention.weights"),
+        ("blocks.1.mlp.hook_pre", up),
+        ("ln_final.hook_scale", "decoder.final_norm.scale"),
+    ):
+        with pytest.raises(InputError, match=re.escape(f"did you mean {path!r}")), model.watch(hook):
+            pass
+        assert path in model.watchable()
+    with pytest.raises(InputError, match="nothing of this model is called"), model.watch("blocks.99.hook_resid_pre"):
+        pass

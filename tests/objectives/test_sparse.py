@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.nn.functional as F
 
-from anyformer import build
+from anyformer import build, checkpoint
 from anyformer.catalogue import architecture
+from anyformer.cli.ending import uses
 from anyformer.data import IGNORED
+from anyformer.describe import UserError, to_toml
 from anyformer.model import dictionary_alone
 from anyformer.objectives import CrosscoderObjective, Examples, SAEObjective, TranscoderObjective, prepared
 from anyformer.objectives.objective import without_penalties
 from anyformer.parts import Dictionary, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.training.partners import check_partners
+from anyformer.training.run import default_run
 
 SOURCE = architecture("llama-2-7b", tiny=True)
 WIDTH, FEATURES = SOURCE.width, 40
@@ -162,3 +169,25 @@ def test_paths_are_told_apart():
         CrosscoderObjective(source="there", paths=(PATH, PATH))
     with pytest.raises(ValueError, match="gives no logits of tokens"):
         SAEObjective.parse(SAE.plain() | {"of": {"kind": "contrastive"}})
+
+
+def test_a_source_of_another_width_is_refused_before_any_work(tmp_path):
+    checkpoint.save(build(SOURCE, seed=0), tmp_path / "there")
+    for width in (WIDTH, WIDTH + 1):
+        objective = SAEObjective(source=str(tmp_path / "there"), path=PATH)
+        run = default_run(dictionary_alone(Dictionary(features=9), width), ("python-stdlib",), objective)
+        with pytest.raises(UserError, match=r"set architecture\.width") if width > WIDTH else nullcontext():
+            check_partners(run)
+
+
+def test_the_end_of_a_run_names_what_uses_a_dictionary(tmp_path):
+    for objective, code, exported in (
+        (SAE, TopKCode(k=2), True),
+        (TranscoderObjective(source="there", path=PATH, target="decoder.output"), TopKCode(k=2), False),
+    ):
+        part = Dictionary(features=9, code=code, centred=exported, detached=not exported)
+        model = build(dictionary_alone(part, WIDTH), seed=0)
+        (tmp_path / "run.toml").write_text(to_toml(default_run(model.architecture, ("python-stdlib",), objective)))
+        found = uses(SimpleNamespace(directory=tmp_path, model=model))
+        assert found[0] == ("inspect", "there", "--text", "TEXT", "--features", tmp_path)
+        assert [each[-1] for each in found[1:]] == ["saelens"] * exported

@@ -55,7 +55,23 @@ def finish(trained: Trained) -> None:
     if drawn:
         unbroken(console, f"  {command('generate', directory, *drawn, '--guidance', 3, '--output', 'pictures.png')}")
     unbroken(console, f"  {command('show', directory)}")
-    unbroken(console, f"  {command('export', directory, f'{directory.name}-exported')}")
+    for words in uses(trained):
+        unbroken(console, f"  {command(*words)}")
+
+
+def uses(trained: Trained) -> list[tuple[object, ...]]:
+    """The commands that use what was trained: of a sparse dictionary those that look into its source by it, and that write the
+    format of SAELens, if this has a name for it."""
+    from anyformer.huggingface.saelens import named_there
+    from anyformer.objectives.sparse import SparseObjective
+    from anyformer.training.run import load_run
+
+    directory, objective = trained.directory, load_run(trained.directory / "run.toml").objective
+    exports: tuple[object, ...] = ("export", directory, f"{directory.name}-exported")
+    if not isinstance(objective, SparseObjective):
+        return [exports]
+    looks: tuple[object, ...] = ("inspect", objective.source, "--text", "TEXT", "--features", directory)
+    return [looks, (*exports, "--format", "saelens")] if named_there(trained.model) else [looks]
 
 
 def print_sample(trained: Trained, console: Console) -> bool:

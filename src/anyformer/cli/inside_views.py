@@ -47,18 +47,24 @@ def lens(asked: InspectedText) -> InsideView:
     """The logit lens at the position."""
     question = asked.question
     position = question.position
-    wanted = question.everywhere(question.numbers[0])
-    found = inspecting.logit_lens(question.model, question.clean, wanted=wanted)
+    wanted, other = map(question.everywhere, question.numbers)
+    found = inspecting.logit_lens(question.model, question.clean, wanted=wanted, other=other)
+    compared = {} if found.difference_LBT is None else {"difference": found.difference_LBT[:, 0, position].tolist()}
     data = [
         {
             "path": path, "tokens": [question.word(token) for token in found.tokens_LBTk[at, 0, position].tolist()],
             "probabilities": found.probabilities_LBTk[at, 0, position].tolist(),
             "wanted": float(found.wanted_LBT[at, 0, position]), "rank": int(found.rank_LBT[at, 0, position]),
             "divergence": float(found.divergence_LBT[at, 0, position]),
+            **{name: values[at] for name, values in compared.items()},
         }
         for at, path in enumerate(found.paths)
     ]  # fmt: skip
-    draw = partial(_titled, inspecting.draw_reading, asked, "logit lens", found, question.shown_words, question.shown)
+    said = asked.prompt.wanted is not None or other is not None
+    about = question.about if other is not None else question.shown(question.numbers[0]) if said else ""
+    draws = partial(inspecting.draw_reading, asked=about)
+    title = f"logit lens{f': {about}' if about else ''}"
+    draw = partial(_titled, draws, asked, title, found, question.shown_words, question.shown)
     return InsideView("lens", (found.table(question.shown, position=position),), data, draw)
 
 
@@ -115,8 +121,19 @@ def circuit(asked: InspectedText, threshold: float, *, by_input: bool) -> Inside
         positions=(question.position,),
     )  # fmt: skip
     edges = [{"from": edge.sender, "to": edge.receiver, "into": edge.into, "cost": cost} for edge, cost in found.edges]
-    data = {"edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty}
-    return InsideView("circuit", (found.table(),), data, partial(_titled, inspecting.draw_circuit, asked, "circuit", found))
+    clean, corrupted, remark = question.of_both()
+    kept = None
+    if clean != corrupted:
+        kept = found.faithfulness(question.model, question.clean, question.corrupted, question.metric)
+    told = f"the {question.about} (clean {clean:.4f}, corrupted {corrupted:.4f})"
+    share = "none" if kept is None else f"{kept:.3f}"
+    data = {
+        "edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty,
+        "faithfulness": kept,
+    }  # fmt: skip
+    lines = (f"faithfulness {share}: the share that the circuit alone keeps of {told}", *filter(None, [remark]))
+    draw = partial(_titled, inspecting.draw_circuit, asked, "circuit", found)
+    return InsideView("circuit", (found.table(),), data, draw, lines)
 
 
 def features(asked: InspectedText, directory: Path, feature: int | None) -> InsideView:
@@ -131,11 +148,15 @@ def features(asked: InspectedText, directory: Path, feature: int | None) -> Insi
         {"feature": number, "activation": value, "tokens": [question.word(token) for token, _ in tokens]}
         for (number, value), tokens in zip(strongest, found.tokens([number for number, _ in strongest]), strict=True)
     ]
+    lines_of: tuple[str, ...] = ()
     data: dict[str, Any] = {"read": list(found.read), "written": list(found.written), "active": lines}
     if feature is not None:
         data["feature"] = {"feature": feature, "activations": reading.of(feature).tolist()}
-        tables.append(inspecting.feature_table(reading, feature, question.shown_words))
-    return InsideView("features", tuple(tables), data)
+        if (reading.of(feature) > 0).any():
+            tables.append(inspecting.feature_table(reading, feature, question.shown_words))
+        else:
+            lines_of = (f"feature {feature} is active at 0 of {len(question.words)} tokens",)
+    return InsideView("features", tuple(tables), data, lines=lines_of)
 
 
 def _titled(draws: Callable[..., None], asked: InspectedText, what: str, *given: Any) -> None:

@@ -24,7 +24,7 @@ anyformer inspect gpt2-directory --text "The Eiffel Tower is in" --lens --attrib
 anyformer inspect gpt2-directory --text "When Mary and John left, John gave it to" --wanted " Mary" --other " John"
 anyformer inspect gpt2-directory --text "Rome is in" --against "Oslo is in" --wanted " Italy" --other " Norway" --patching
 anyformer inspect runs/teacher --text "return x + 1" --features runs/sae --feature 12
-anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.05 --json
+anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.01 --json
 """
 WIDE = 140
 """Columns of tables that no terminal shows."""

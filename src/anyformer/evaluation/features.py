@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.evaluation.measure import task_of
 from anyformer.evaluation.subject import open_subject
-from anyformer.huggingface.hooks import hook_of
+from anyformer.model.hooks import hook_of
 from anyformer.model.value_paths import named
 from anyformer.objectives.objective import added
 from anyformer.objectives.sparse import SOURCE, SparseObjective

@@ -90,13 +90,14 @@ def _said(asked: AskedText) -> dict[str, Any]:
     from anyformer.inspecting import attribution, logit_lens
 
     word, (wanted, other) = asked.tokenizer.decode, asked.numbers
-    followed = None if asked.wanted is None else asked.everywhere(wanted)
-    found = logit_lens(asked.model, asked.clean, wanted=followed)
+    followed = None if asked.wanted is None and other is None else asked.everywhere(wanted)
+    found = logit_lens(asked.model, asked.clean, wanted=followed, other=asked.everywhere(other))
     said = [[[word([token]) for token in kept] for kept in each] for each in found.tokens_LBTk[:, 0].tolist()]
     lens = {
         "paths": list(found.paths), "likeliest": said, "probabilities": rounded(found.probabilities_LBTk[:, 0]),
         "entropy": rounded(found.entropy_LBT[:, 0]), "divergence": rounded(found.divergence_LBT[:, 0]),
         "rank": found.rank_LBT[:, 0].tolist(), "wanted": rounded(found.wanted_LBT[:, 0]),
+        "difference": None if found.difference_LBT is None else rounded(found.difference_LBT[:, 0]),
         "says": [word([token]) for token in found.wanted_BT[0].tolist()],
     }  # fmt: skip
     shares = attribution(asked.model, asked.clean, wanted=asked.everywhere(wanted), against=asked.everywhere(other))

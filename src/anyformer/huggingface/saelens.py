@@ -21,8 +21,8 @@ from torch import Tensor
 
 from anyformer.describe import UserError, read_json
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.hooks import OF_LAYER, path_of
 from anyformer.model import Architecture, dictionary_alone
+from anyformer.model.hooks import OF_LAYER, path_of
 from anyformer.model.transformer import Transformer, build
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, ReLUCode, TopKCode
 from anyformer.parts.dictionary.codes import Code
@@ -34,6 +34,11 @@ WEIGHTS: Final = "sae_weights.safetensors"
 SPARSITY: Final = "sparsity.safetensors"
 VERSION: Final = "6.54.12"
 """The version of SAELens whose layout this is."""
+REMEDIES: Final = {
+    "expected_average_only_in": "fold it into the weights by fold_activation_norm_scaling_factor, and save it again",
+    "covariance_whitening": "fold it into the weights by fold_activation_whitening, and save it again",
+}
+"""What to do about a way of scaling activations that is not read."""
 LEAST: Final = 1e-10
 """The share whose logarithm stands for features that are never active."""
 KNOWN: Final = frozenset((
@@ -136,9 +141,8 @@ def saelens_architecture(directory: str | Path) -> Architecture:
         raise SAELensError(f"{place}: {', '.join(unknown)} says something that is not known here: save it with SAELens 6 first")
     for key in ("normalize_activations", "reshape_activations"):
         if config.get(key, "none") != "none" and (key, config[key]) != ("reshape_activations", "hook_z"):
-            raise SAELensError(
-                f"{place}: {key} = {config[key]!r} is not read here: fold it into the weights, and save it again"
-            )
+            remedy = REMEDIES.get(config[key], "no weights do the same, so learn one without it")
+            raise SAELensError(f"{place}: {key} = {config[key]!r} cannot be read here: {remedy}")
     name = str(config.get("architecture"))
     layout = READ.get(name)
     if layout is None or layout.made is None:
@@ -205,6 +209,15 @@ def load_saelens(
                 )
             weight.copy_(value)
     return model if dtype is None else model.to(dtype)
+
+
+def named_there(model: Transformer) -> bool:
+    """Whether SAELens has a name for a model."""
+    try:
+        _named(dictionary_of(model))
+    except SAELensError:
+        return False
+    return True
 
 
 def dictionary_of(model: Transformer) -> DictionaryModule:

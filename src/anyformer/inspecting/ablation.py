@@ -29,10 +29,8 @@ def means(value: Tensor, letters: str) -> Tensor:
 
 
 def resampled(value: Tensor, letters: str) -> Tensor:
-    """The value of another row of the reference: of the one before, the first has the last one's."""
-    if len(value) < 2:
-        raise InputError("a resampled value is one of another row, and the reference has a single one: give 2 rows at least")
-    return value.roll(1, 0)
+    """The value of the reference's row."""
+    return value
 
 
 WAYS: Mapping[str, Callable[[Tensor, str], Tensor]] = MappingProxyType({"zero": zeros, "mean": means, "resample": resampled})
@@ -51,15 +49,19 @@ def ablation(
 ) -> PatchingGrid:
     """The metric with each value at `paths` replaced by one that says nothing of its row: `zero`, `mean` or `resample`.
 
-    `paths`: by default what every sublayer adds to the stream. `by`: letters of their values whose places are replaced one at a
-    time, such as `H` for heads. `reference`: the prompts whose values are taken, of the same shape; by default the same ones.
+    `mean`: over rows and positions of the reference; `resample`: the value of the same row and position of it. `paths`: by
+    default what every sublayer adds to the stream. `by`: letters of their values whose places are replaced one at a time, such
+    as `H` for heads. `reference`: the prompts whose values are taken, of the same shape; by default the same ones, of which
+    `resample` takes the row before, the last one's for the first. Raises `InputError` where that row is the same.
     """
     if way not in WAYS:
         raise InputError(f"there is no way {way!r} of ablation{did_you_mean(way, sorted(WAYS))}")
     prompt = CallInputs.of(given)
     other = prompt if reference is None else CallInputs.of(reference)
-    if other is not prompt:
+    if reference is not None:
         prompt.exchanges_with(other)
+    elif way == "resample":
+        other = prompt.rolled()
     chosen = checked_paths(model, paths or [writer.output for writer in writers(model)], by)
     values, _ = kept_values(model, other, chosen)
     _, start_B = kept_values(model, prompt, (), metric)

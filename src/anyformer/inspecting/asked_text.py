@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.describe import UserError
+from anyformer.describe import UserError, did_you_mean
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.metrics import LogitDifference, Metric, TokenLogit
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.text import Tokenizer
+from anyformer.text.definition import unknown, vocabulary
 
 BLANK, EMPTY = "␣", "∅"
 """What stands for a blank in a token, and for a token of no text."""
@@ -161,6 +163,13 @@ class AskedText:
             raise UserError(
                 f"{self._called(field)} {text!r}: is {len(found)} tokens ({said}); give one, with its blank before it if it "
                 "has one"
+            )
+        model = json.loads(self.tokenizer.completed)["model"]
+        if found[0] == unknown(model) and text != self.tokenizer.token(found[0]):
+            words = [self.word(number) for number in sorted(vocabulary(model).values()) if number != found[0]]
+            raise UserError(
+                f"{self._called(field)} {text!r}: is not in the vocabulary and would be read as {self.shown(found[0])}"
+                f"{did_you_mean(text, words)}"
             )
         return found[0]
 

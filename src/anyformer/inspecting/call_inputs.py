@@ -53,6 +53,16 @@ class CallInputs:
         options = {name: torch.cat([value] * times) for name, value in self.options.items()}
         return CallInputs(torch.cat([self.tokens] * times), second, options)
 
+    def rolled(self) -> CallInputs:
+        """Every row in the place of the next one, the last first. Raises `InputError` of a single row."""
+        if len(self) < 2:
+            raise InputError(
+                "a resampled value is one of another row, and there is a single row: give reference=, as many rows of other "
+                "tokens, or 2 rows at least"
+            )
+        second = None if self.decoder_tokens is None else self.decoder_tokens.roll(1, 0)
+        return CallInputs(self.tokens.roll(1, 0), second, {name: value.roll(1, 0) for name, value in self.options.items()})
+
     def exchanges_with(self, other: CallInputs) -> None:
         """Refuse a prompt whose values cannot stand in the place of this one's, or that is the same."""
         mine, theirs = (tuple(each.read.shape) for each in (self, other))

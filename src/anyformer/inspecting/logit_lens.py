@@ -31,7 +31,8 @@ class LensReading:
 
     `tokens_LBTk` and `probabilities_LBTk`: the k likeliest tokens, the likeliest first. `entropy_LBT`: of the distribution, in
     nats. `divergence_LBT`: KL(model || path) in nats. `wanted_BT`: the token that is asked about, by default the one the model
-    finds likeliest; `wanted_LBT`: its probability; `rank_LBT`: how many tokens are likelier.
+    finds likeliest; `wanted_LBT`: its probability; `rank_LBT`: how many tokens are likelier. `other_BT`: the token that it is
+    compared with, if there is one; `difference_LBT`: the logit of the wanted one less that of the other.
     """
 
     paths: tuple[str, ...]
@@ -42,20 +43,28 @@ class LensReading:
     wanted_BT: Tensor
     wanted_LBT: Tensor
     rank_LBT: Tensor
+    other_BT: Tensor | None = None
+    difference_LBT: Tensor | None = None
 
     def table(self, word: Callable[[int], str] = str, *, row: int = 0, position: int = -1) -> Table:
         """The likeliest tokens at a position, path by path, as `word` says them."""
-        heads = ("path", "likeliest", "probability", f"of {word(int(self.wanted_BT[row, position]))}", "rank", "KL (nats)")
+        asked = word(int(self.wanted_BT[row, position]))
+        heads = ("path", "likeliest", "probability", f"of {asked}", "rank", *self._compared(word, row, position), "KL (nats)")
         lines = []
         for at, path in enumerate(self.paths):
             here = (at, row, position)
             said = " ".join(word(int(token)) for token in self.tokens_LBTk[here])
             figures = (self.probabilities_LBTk[here][0], self.wanted_LBT[here])
+            apart = () if self.difference_LBT is None else (f"{self.difference_LBT[here]:.3f}",)
             lines.append(
-                (path, said, *(f"{figure:.4f}" for figure in figures), f"{int(self.rank_LBT[here]):,}",
+                (path, said, *(f"{figure:.4f}" for figure in figures), f"{int(self.rank_LBT[here]):,}", *apart,
                  f"{self.divergence_LBT[here]:.3f}")
             )  # fmt: skip
         return table_of("logit lens", heads, lines, words=2)
+
+    def _compared(self, word: Callable[[int], str], row: int, position: int) -> tuple[str, ...]:
+        """The head of the column of differences, where there is one."""
+        return () if self.other_BT is None else (f"logit less {word(int(self.other_BT[row, position]))}",)
 
 
 def read_out(model: Transformer, stream: Tensor) -> Tensor:
@@ -74,14 +83,18 @@ def logit_lens(
     paths: Sequence[str] | None = None,
     *,
     wanted: Tensor | None = None,
+    other: Tensor | None = None,
     keep: int = KEPT,
 ) -> LensReading:
     """What the head says of the residual stream at `paths`, by default before the first layer and behind every one
-    (the logit lens, nostalgebraist 2020); `wanted` (B, T): tokens that are asked about."""
+    (the logit lens, nostalgebraist 2020); `wanted` (B, T): tokens that are asked about; `other`: those that they are
+    compared with."""
     prompt, chosen = CallInputs.of(given), named(model.architecture, paths or streams(model))
     with torch.no_grad(), model.watch(*chosen) as seen:
         last_BTV = prompt.logits(model)
-        return reading(chosen, (read_out(model, seen[path]) for path in chosen), last_BTV, wanted=wanted, keep=keep)
+        return reading(
+            chosen, (read_out(model, seen[path]) for path in chosen), last_BTV, wanted=wanted, other=other, keep=keep
+        )
 
 
 def reading(
@@ -90,21 +103,28 @@ def reading(
     last_BTV: Tensor,
     *,
     wanted: Tensor | None = None,
+    other: Tensor | None = None,
     keep: int = KEPT,
 ) -> LensReading:
     """The reading of logits (B, T, V) per path, of which one at a time is held, beside the model's own."""
     asked_BT = last_BTV.argmax(-1) if wanted is None else wanted.to(last_BTV.device)
+    other_BT = None if other is None else other.to(last_BTV.device)
     keep = min(keep, last_BTV.shape[-1])
-    found = []
+    found, apart = [], []
     for logits in (*lines, last_BTV):
         said_BTV = logits[:, -last_BTV.shape[1] :].float().log_softmax(-1)
         best_BTk = said_BTV.topk(keep, -1)
         of_wanted_BT1 = said_BTV.gather(-1, asked_BT[..., None])
+        if other_BT is not None:
+            apart.append((of_wanted_BT1 - said_BTV.gather(-1, other_BT[..., None]))[..., 0])
         found.append(
             (
                 best_BTk.indices, best_BTk.values.exp(), -(said_BTV.exp() * said_BTV).sum(-1), divergence(last_BTV, said_BTV),
                 of_wanted_BT1[..., 0].exp(), (said_BTV > of_wanted_BT1).sum(-1),
             )
         )  # fmt: skip
-    tokens, probabilities, entropy, apart, of_wanted, rank = (torch.stack(each) for each in zip(*found, strict=True))
-    return LensReading((*paths, "head.logits"), tokens, probabilities, entropy, apart, asked_BT, of_wanted, rank)
+    tokens, probabilities, entropy, divergent, of_wanted, rank = (torch.stack(each) for each in zip(*found, strict=True))
+    return LensReading(
+        (*paths, "head.logits"), tokens, probabilities, entropy, divergent, asked_BT, of_wanted, rank, other_BT,
+        torch.stack(apart) if apart else None,
+    )  # fmt: skip

@@ -26,20 +26,38 @@ WIDE = 32
 """Positions whose tokens are written at an axis, at most."""
 
 
-def draw_reading(found: LensReading, words: Sequence[str], word: Callable[[int], str], path: Path, *, title: str) -> None:
-    """The likeliest token behind every path at every position of the first row, on its probability; `words`: what is read."""
-    figures = found.probabilities_LBTk[:, 0, :, 0]
+def draw_reading(
+    found: LensReading, words: Sequence[str], word: Callable[[int], str], path: Path, *, title: str, asked: str = ""
+) -> None:
+    """The likeliest token behind every path at every position of the first row, on its probability; `words`: what is read.
+
+    `asked`: what is asked about, in words; the ground is then the probability of the wanted token, or the difference to the
+    other one where there is one.
+    """
+    figures, colours = _ground(found, asked)
+    dark = figures.abs() > 0.6 * colours["vmax"]
     said = [[word(int(token)) for token in line] for line in found.tokens_LBTk[:, 0, :, 0]]
     count, positions = figures.shape
     with drawing(path, max(5.0, 0.55 * positions + 2.6), max(2.4, 0.32 * count + 1.4)) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
         axes = figure.subplots()
-        _grid(figure, axes, figures, found.paths, words, "probability", cmap="Blues", vmin=0.0, vmax=1.0)
+        label = asked if found.difference_LBT is not None and asked else f"probability{f' of {asked}' if asked else ''}"
+        _grid(figure, axes, figures, found.paths, words, label, **colours)
         if positions <= WIDE:
             for row, line in enumerate(said):
                 for column, text in enumerate(line):
-                    colour = "white" if figures[row, column] > 0.6 else INK
+                    colour = "white" if dark[row, column] else INK
                     axes.text(column, row, text[:9], ha="center", va="center", fontsize=5.5, color=colour)
+
+
+def _ground(found: LensReading, asked: str) -> tuple[Tensor, dict[str, Any]]:
+    """The figures (L, T) on which a reading's tokens stand, and how they are coloured."""
+    if asked and found.difference_LBT is not None:
+        figures = found.difference_LBT[:, 0]
+        most = max(1e-6, float(figures.abs().max()))
+        return figures, {"cmap": "RdBu", "vmin": -most, "vmax": most}
+    figures = found.wanted_LBT[:, 0] if asked else found.probabilities_LBTk[:, 0, :, 0]
+    return figures, {"cmap": "Blues", "vmin": 0.0, "vmax": 1.0}
 
 
 def draw_patching(found: PatchingGrid, words: Sequence[str], path: Path, *, title: str) -> None:

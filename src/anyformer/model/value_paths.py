@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from anyformer.describe import InputError, did_you_mean
 from anyformer.model.architecture import Architecture
+from anyformer.model.hooks import path_in
 from anyformer.operations import Watchable, Watchables, inside, value
 from anyformer.parts.layers.stack import Stack
 
@@ -88,6 +89,8 @@ def _of_pattern(architecture: Architecture, pattern: str, known: Mapping[str, Wa
         for name, why in closed_towers(architecture).items():
             if pattern.startswith(f"{name}."):
                 raise InputError(f"{pattern!r}: {why}")
+        if (path := path_in(pattern, known)) is not None:
+            raise InputError(f"{pattern!r} is a hook of TransformerLens: did you mean {path!r}? That is its path here")
         tail = did_you_mean(pattern, known, all_by=LISTED_BY)
         raise InputError(f"nothing of this model is called {pattern!r}{tail}")
     return found

@@ -40,7 +40,7 @@ from anyformer.training.lines import unbroken
 from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.parallel import Ranks, check_mesh, joined, mesh_lines
-from anyformer.training.partners import keep_partners
+from anyformer.training.partners import check_partners, keep_partners
 from anyformer.training.place import check_space
 from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
@@ -208,6 +208,8 @@ def _prepared(
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     notes = [*mesh_lines(run, ranks), *notes, *check_units(run.plan, machine.device)]
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
+    if not begun:
+        check_partners(run)
     check_memory(own, directory, machine.device, console)
     notes.append(check_space(directory, run))
     ranks.first_alone(lambda: check_store(directory, run, fresh=not begun))

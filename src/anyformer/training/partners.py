@@ -14,6 +14,7 @@ from anyformer import checkpoint
 from anyformer.describe import UserError
 from anyformer.loading import architecture_of, load
 from anyformer.loading import beside as files_beside
+from anyformer.model import Architecture
 from anyformer.model.divided import extent_of, from_part, is_divided
 from anyformer.model.initialise import materialise
 from anyformer.model.portions import Portion, Types
@@ -54,6 +55,13 @@ def second_models(
     }
 
 
+def check_partners(run: Run) -> None:
+    """Refuse second models at paths that do not suit the run, by their descriptions alone."""
+    for partner in beside(run.objective).values():
+        if partner.path is not None:
+            _check(partner, architecture_of(partner.path), run)
+
+
 def whole_partners(run: Run, model: Transformer, tokenizer: Tokenizer, begun: Path | None = None) -> dict[str, Transformer]:
     """The second models of the only process; where one is the model as it began, the weights are those of `model`."""
 
@@ -86,7 +94,7 @@ def _made(name: str, partner: Partner, run: Run, tokenizer: Tokenizer, device: t
         described = partner.described(run.architecture)
         model = build(described or run.architecture, run.plan, "meta")
         fill = partial(as_begun, model) if described is None else partial(materialise, model, device, run.seed)
-    partner.check(model.architecture, run.architecture)
+    _check(partner, model.architecture, run)
     return SecondModel(model.train() if partner.learns else _still(model), partner.learns, fill)
 
 
@@ -136,8 +144,16 @@ def at_path(name: str, partner: Partner, run: Run, device: torch.device, tokeniz
     assert partner.path is not None, "it is at a path"
     made, own = load(partner.path, plan=run.plan, device=device)
     _check_tokens(f"{name} {partner.path}", own, tokenizer)
-    partner.check(made.architecture, run.architecture)
+    _check(partner, made.architecture, run)
     return made
+
+
+def _check(partner: Partner, architecture: Architecture, run: Run) -> None:
+    """Refuse a second model of this architecture where it does not suit the run."""
+    try:
+        partner.check(architecture, run.architecture)
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _check_tokens(what: str, own: Tokenizer | None, data: Tokenizer) -> None:
@@ -148,8 +164,7 @@ def _check_tokens(what: str, own: Tokenizer | None, data: Tokenizer) -> None:
     if number is not None:
         raise UserError(
             f"the {what} reads other tokens than the data's: token {number} is {own.token(number)!r} there, and "
-            f"{data.token(number)!r} in the data; set data.tokenizer = {{kind = 'file', path = ...}} to the directory of its "
-            "tokenizer.json"
+            f"{data.token(number)!r} in the data; set data.tokenizer = {{kind = 'file', path = {own.beside.where!r}}}"
         )
 
 

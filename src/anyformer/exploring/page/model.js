@@ -63,9 +63,12 @@ export class ModelView {
     if (document.activeElement !== this.text) this.text.value = question.text;
     for (const [name, field] of Object.entries(this.fields)) if (document.activeElement !== field) field.value = question[name];
     fill(this.head, h("h1", {}, this.app.title(question.of)), error ? refusal(error, () => undefined) : null);
-    if (answer !== this.answer) fill(this.detail);
+    if (answer !== this.answer) {
+      fill(this.detail);
+      this.path = null;
+      this.at = answer?.asked?.position ?? (answer?.tokens.length ?? 1) - 1;
+    }
     this.answer = answer;
-    this.at = answer === this.answer && this.at !== null && this.at < (answer?.tokens.length ?? 0) ? this.at : (answer?.tokens.length ?? 1) - 1;
     this.draw();
     this.features.show(answer ? (beside?.dictionaries ?? []) : []);
     fill(this.likeliest, answer?.asked ? ["likeliest there: ", answer.asked.likeliest.map((token) => h("button", { type: "button", class: "token", disabled: !token.named, "aria-pressed": String(token.text === answer.asked.wanted), onclick: () => this.go({ wanted: token.text }) }, visible(token.text)))] : null);
@@ -88,7 +91,7 @@ export class ModelView {
     if (!lens) return null;
     const named = this.question.wanted !== "";
     const rows = lens.paths.map((path, layer) => h("tr", {}, h("th", { scope: "row" }, h("code", {}, path)), tokens.map((_, at) => {
-      const share = lens.probabilities[layer][at][0], cell = h("td", {}, h("button", { type: "button", class: "cell", title: `${visible(lens.likeliest[layer][at][0])} ${percent(share)}; “${visible(lens.says[at])}” has ${percent(lens.wanted[layer][at])} and is number ${whole(lens.rank[layer][at] + 1)} here; ${three(lens.entropy[layer][at])} nats of entropy`, onclick: () => {
+      const share = lens.probabilities[layer][at][0], cell = h("td", {}, h("button", { type: "button", class: "cell", title: `${visible(lens.likeliest[layer][at][0])} ${percent(share)}; “${visible(lens.says[at])}” has ${percent(lens.wanted[layer][at])} and is number ${whole(lens.rank[layer][at] + 1)} here; ${three(lens.entropy[layer][at])} nats of entropy${lens.difference ? `; its logit less that of “${visible(asked.other)}” is ${three(lens.difference[layer][at])}` : ""}`, onclick: () => {
         this.at = at;
         this.draw();
         this.features.again();
@@ -96,7 +99,7 @@ export class ModelView {
       } }, visible(lens.likeliest[layer][at][0])));
       cell.style.setProperty("--share", named ? lens.wanted[layer][at] : share);
       return cell;
-    }))).reverse();
+    })));
     return h("section", { class: "wide" }, h("h2", { class: "title" }, `what the head would say after each layer, the darker the likelier ${named ? `“${visible(asked.wanted)}”` : "that"} is`), scrolled("lens", h("table", { class: "lens" },
       h("thead", {}, h("tr", {}, h("td", {}), tokens.map((token) => h("th", { scope: "col" }, visible(token.text))))), h("tbody", {}, rows))));
   }
@@ -104,7 +107,7 @@ export class ModelView {
   /** Scores of heads; a path opens where its heads look. */
   heads({ heads }) {
     if (!heads?.length) return null;
-    return h("section", { class: "wide" }, h("h2", { class: "title" }, "heads, by where they look"), scrolled("heads", h("table", { class: "heads" }, h("thead", {}, h("tr", {}, ["attention", "head", ...SCORES].map((name) => h("th", { scope: "col", class: name === "attention" ? null : "number" }, name)))),
+    return h("section", { class: "wide" }, h("h2", { class: "title" }, "heads, by where they look in this text"), scrolled("heads", h("table", { class: "heads" }, h("thead", {}, h("tr", {}, ["attention", "head", ...SCORES].map((name) => h("th", { scope: "col", class: name === "attention" ? null : "number" }, name)))),
       h("tbody", {}, heads.map((each) => h("tr", {}, h("th", { scope: "row" }, h("button", { type: "button", class: "quiet", onclick: () => this.attention(each.path, each.head) }, h("code", {}, each.path))), h("td", { class: "number" }, each.head),
         SCORES.map((name) => shaded(each[name] ?? 0, each[name] ?? 0))))))));
   }
