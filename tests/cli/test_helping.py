@@ -215,5 +215,12 @@ def test_a_word_of_docstrings_alone_is_told_by_their_values():
     assert found.more == "More: anyformer help Step"
 
 
+def test_a_part_of_a_slot_says_how_it_is_asked_for():
+    page = " ".join(text_of("ALiBi").split())
+    assert "`Attention(heads=H, score=Score(terms=ALiBi(...)))`" in page
+    assert """`--set 'decoder.layer.attention.score_bias={kind="alibi"}'`""" in page
+    assert "Asked for by" not in text_of("RMSNorm")
+
+
 def test_packages_of_values_are_there():
     assert {package for package, _ in _every()} == set(VALUES)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anyformer.cli import glossary
 from anyformer.cli.help_topic import HelpTopic, kept, letters
 from anyformer.cli.pages import Item, Paragraph, Verbatim
+from anyformer.cli.usage import usage
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError, Value, did_you_mean
 from anyformer.describe.docstrings import field_docstrings
@@ -208,6 +209,8 @@ def _value(kind: type[Value], package: str) -> HelpTopic:
             page.append(Paragraph(f"{name}{default}{': ' if meaning else ''}{meaning}", "  ", "      "))
     if len(kind.model_fields) > bool(word):
         page.append(PageLine(""))
+    if how := usage(kind):
+        page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
     return HelpTopic(
         kind.__name__, title, tuple(page), f"More: from {package} import {kind.__name__}; one of the {VALUES[package]}."
     )
