@@ -37,7 +37,9 @@ def test_the_refusal_says_where_it_lives(owner: Any, given: dict[str, Any], said
 
 def test_what_is_inside_by_that_way_is_taken() -> None:
     assert Attention(heads=4, place=Rotary()).place["rotary"] == Rotary()
-    assert Attention(heads=4, project=Projection(adjust=QKNorm(norm=RMSNorm()))).project.adjust["qk_norm"].norm == RMSNorm()
+    assert Attention(heads=4, project=Projection(adjust=QKNorm(norm=RMSNorm()))).project.adjust["qk_norm"] == QKNorm(
+        norm=RMSNorm()
+    )
 
 
 def test_nothing_is_said_of_what_is_nowhere() -> None:
