@@ -15,7 +15,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from make_parts import MECHANISMS
+from make_parts import MECHANISMS, Mechanism
 
 GUIDES = Path(__file__).parent
 TOPICS = Path(__file__).parents[1] / "src" / "anyformer" / "cli" / "topics.json"
@@ -37,19 +37,38 @@ def topics() -> dict[str, Any]:
     """Guides by name, and mechanisms by their names in papers: the part, and how it is asked for."""
     pages = _pages()
     named = {each.name: each for each in MECHANISMS}
-    sections = {re.sub(r"^[\d.]+ ", "", each.section): each for each in reversed(MECHANISMS)}
+    noted = _noted()
+    sections = {title: rows[0] for title, rows in noted.items() if len(rows) == 1}
     taken = {_initials(name) for name in (*named, *sections) if _initials(name) != _letters(name)} | set(map(_letters, named))
     for section, each in sections.items():
         if _letters(section) not in taken:
             named[section] = each
             taken.add(_letters(section))
     mechanisms = {
-        name: [each.where if ":" in each.where else f"anyformer.parts:{each.where}", each.how]
+        name: [_where(each), each.how]
         for name, each in named.items()
         if not each.where.startswith("anyformer.catalogue") and _letters(name) != _letters(each.where)
     }
     guides = {page.stem: guide(page.read_text(encoding="utf-8")) for page in pages}
-    return {"guides": guides, "mechanisms": mechanisms, "glossary": glossary()}
+    listed = {
+        title: [[row.name, row.where.rpartition(":")[2], row.how] for row in {row.name: row for row in rows}.values()]
+        for title, rows in noted.items()
+        if len(rows) > 1
+    }
+    return {"guides": guides, "mechanisms": mechanisms, "sections": listed, "glossary": glossary()}
+
+
+def _noted() -> dict[str, list[Mechanism]]:
+    """The sections of the notes by their titles, equal ones together, with their rows."""
+    titles, rows = dict[str, str](), dict[str, list[Mechanism]]()
+    for each in MECHANISMS:
+        title = re.sub(r"^[\d.]+ ", "", each.section)
+        rows.setdefault(titles.setdefault(_letters(title), title), []).append(each)
+    return rows
+
+
+def _where(mechanism: Mechanism) -> str:
+    return mechanism.where if ":" in mechanism.where else f"anyformer.parts:{mechanism.where}"
 
 
 def glossary() -> list[dict[str, Any]]:

@@ -10,6 +10,9 @@ import inspect
 from dataclasses import dataclass
 from pathlib import Path
 
+from anyformer.cli.usage import usage
+from anyformer.describe import Value
+
 PAGE = Path(__file__).with_name("reference") / "parts.md"
 LLM, DEVELOPMENT, ITERATIONS, ATTENTION = (
     "LLM training notes",
@@ -328,7 +331,8 @@ def _row(mechanism: Mechanism) -> str:
     first = (inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
     file = Path(inspect.getsourcefile(inspect.unwrap(found)) or "")
     link = f"[`{name}`](../../{file.relative_to(PAGE.parents[2])})"
-    return f"| {mechanism.section} | {mechanism.name} | {link} | {mechanism.how.replace('|', chr(92) + '|')} | {first} |"
+    how = mechanism.how or (usage(found) if isinstance(found, type) and issubclass(found, Value) else "")
+    return f"| {mechanism.section} | {mechanism.name} | {link} | {how.replace('|', chr(92) + '|')} | {first} |"
 
 
 if __name__ == "__main__":

@@ -192,6 +192,7 @@ def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page.get_by_role("heading", name="my-gpt").wait_for()
     assert page.get_by_text("open its model").count() == 0
     page.keyboard.press("c")
+    page.locator("#form-cost").click()
     assert "anyformer cost my-gpt.toml --set 'decoder.order=layer*3'" in page.locator("#form-shown").inner_text()
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")
@@ -222,3 +223,34 @@ def test_a_change_that_leaves_the_table_says_so_in_place(site, set, said):
 def test_the_atlas_opens_without_a_server(site):
     page = site("#atlas/topics/positions")
     page.get_by_role("heading", name="Positions", exact=False).first.wait_for()
+
+
+def test_an_entry_without_a_sheet_is_no_link_and_says_where_it_is(site):
+    page = site("#atlas/models")
+    page.locator(".models tbody tr").first.wait_for()
+    linked = page.locator("#main a[href^='#of=']").evaluate_all("links => links.map(link => link.textContent)")
+    assert set(linked) == set(NAMES)
+    title = page.locator(".models th span").get_by_text("llama-3-8b", exact=True).get_attribute("title")
+    assert title == "not in this site: anyformer explore llama-3-8b"
+    page = site("#atlas/topics/positions")
+    page.locator("table.costs").wait_for()
+    assert page.locator("#main a[href^='#of=']").count() == 0
+    assert "--set" in page.locator("table.costs tbody span.elsewhere").first.get_attribute("title")
+    page = site("#of=llama-3-8b")
+    page.get_by_text("is in the catalogue and not in this site").wait_for()
+
+
+def test_search_counts_what_is_there_and_finds_topics(site):
+    page = site("#of=gpt2")
+    assert page.locator("#searched").get_attribute("placeholder") == "search 3 architectures"
+    page.locator("#searched").fill("trained length")
+    page.locator("#found [role=option]").get_by_text("Positions", exact=True).wait_for()
+    page.locator("#searched").fill("kv cache")
+    page.locator("#found code").get_by_text('anyformer help "kv cache"').wait_for()
+
+
+def test_a_page_opened_as_a_file_says_how_to_see_it(browser, folder):
+    page = browser.new_page()
+    page.goto((folder / "lecture" / "index.html").as_uri())
+    page.get_by_text("python -m http.server").wait_for()
+    page.close()

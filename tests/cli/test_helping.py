@@ -139,6 +139,31 @@ def test_the_atlas_tells_of_one_mechanism(word, name):
         topic("alibbi")
 
 
+@pytest.mark.parametrize(
+    ("words", "name"), [("positions", "positions"), ("Extrapolation", "positions"), ("recurrent mixers", "recurrence")]
+)
+def test_a_topic_of_the_atlas_goes_first(words, name):
+    found = topics(words)[0]
+    assert (found.name, found.title) == (name, topic(name).title)
+    page = " ".join(text_of(words).split())
+    assert topic(name).question in page
+    assert f"anyformer atlas {name}" in found.more
+    assert CliRunner().invoke(app, ["atlas", words]).output.splitlines()[0] == found.title
+
+
+def test_a_section_of_the_notes_is_told_by_all_its_rows():
+    rows = KEPT["sections"]["Sparse attention"]
+    (found,) = topics("sparse attention")
+    assert len(rows) > 5
+    assert found.title == "Sparse attention, in the notes"
+    assert all(f"{name}: {thing}" in text_of("sparse attention") for name, thing, _ in rows)
+
+
+def test_a_class_and_a_word_go_before_a_section():
+    assert [each.name for each in topics("linear attention")] == ["LinearAttention"]
+    assert [each.name for each in topics("KV cache")] == ["decode state"]
+
+
 def test_a_command_is_told_as_after_it():
     assert said("cost") == CliRunner().invoke(app, ["cost", "--help"]).output
 
@@ -213,6 +238,13 @@ def test_the_plural_and_entries_of_the_catalogue_are_found():
 def test_a_word_of_docstrings_alone_is_told_by_their_values():
     (found,) = topics("DeepNorm")
     assert found.more == "More: anyformer help Step"
+
+
+def test_a_part_of_a_slot_says_how_it_is_asked_for():
+    page = " ".join(text_of("ALiBi").split())
+    assert "`Attention(heads=H, score=Score(terms=ALiBi(...)))`" in page
+    assert """`--set 'decoder.layer.attention.score_bias={kind="alibi"}'`""" in page
+    assert "Asked for by" not in text_of("RMSNorm")
 
 
 def test_packages_of_values_are_there():

@@ -2,7 +2,7 @@
 
 from anyformer.atlas.data import atlas_data, topic_data
 from anyformer.atlas.naming import mechanisms_called
-from anyformer.atlas.topic import Topic, topic, topics
+from anyformer.atlas.topic import Topic, topic, topic_called, topics
 from anyformer.atlas.topic_page import mechanism_item, topic_page
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "mechanism_item",
     "mechanisms_called",
     "topic",
+    "topic_called",
     "topic_data",
     "topic_page",
     "topics",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,8 @@ class Topic:
     name: str
     title: str
     question: str
+    also: tuple[str, ...] = field(kw_only=True, default=())
+    """Other words for what it is about."""
     rooms: tuple[str, ...]
     """Modules of `anyformer.parts` whose classes belong to it."""
     mechanisms: tuple[Mechanism, ...]
@@ -78,6 +80,12 @@ def topic(name: str) -> Topic:
         known = named if nearest(name, named) and not nearest(name, topics()) else list(topics())
         raise UserError(f"no topic is called {name!r}{did_you_mean(name, known)}")
     return topics()[name]
+
+
+def topic_called(words: str) -> Topic | None:
+    """The topic of a name, a title or another word for it, in small or capital letters; None where there is none."""
+    wanted = words.strip().casefold()
+    return next((each for each in topics().values() if wanted in (each.name, each.title.casefold(), *each.also)), None)
 
 
 @cache

@@ -59,7 +59,7 @@ class TopicPage:
 def topic_page(topic: Topic) -> TopicPage:
     """The page of a topic: an answer from studies where one is asked for, what there is, costs, studies, and claims."""
     made = (
-        TopicSection("In short", tuple(_answers(topic))),
+        TopicSection("In short", tuple(answers(topic))),
         TopicSection("What it is, and who has it since when", tuple(_mechanisms(topic))),
         TopicSection("Every kind", tuple(_registered(topic))),
         TopicSection("Parts that no model here has", tuple(_unused(topic))),
@@ -70,7 +70,8 @@ def topic_page(topic: Topic) -> TopicPage:
     return TopicPage(topic, tuple(section for section in made if section.items))
 
 
-def _answers(topic: Topic) -> Iterator[TopicItem]:
+def answers(topic: Topic) -> Iterator[TopicItem]:
+    """What studies answer to the topic's question, and the latest shares of its mechanisms."""
     for name in topic.lengths:
         yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
     if any(each.trend for each in topic.mechanisms):

@@ -71,10 +71,11 @@ def run(
         return site(out, entries, topic, json=json)
     if entries:
         raise UserError("--entry names entries of a site: give --out DIRECTORY too")
-    named = () if topic is None or topic in atlas.topics() else atlas.mechanisms_called(topic)
+    called = None if topic is None else atlas.topic_called(topic)
+    named = () if topic is None or called is not None else atlas.mechanisms_called(topic)
     if named and not json:
         return Answer(list(described(named)))
-    topic = named[0].topic if named else topic
+    topic = called.name if called is not None else named[0].topic if named else topic
     if json:
         found = atlas.atlas_data() if topic is None else atlas.topic_data(topic)
         return Answer([Verbatim(jsons.dumps(found, indent=2, ensure_ascii=False))])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from anyformer.cli import glossary
 from anyformer.cli.help_topic import HelpTopic, kept, letters
 from anyformer.cli.pages import Item, Paragraph, Verbatim
+from anyformer.cli.usage import usage
 from anyformer.costs.rows import PageLine
 from anyformer.describe import UserError, Value, did_you_mean
 from anyformer.describe.docstrings import field_docstrings
@@ -69,7 +70,10 @@ def named(words: str) -> list[HelpTopic]:
         return found
     if found := [_guide(name) for name in kept()["guides"] if letters(name) == letters(words)]:
         return found
-    return [*glossary.explained(words), *_called_so(words)]
+    found = [*_topic_of_atlas(words), *glossary.explained(words), *_called_so(words)]
+    return (
+        found or [_section(title, rows) for title, rows in kept()["sections"].items() if letters(words) in _called(title)][:1]
+    )
 
 
 def _called_so(words: str) -> list[HelpTopic]:
@@ -188,6 +192,30 @@ def _mechanism(name: str, where: str, how: str) -> HelpTopic:
     return HelpTopic(name, f"{name}: {thing}", tuple(page), more)
 
 
+def _section(title: str, rows: list[list[str]]) -> HelpTopic:
+    """A section of the notes, by all its rows."""
+    page = [Paragraph(f"{name}: {thing}{f'; {how}' if how else ''}", "  ", "      ") for name, thing, how in rows]
+    more = f"More: anyformer help {rows[0][1]}, and so for all; all mechanisms stand in docs/reference/parts.md."
+    return HelpTopic(title, f"{title}, in the notes", (*page, PageLine("")), more)
+
+
+def _topic_of_atlas(words: str) -> list[HelpTopic]:
+    """The topic of the atlas that has a name or a title, by its question and what it tells of."""
+    from anyformer.atlas.topic import topic_called
+    from anyformer.atlas.topic_page import answers
+    from anyformer.cli.atlas import told
+
+    found = topic_called(words)
+    if found is None:
+        return []
+    page: list[Item] = [Paragraph(found.question, hanging=""), PageLine("")]
+    for item in answers(found):
+        page += [*told(item), PageLine("")]
+    mechanisms = Paragraph(f"Mechanisms: {', '.join(each.name for each in found.mechanisms)}.", hanging="")
+    more = f"More: anyformer atlas {found.name} says who has them since when, what they cost and what was measured."
+    return [HelpTopic(found.name, found.title, (*page, mechanisms, PageLine("")), more)]
+
+
 def _of_atlas(mechanism: Mechanism) -> HelpTopic:
     from anyformer.atlas.topic_page import mechanism_item
     from anyformer.cli.atlas import told
@@ -208,6 +236,8 @@ def _value(kind: type[Value], package: str) -> HelpTopic:
             page.append(Paragraph(f"{name}{default}{': ' if meaning else ''}{meaning}", "  ", "      "))
     if len(kind.model_fields) > bool(word):
         page.append(PageLine(""))
+    if how := usage(kind):
+        page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
     return HelpTopic(
         kind.__name__, title, tuple(page), f"More: from {package} import {kind.__name__}; one of the {VALUES[package]}."
     )

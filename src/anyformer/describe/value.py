@@ -14,6 +14,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from anyformer.describe.annotations import evaluated
 from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.inside import inside
 from anyformer.describe.plugins import NAME, plugin_of
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
@@ -114,9 +115,9 @@ class Value(BaseModel, Holder):
         for written, item in data.items():
             name = spelled(str(written), fields)
             if name not in fields:
-                raise PydanticCustomError(
-                    "unknown_field", "has no field {name}{hint}", {"name": repr(written), "hint": did_you_mean(name, fields)}
-                )
+                found = inside(cls, name, type(item))
+                hint = did_you_mean(name, fields) if found is None else f": {found}"
+                raise PydanticCustomError("unknown_field", "has no field {name}{hint}", {"name": repr(written), "hint": hint})
             if name in ours:
                 raise PydanticCustomError(
                     "given_twice", "{name} is given twice, in two spellings: leave one out", {"name": name}

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from anyformer import __version__, catalogue
-from anyformer.atlas.topic import mechanisms
+from anyformer.atlas.topic import mechanisms, topics
 from anyformer.catalogue.columns import columns
 from anyformer.costs.hardware import HARDWARE
 from anyformer.dims import LEGEND
@@ -35,6 +35,7 @@ def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
         "accelerators": _accelerators(),
         "legend": dict(LEGEND),
         "catalogue": _catalogue(),
+        "topics": [{"name": each.name, "title": each.title, "question": each.question} for each in topics().values()],
         "mechanisms": [{"name": each.name, "topic": each.topic} for each in mechanisms()],
     }
 

@@ -254,11 +254,12 @@ export class App {
 
   /** The catalogue as a whole, by words of the address behind #atlas. */
   async showAtlas(question) {
-    const { show } = await import("./atlas.js");
+    const [{ show }, { entriesHere }] = await Promise.all([import("./atlas.js"), import("./entry-link.js")]);
     const place = h("div", { class: "atlas" });
     this.view = this.shown = this.sheet = null;
     fill(the("#main"), place);
     document.title = "atlas · anyformer";
+    entriesHere(this.start.static ? this.start.catalogue.map((each) => each.name) : null);
     await show(place, question.atlas, this.start.static);
   }
 

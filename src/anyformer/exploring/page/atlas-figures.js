@@ -3,6 +3,7 @@
 import { frame, through } from "./axes.js";
 import { drawn } from "./diagram.js";
 import { h, s } from "./dom.js";
+import { entryLink } from "./entry-link.js";
 import { percent, whole } from "./numbers.js";
 
 const spaced = (name) => name.replaceAll("_", " ");
@@ -43,7 +44,7 @@ export function masks(pictures) {
     const side = picture.rows.length;
     const cells = picture.rows.flatMap((row, y) => [...row].map((digit, x) => (digit === "0" ? null : s("rect", { class: `fill c${1 + (number % 8)}`, x, y, width: 1.02, height: 1.02, opacity: 0.25 + Number(digit) / 12 }))));
     return h("figure", {}, s("svg", { viewBox: `0 0 ${side} ${side}`, class: "mask", role: "img", "aria-label": `${picture.title}: ${percent(picture.share)} of the pairs at ${whole(picture.length)} positions` }, cells),
-      h("figcaption", {}, h("strong", {}, picture.title), h("small", {}, h("a", { href: `#of=${encodeURIComponent(picture.entry)}` }, picture.entry), `, ${picture.layers}, ${percent(picture.share)} of the pairs at ${whole(picture.length)}`)));
+      h("figcaption", {}, h("strong", {}, picture.title), h("small", {}, entryLink(picture.entry), `, ${picture.layers}, ${percent(picture.share)} of the pairs at ${whole(picture.length)}`)));
   })));
 }
 
@@ -67,6 +68,6 @@ export function diagrams(pictures) {
     for (const part of drawing.querySelectorAll("[data-part]")) for (const name of ["tabindex", "role", "aria-label", "data-part"]) part.removeAttribute(name);
     drawing.setAttribute("role", "img");
     drawing.setAttribute("aria-label", `diagram of ${picture.entry}`);
-    return h("figure", {}, drawing, h("figcaption", {}, h("a", { href: `#of=${encodeURIComponent(picture.entry)}` }, `open ${picture.entry}`)));
+    return h("figure", {}, drawing, h("figcaption", {}, entryLink(picture.entry, `open ${picture.entry}`)));
   })));
 }

@@ -1,6 +1,7 @@
 // All models that pass the filters, by the columns of the table.
 
 import { fill, h } from "./dom.js";
+import { entryLink } from "./entry-link.js";
 import { count, whole } from "./numbers.js";
 
 const COLUMNS = ["attention", "position", "norm", "placement", "activation", "window", "wiring", "stability", "training", "shape"];
@@ -35,7 +36,7 @@ export function draw(place, data, filters) {
       h("thead", {}, h("tr", {}, head("name", "name"), head("year", "year", true), head("parameters", "parameters", true), head("active", "a token uses", true), COLUMNS.slice(0, 5).map((each) => head(each, data.words[each])), head("experts", "experts", true), COLUMNS.slice(5).map((each) => head(each, data.words[each])), head("layers", "layers", true), head("width", "width", true), head("organisation", "publisher"))),
       h("tbody", {}, rows.map((entry) => {
         const { numbers } = entry, guess = entry.stand_in ? "~" : "";
-        return h("tr", {}, h("th", { scope: "row" }, h("a", { href: `#of=${encodeURIComponent(entry.name)}`, title: `${entry.summary} (${entry.source})` }, entry.name)), h("td", { class: "number" }, numbers.year), h("td", { class: "number", title: whole(numbers.parameters) }, guess + count(numbers.parameters)),
+        return h("tr", {}, h("th", { scope: "row" }, entryLink(entry.name, entry.name, `${entry.summary} (${entry.source})`)), h("td", { class: "number" }, numbers.year), h("td", { class: "number", title: whole(numbers.parameters) }, guess + count(numbers.parameters)),
           h("td", { class: "number" }, numbers.active === numbers.parameters ? "" : guess + count(numbers.active)), COLUMNS.slice(0, 5).map((each) => h("td", {}, words(entry, each))), h("td", { class: "number" }, numbers.experts ? `${numbers.chosen}/${numbers.experts}` : ""), COLUMNS.slice(5).map((each) => h("td", {}, words(entry, each))), h("td", { class: "number" }, numbers.layers), h("td", { class: "number" }, whole(numbers.width)), h("td", {}, entry.organisation));
       })))));
 }

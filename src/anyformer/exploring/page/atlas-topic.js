@@ -1,6 +1,7 @@
 // A topic's page: what there is and since when, what it costs, what was measured and claimed; every sentence with its source.
 
 import { fill, h } from "./dom.js";
+import { entryLink } from "./entry-link.js";
 import { marked } from "./fields.js";
 import { curves, diagrams, lengths, masks } from "./atlas-figures.js";
 import { trend, chart } from "./atlas-trends.js";
@@ -37,11 +38,10 @@ function item(data, each) {
 function costs(page) {
   const heads = page.costs[0].costs.map((each) => each.what);
   const told = (ratio) => (ratio === null || Math.abs(ratio - 1) < 0.001 ? "" : ratio >= 2 || ratio <= 0.5 ? ` ×${Number(ratio.toPrecision(3))}` : ` ${ratio > 1 ? "+" : "−"}${(100 * Math.abs(ratio - 1)).toFixed(1)} %`);
-  const address = (set) => `#of=${encodeURIComponent(page.base)}${set.map((each) => `&set=${encodeURIComponent(each)}`).join("")}`;
-  return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" }, h("caption", {}, h("a", { href: `#of=${encodeURIComponent(page.base)}` }, page.base), " with one value changed, 4,096 tokens in bf16"),
+  return h("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": "costs" }, h("table", { class: "costs" }, h("caption", {}, entryLink(page.base), " with one value changed, 4,096 tokens in bf16"),
     h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "change"), heads.map((each) => h("th", { scope: "col", class: "number" }, each)))),
     h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, "as it is"), page.costs[0].costs.map((each) => h("td", { class: "number" }, each.left))),
-      page.costs.map((change, at) => h("tr", {}, h("th", { scope: "row" }, h("a", { href: address(change.set), title: commandOf(page, at) }, change.said)), change.costs.map((each) => h("td", { class: "number" }, each.right, h("small", { class: each.ratio > 1 ? "moved more" : "moved less" }, told(each.ratio)))))))));
+      page.costs.map((change, at) => h("tr", {}, h("th", { scope: "row" }, entryLink(page.base, change.said, commandOf(page, at), change.set)), change.costs.map((each) => h("td", { class: "number" }, each.right, h("small", { class: each.ratio > 1 ? "moved more" : "moved less" }, told(each.ratio)))))))));
 }
 
 const commandOf = (page, at) => page.sections.find((each) => each.title === "What it costs").items[0].sentences[at].source.command;

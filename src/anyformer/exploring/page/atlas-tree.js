@@ -1,6 +1,7 @@
 // The family tree: a row per design, from its nearest earlier one, at the year of its first model.
 
 import { fill, h, s } from "./dom.js";
+import { entryLink } from "./entry-link.js";
 import { count } from "./numbers.js";
 import { grouped } from "./atlas-filters.js";
 
@@ -69,7 +70,7 @@ function about(data, number, open) {
   return [h("h2", { tabindex: "-1", "data-key": "about" }, entry.name), h("p", { class: "facts" }, `${entry.organisation}, ${entry.numbers.year}: ${entry.summary}.`), h("p", { class: "note faint" }, `Source: ${entry.source}.`),
     list(design.entries.length > 1 ? `${design.entries.length} models with the same mechanisms` : "one model", design.entries.map((each) => {
       const own = data.entries[each];
-      return h("li", {}, h("a", { href: `#of=${encodeURIComponent(own.name)}` }, own.name), h("small", {}, ` ${own.numbers.year}, ${own.stand_in ? "~" : ""}${count(own.numbers.parameters)}`));
+      return h("li", {}, entryLink(own.name), h("small", {}, ` ${own.numbers.year}, ${own.stand_in ? "~" : ""}${count(own.numbers.parameters)}`));
     })),
     design.parent === null ? h("p", {}, "No design of the catalogue is earlier.") : [h("h3", {}, "nearest earlier design"), h("p", {}, link(design.parent))],
     list("has beside it", design.gained.map(([mechanism, seen]) => h("li", {}, data.mechanisms[mechanism].name, seen === null ? h("small", { class: "first" }, " first here") : h("small", {}, " seen before in ", link(seen))))),

@@ -1,5 +1,5 @@
-// Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns, or in the name of a mechanism,
-// which leads to the atlas.
+// Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns, or in the name of a
+// mechanism or a topic, which leads to the atlas.
 
 import { h, fill } from "./dom.js";
 import { count } from "./numbers.js";
@@ -34,16 +34,21 @@ function mechanism({ name, topic }) {
   return { name: outside, title: name, topic, organisation: "atlas", year: NEW, summary: `a mechanism of the topic ${topic}`, columns: {}, words: `${name.toLowerCase()} ${initials.length > 2 ? initials : ""}` };
 }
 
+/** A topic of the atlas among the rows. */
+function topic({ name, title, question }) {
+  return { name: title.toLowerCase(), title, topic: name, organisation: "atlas", year: NEW, summary: question, columns: {}, words: `${name} ${title} ${question}`.toLowerCase() };
+}
+
 export class Search {
   /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
   constructor(element, start, choose) {
     this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: each.file ? "beside the catalogue" : "opened here", columns: each.columns ?? {} })), ...start.catalogue].map(searchable);
-    this.mechanisms = start.mechanisms.map(mechanism);
+    this.mechanisms = [...start.topics.map(topic), ...start.mechanisms.map(mechanism)];
     this.choose = choose;
     this.at = -1;
     this.input = h("input", {
       type: "search", id: "searched", role: "combobox", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
-      placeholder: `search ${start.catalogue.length || this.rows.length} architectures`, "aria-label": "search the catalogue", "aria-keyshortcuts": "/",
+      placeholder: `search ${new Set(this.rows.map((row) => row.name)).size} architectures`, "aria-label": "search the catalogue", "aria-keyshortcuts": "/",
     });
     this.list = h("ul", { id: "found", role: "listbox", "aria-label": "architectures", hidden: true });
     this.input.addEventListener("input", () => this.show());
@@ -58,7 +63,7 @@ export class Search {
     this.at = this.input.value && this.shown.length ? 0 : -1;
     fill(this.list, this.shown.slice(0, MOST).map((row, number) => this.row(row, number)),
       this.shown.length > MOST ? h("li", { class: "faint", role: "presentation" }, `and ${this.shown.length - MOST} more: say another word`) : null,
-      this.shown.length ? null : h("li", { class: "faint", role: "presentation" }, "none has all these words"));
+      this.shown.length ? null : h("li", { class: "faint", role: "presentation" }, ["none has all these words; ", h("code", {}, `anyformer help "${this.input.value.trim()}"`), " explains words of the field"]));
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
     this.mark();

@@ -19,12 +19,13 @@ const refused = (message, path = "", set = null, suggestions = []) => new Refuse
 class Site {
   constructor(start) {
     this.start = start;
+    this.names = [...start.opened.map((each) => each.of), ...start.catalogue.map((each) => each.name)];
   }
 
   async sheet(words) {
     const { of, changes, call } = asked(words, this.start.defaults);
-    const sheet = await file(`sheets/${encodeURIComponent(of)}.json`);
-    if (sheet === null) throw refused(`no architecture of this site is called '${of}'`, "", null, near(of, [...this.start.opened.map((each) => each.of), ...this.start.catalogue.map((each) => each.name)]));
+    const sheet = this.names.includes(of) ? await file(`sheets/${encodeURIComponent(of)}.json`) : null;
+    if (sheet === null) throw await this.unknown(of);
     sheet.classes ??= await file("classes.json");
     for (const name of WORDS) {
       if (call[name] !== null && call[name] !== String(sheet.call[name])) throw refused(`this site prices with ${name} = ${sheet.call[name]} alone: ask \`anyformer explore\``, name);
@@ -45,6 +46,13 @@ class Site {
     const parts = changes.length ? withValues(sheet, changes) : sheet.parts;
     const told = changes.length ? ["Priced in this page by the declared formulas. The diagram, the parts, the masks and the memory of training are those before the changes: `anyformer explore` draws and traces them anew."] : [];
     return { ...sheet, parts, forms, set: changes.map(([path, value]) => `${path}=${value}`), call: said, figures: { ...sheet.figures, ...figures, accelerators }, warnings: [...(sheet.warnings ?? []), ...told], memory: { memory: null, why: "The memory of training is traced: this site has that of the unchanged architecture at its usual call." } };
+  }
+
+  /** Why there is no sheet of a name: of an entry that the site was written without, or of none. */
+  async unknown(of) {
+    const atlas = await file("atlas.json");
+    if (atlas?.entries.some((each) => each.name === of)) return refused(`'${of}' is in the catalogue and not in this site: ask \`anyformer explore ${of}\``);
+    return refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.names));
   }
 
   /** The accelerators of a call with their numbers, the last of which are dollars for an hour. */
