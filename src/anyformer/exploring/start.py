@@ -35,7 +35,9 @@ def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
         "accelerators": _accelerators(),
         "legend": dict(LEGEND),
         "catalogue": _catalogue(),
-        "mechanisms": [{"name": each.name, "topic": each.topic} for each in mechanisms()],
+        "mechanisms": [
+            {"name": each.name, "topic": each.topic, "column": each.column, "word": each.word} for each in mechanisms()
+        ],
     }
 
 
