@@ -41,7 +41,7 @@ def tally() -> str:
     return (
         f"Of {len(CLAIMS)} claims ({told}) **{verdicts['holds']} hold**, **{verdicts['holds when']} hold under a condition** that "
         f"the notes do not state or state elsewhere, **{verdicts['does not hold']} do not hold**, and "
-        f"**{verdicts['cannot be told here']}** cannot be told from the results so far.\n\n"
+        f"of **{verdicts['cannot tell']}** one cannot tell from the results so far.\n\n"
     )
 
 

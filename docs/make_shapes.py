@@ -191,7 +191,7 @@ class Study:
             return "holds", ""
         handicap = self.handicap(claim)
         told = agree and whole.verdict != "cannot tell" and not handicap
-        return ("does not hold", "") if told else ("cannot be told here", handicap)
+        return ("does not hold", "") if told else ("cannot tell", handicap)
 
     def verdict(self, claim: Claim) -> str:
         """The verdict alone."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.evaluation.intervals import Interval
-from anyformer.studies.statistics import ArmComparison, compare, holm, seeds_to_tell
+from anyformer.studies.statistics import ArmComparison, compare, holm, seeds_to_bound, seeds_to_tell
 from anyformer.studies.trained import METRIC, Unread, fairly, learnt, reasons, unread
 from anyformer.studies.words import sentence, trained
 from anyformer.training.run import Run
@@ -57,17 +57,19 @@ def asked(path: Path) -> tuple[Answer, ...]:
 
 ANSWERS = asked(STUDIES / "answers.toml")
 SAME = 0.005
-"""The share of a metric that counts as nothing: a finding whose interval leaves it less in its direction does not hold."""
+"""The share of a metric that counts as nothing: a finding whose interval leaves it less in its direction does not hold, and one
+that two arms are equal holds where the interval leaves no more to either side."""
 INTRODUCTION = """# Known answers
 
 What careful papers found (1 to 6), and what they say that newer mechanisms are for (7 and on), asked again by `anyformer
 compare`: small models, minutes on one or two cores, three seeds at least, verdicts with intervals. A finding **holds** or
-**does not hold** here where the difference is told from none; else nobody can tell with this budget, and the table says how
-many seeds would. Of an arm that **did not train**, whose loss is that of the frequencies of tokens alone, nothing is told
-either ([compare](../compare.md#what-makes-it-fair)). A finding whose interval leaves it less than half a percent of the metric
-does not hold either. Sizes are far below those of the papers, so what does not hold here says nothing against them. All
-findings of a study together are wrong with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 %
-ones of each alone. This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
+**does not hold** here where the difference is told from none, or where the interval leaves it less than half a percent of the
+metric: a difference so small does not hold, and that two arms are equal holds. Else one **cannot tell** with this budget, and
+the table says how many seeds would ([the words](../compare.md#words-of-verdicts)). Of an arm that **did not train**, whose loss
+is that of the frequencies of tokens alone, nothing is told either ([compare](../compare.md#what-makes-it-fair)). Sizes are far
+below those of the papers, so what does not hold here says nothing against them. All findings of a study together are wrong
+with a probability of at most 5 % where nothing differs (Holm); the intervals are 95 % ones of each alone, so that one without 0
+may stand beside "cannot tell". This page is made from the reports (`python docs/make_studies.py`); the raw trials are not kept.
 """
 
 
@@ -186,6 +188,8 @@ class Outcome:
 
 def decided(finding: Finding, found: ArmComparison, base: float, lower: bool) -> Outcome:
     """`base`: the mean of the arm that the other one is held against; `lower`: whether less of the metric is better."""
+    if finding.expected is None and found.interval is not None and not found.untrained and not any(found.diverged):
+        return same(found, SAME * base)
     if found.verdict == finding.expected:
         return Outcome(True)
     if found.verdict != "cannot tell":
@@ -198,15 +202,32 @@ def decided(finding: Finding, found: ArmComparison, base: float, lower: bool) ->
         most = found.interval.high if (finding.expected == "worse") is lower else -found.interval.low
         if most < SAME * base:
             return Outcome(False, f"it is {finding.expected} by {max(most, 0):.3f} at most")
-    return Outcome(None, f"{'more than 1,000' if found.needed is None else f'about {found.needed}'} seeds would")
+    return Outcome(None, advised(found.needed))
+
+
+def same(found: ArmComparison, margin: float) -> Outcome:
+    """Whether two arms are equal: the interval leaves less than `margin` to either side. Else the seeds that would tell that
+    they are, or that they are not: of both the fewer."""
+    assert found.interval is not None
+    most = max(found.interval.high, -found.interval.low)
+    if most < margin:
+        return Outcome(True)
+    if found.verdict != "cannot tell":
+        return Outcome(False, f"it is {found.verdict}")
+    needed = (found.needed, seeds_to_bound(found.differences, margin))
+    return Outcome(None, advised(min((each for each in needed if each is not None), default=None)))
+
+
+def advised(seeds: int | None) -> str:
+    """How many seeds would tell."""
+    return f"{'more than 1,000' if seeds is None else f'about {seeds}'} seeds would"
 
 
 def outcome(finding: Finding, found: ArmComparison, base: float, lower: bool) -> str:
     """`decided` in the words of the table."""
     made = decided(finding, found, base, lower)
     if made.holds is None:
-        told = "no difference is told" if finding.expected is None and not found.untrained else "cannot tell"
-        return f"{told}; {made.why}" if made.why else told
+        return f"cannot tell; {made.why}" if made.why else "cannot tell"
     return "**holds**" if made.holds else f"**does not hold here**: {made.why}"
 
 

@@ -80,7 +80,7 @@ class Claim:
 
     def verdict(self, figures: Figures) -> str:
         if self.open(figures):
-            return "cannot be told here"
+            return "cannot tell"
         if self.holds(figures):
             return "holds"
         return f"holds when {self.when.format(**figures)}" if self.partly(figures) else "does not hold"

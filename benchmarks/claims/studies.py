@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 NORMS, PARTS, SHAPES = (
     "docs/studies/norms/report.json", "benchmarks/results/parts.json", "benchmarks/results/shapes.json",
 )  # fmt: skip
-OPEN = "cannot be told here"
+OPEN = "cannot tell"
 
 
 @cache

@@ -95,7 +95,7 @@ def test_the_list_of_a_mechanism_has_just_its_entries():
     for command, source in commands.items():
         _, verb, option, word = shlex.split(command)
         assert verb == "list"
-        found = {entry.name for entry in filtered({option.removeprefix("--"): word})}
+        found = {entry.name for entry in filtered([(option.removeprefix("--"), word)])}
         assert found == {entry.name for entry in holders(source.mechanism).entries}, command
 
 

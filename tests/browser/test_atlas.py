@@ -56,6 +56,19 @@ def test_models_are_filtered_by_columns_and_the_address_keeps_the_filters(opened
     assert tally(page) == f"{len(listing())} of {len(listing())}"
 
 
+def test_a_window_stands_with_its_size_as_in_the_terminal(opened):
+    page = shown(opened("#atlas/models/window=local/text=gemma-2"))
+    column = page.locator(".models thead th").all_inner_texts().index("window")
+    told = {
+        row.locator("th").inner_text(): row.locator("td").nth(column - 1).inner_text()
+        for row in page.locator(".models tbody tr").all()
+    }
+    sizes = {each.name: each.columns.window.replace("+full", "").replace("full+", "") for each in listing()}
+    assert told
+    assert told == {name: sizes[name].replace("+", ", ") for name in told}
+    assert "local 4096" in told["gemma-2-9b"]
+
+
 def test_the_tree_has_every_design_and_goes_by_keyboard(opened):
     page = shown(opened("#atlas/tree"))
     rows = page.locator(".rows li")

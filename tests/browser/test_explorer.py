@@ -13,6 +13,7 @@ import shlex
 import pytest
 
 import anyformer as af
+from anyformer.catalogue import listing
 
 pytestmark = pytest.mark.browser
 HEADS = "decoder.layer.attention.heads"
@@ -184,6 +185,19 @@ def test_search_knows_the_mechanisms_of_the_atlas(opened, words, title, topic):
     page.locator("#found [role=option]", has=page.locator(f"strong:text-is('{title}')")).click()
     page.wait_for_selector(".atlas .topic h1")
     assert page.url.endswith(f"#atlas/topics/{topic}")
+
+
+def test_search_finds_entries_by_their_mechanisms_in_singular_and_plural(opened):
+    expected = [each.name for each in listing() if each.year == 2025 and "local" in each.columns.window]
+    page = ready(opened("#of=llama-3-8b"))
+    for words in ("sliding windows 2025", "sliding window 2025"):
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        page.wait_for_selector("#found [role=option]")
+        found = page.locator("#found [role=option] strong").all_inner_texts()
+        assert found
+        assert set(found) <= set(expected), words
+        page.keyboard.press("Escape")
 
 
 def test_forms_to_take_along(opened):

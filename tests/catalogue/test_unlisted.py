@@ -25,7 +25,7 @@ def test_a_system_that_is_no_entry_has_its_reason(asked, told):
     with pytest.raises(DescriptionError, match=told) as shown:
         architecture(asked)
     with pytest.raises(UserError, match=told):
-        filtered({"text": asked})
+        filtered([("text", asked)])
     assert repr(asked) in str(shown.value)
 
 
@@ -37,4 +37,4 @@ def test_reasons_hide_no_entry_and_name_some():
 
 
 def test_techniques_of_training_are_listed():
-    assert {entry.name for entry in filtered({"text": "z-loss"})} >= {"palm-540b", "olmo-2-13b", "falcon2-11b"}
+    assert {entry.name for entry in filtered([("text", "z-loss")])} >= {"palm-540b", "olmo-2-13b", "falcon2-11b"}

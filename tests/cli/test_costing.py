@@ -254,3 +254,34 @@ def test_training_is_priced_with_any_optimiser():
 def test_an_optimiser_that_cannot_be_priced_is_refused(words, refusal):
     with pytest.raises(UserError, match=refusal):
         call("gpt2", "--tiny", "--optimiser", *words)
+
+
+KV = ("--set", "decoder.layer.attention.kv_heads=1")
+
+
+def test_what_set_changed_is_called_so_and_a_name_given_twice_is_the_base_beside_it():
+    names = [each["name"] for each in json.loads(call("gpt2", *KV, "--json"))]
+    assert names == ["gpt2, changed"]
+    assert call("gpt2", *KV).startswith("gpt2, changed: ")
+    base, changed = json.loads(call("gpt2", "gpt2", *KV, "--json"))
+    assert (base["name"], changed["name"]) == ("gpt2", "gpt2, changed")
+    assert base == json.loads(call("gpt2", "--json"))[0]
+    assert [each["name"] for each in json.loads(call("gpt2", "opt-125m", *KV, "--json"))] == [
+        "gpt2, changed",
+        "opt-125m, changed",
+    ]
+
+
+def test_a_path_that_one_of_several_has_not_is_refused_by_its_name():
+    with pytest.raises(UserError, match=r"^gemma-2-2b: decoder\.layer"):
+        call("gpt2", "gemma-2-2b", *KV)
+
+
+def test_a_plan_says_that_its_architecture_is_changed():
+    for words in (["gpt2", "--serve"], ["gpt2", "--finetune"], ["gpt2", "--gpus", "8"]):
+        found = CliRunner().invoke(app, ["plan", *words, *KV])
+        assert "gpt2, changed" in " ".join(found.output.split()), words
+
+
+def test_a_changed_stand_in_is_still_one():
+    assert "a stand-in, whose figures are not exact" in call("gpt-4", "--set", "embedding.vocab=8k")

@@ -60,7 +60,7 @@ def test_what_is_not_public_is_marked_before_its_number(call):
 
 def test_a_pipe_gets_one_exact_line_for_each(call):
     head, *rows = call("list", "gemma").stdout.splitlines()
-    assert len(rows) == len(filtered({"text": "gemma"}))
+    assert len(rows) == len(filtered([("text", "gemma")]))
     assert "27,009,346,304" in next(row for row in rows if row.startswith("gemma-3-27b"))
     assert head.split()[:4] == ["name", "year", "organisation", "parameters"]
     at = head.index("attention")
@@ -69,7 +69,7 @@ def test_a_pipe_gets_one_exact_line_for_each(call):
 
 def test_a_pipe_may_ask_for_what_a_terminal_shows(call):
     short_table = call("list", "gemma", "--short", columns=80).stdout
-    assert short_table == plain("\n".join(page(filtered({"text": "gemma"}), 80, grouped=True))) + "\n"
+    assert short_table == plain("\n".join(page(filtered([("text", "gemma")]), 80, grouped=True))) + "\n"
 
 
 def test_json_is_everything(call):
@@ -102,7 +102,18 @@ def test_a_filter_that_finds_nothing_says_what_there_is(option, says, call):
 
 def test_filters_are_joined():
     with pytest.raises(UserError, match="fits all of --attention mla, --shape latent, --since 2017"):
-        filtered({"attention": "mla", "shape": "latent"}, since=2017)
+        filtered([("attention", "mla"), ("shape", "latent")], since=2017)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [("attention", ("gqa", "local")), ("norm", ("sandwich", "rms")), ("position", ("rope", "nope"))],
+)
+def test_a_filter_given_twice_asks_for_both(option, words, call):
+    def names(*asked):
+        return set(call("list", "--names", *(part for word in asked for part in (f"--{option}", word))).stdout.split())
+
+    assert names(*words) == names(words[0]) & names(words[1]) != names(words[1])
 
 
 @pytest.mark.parametrize(
@@ -112,7 +123,7 @@ def test_filters_are_joined():
 def test_sizes_are_from_one_to_the_other(text, low, high):
     for option, column in (("params", "parameters"), ("active", "active")):
         wanted = {each.name for each in listing() if low <= getattr(each.columns, column) <= high}
-        found = {each.name for each in filtered({}, sizes={column: metric_range(text)})} if wanted else set()
+        found = {each.name for each in filtered([], sizes={column: metric_range(text)})} if wanted else set()
         assert found == wanted, option
 
 

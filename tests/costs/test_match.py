@@ -57,6 +57,14 @@ def test_other_budgets_are_met(name, target, move):
         assert found.sizes.width == made.width
 
 
+def test_of_two_multiples_the_one_within_the_budget_is_taken_though_the_other_is_nearer():
+    made = architecture("llama-12m")
+    step = 3 * made.width * 8 * made.output_stack.depth
+    budget = made.cost(Shape(source=1)).parameters + 30 * step - step // 8
+    found = match(made, Budget(parameters=budget), move=("ffn",))
+    assert found.costs["parameters"] == budget - step + step // 8
+
+
 def test_training_flops_are_those_of_the_sheet():
     made = architecture("gemma-2-9b")
     found = match(made, Budget(training_flops=10**10, length=6000)).architecture

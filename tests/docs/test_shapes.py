@@ -45,7 +45,7 @@ def test_a_verdict_needs_the_interval_and_every_seed(maker):
     claim = next(
         each for each in maker["CLAIMS"] if each.first == ("gpt", "continued") and each.second == ("bert", "continued")
     )
-    for gains, verdict in (((20, 20), "holds"), ((-20, -20), "does not hold"), ((20, -10), "cannot be told here")):
+    for gains, verdict in (((20, 20), "holds"), ((-20, -20), "does not hold"), ((20, -10), "cannot tell")):
         rows = [made_up(shape, seed, gains[seed] if shape == "gpt" else 0) for shape in SHAPES for seed in (0, 1)]
         study = maker["Study"]({"results": rows})
         whole, seeds = study.difference(claim)

@@ -90,3 +90,15 @@ def test_a_finding_to_which_its_interval_leaves_next_to_nothing_does_not_hold(ex
     found = replace(found, interval=replace(found.interval, low=-0.3, high=0.01))
     finding = MAKER["Finding"]("?", "made_up", "arm", "base", expected)
     assert MAKER["outcome"](finding, found, 4.0, lower) == said
+
+
+@pytest.mark.parametrize(("arm", "said"), [
+    ({1: 4.001, 2: 4.0, 3: 4.099}, "**holds**"),
+    ({1: 4.01, 2: 3.99, 3: 4.12}, "cannot tell; about 13 seeds would"),
+    ({1: 4.5, 2: 4.6, 3: 4.7}, "**does not hold here**: it is worse"),
+    ({1: 4.5, 2: 4.1, 3: 4.2}, "cannot tell; about 10 seeds would"),
+])  # fmt: skip
+def test_two_arms_are_equal_only_where_the_interval_leaves_next_to_nothing(arm, said):
+    """That no difference is told does not show that there is none: the seeds are those that would show either."""
+    found = compare({1: 4.0, 2: 4.0, 3: 4.1}, {"arm": arm})["arm"]
+    assert MAKER["outcome"](MAKER["Finding"]("?", "made_up", "arm", "base"), found, 4.0, True) == said

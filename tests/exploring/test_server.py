@@ -76,7 +76,7 @@ def test_the_start_knows_the_catalogue_the_accelerators_and_what_was_opened(page
     assert start["opened"][0]["title"] == "small.toml"
     assert {"h100", "b200"} <= {each["name"] for each in start["accelerators"]}
     assert start["legend"]["T"].startswith("length")
-    assert {"name": "sliding windows", "topic": "attention"} in start["mechanisms"]
+    assert {"name": "sliding windows", "topic": "attention", "column": "window", "word": "local"} in start["mechanisms"]
 
 
 def test_a_file_that_was_opened_is_answered_and_no_other(page, small, tmp_path):

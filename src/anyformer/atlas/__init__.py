@@ -1,7 +1,7 @@
 """The catalogue read as a whole: its mechanisms, who has which since when, trends, and pages by topic with their sources."""
 
 from anyformer.atlas.data import atlas_data, topic_data
-from anyformer.atlas.naming import mechanisms_called
+from anyformer.atlas.naming import mechanisms_called, mechanisms_with
 from anyformer.atlas.topic import Topic, topic, topic_called, topics
 from anyformer.atlas.topic_page import mechanism_item, topic_page
 
@@ -10,6 +10,7 @@ __all__ = [
     "atlas_data",
     "mechanism_item",
     "mechanisms_called",
+    "mechanisms_with",
     "topic",
     "topic_called",
     "topic_data",

@@ -108,6 +108,7 @@ def _entry(entry: Listed, lines: tuple[Family, ...], of_mechanism: dict[Mechanis
         "source": entry.source,
         "stand_in": entry.stand_in,
         "words": words_of(entry),
+        "window": row.window,
         "numbers": numbers,
         "mechanisms": [of_mechanism[each] for each in mechanisms_of(entry.name)],
     }

@@ -8,10 +8,12 @@ from functools import cache
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.topic import mechanisms
 
-SPEAKING = ("norm", "position", "activation", "attention", "stability", "training")
+SPEAKING = ("norm", "position", "activation", "attention", "window", "stability", "training")
 """Columns whose words say what they mean without the column's name."""
 SHORTEST = 3
 """Letters of initials at least."""
+MOST = 3
+"""Mechanisms that a word of their names leads to, at most."""
 
 
 def mechanisms_called(words: str) -> tuple[Mechanism, ...]:
@@ -24,6 +26,13 @@ def mechanisms_called(words: str) -> tuple[Mechanism, ...]:
         return ()
     named = tuple(each for each in mechanisms() if wanted in _names(each.name))
     return named or tuple(each for each in mechanisms() if wanted in _otherwise(each))
+
+
+def mechanisms_with(words: str) -> tuple[Mechanism, ...]:
+    """The mechanisms with some words in their names, in singular or plural: `sliding`; none where they are in too many."""
+    wanted = {_letters(word) for word in words.split()} - {""}
+    found = tuple(each for each in mechanisms() if wanted and wanted <= set(map(_letters, re.findall(r"[\w²]+", each.name))))
+    return found if len(found) <= MOST else ()
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +62,7 @@ Changes = Annotated[
     change_option(
         "--set",
         help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes. "
+        "Of several architectures all are changed, but of one named twice the second alone; in diff the last. "
         "A second kind of layer is a copy: --set decoder.local=layer --set 'decoder.order=(local*3 layer)*8'. "
         "Sizes may end in k and M as in --length: --set embedding.vocab=128k is 131,072.",
         metavar="PATH=VALUE",
@@ -130,7 +131,7 @@ def stand_in_warnings(name: str) -> list[str]:
     """A warning if some figures of this catalogue entry are not public, or some of its parts are not described."""
     from anyformer.catalogue import listed
 
-    entry = listed(name)
+    entry = listed(unchanged(name))
     stand_in = None if entry is None else entry.stand_in
     return [f"a stand-in, whose figures are not exact: {stand_in}."] if stand_in else []
 
@@ -140,6 +141,39 @@ def resolve_architecture(what: str, changes: list[str] | None = None, *, tiny: b
     from anyformer.resolving import architecture
 
     return architecture(what, tiny=tiny, changes=assigned(changes))
+
+
+CHANGED = ", changed"
+"""What stands behind the name of an architecture whose values --set changes."""
+
+
+def architectures(names: Sequence[str], changes: list[str] | None, *, tiny: bool = False) -> dict[str, Architecture]:
+    """The architectures that arguments name, by what they are called in an answer: `gpt2`, or changed `gpt2, changed`.
+
+    Of a name that stands twice the first one is the architecture as it is.
+    """
+    from anyformer.describe import UserError
+    from anyformer.resolving import architecture
+
+    values = assigned(changes)
+    made: dict[str, Architecture] = {}
+    for name in dict.fromkeys(names):
+        base = resolve_architecture(name, tiny=tiny)
+        if not values or names.count(name) > 1:
+            made[name] = base
+        if values:
+            try:
+                made[f"{name}{CHANGED}"] = architecture(base, changes=values)
+            except UserError as error:
+                if len(names) == 1:
+                    raise
+                raise UserError(f"{name}: {error}") from error
+    return made
+
+
+def unchanged(called: str) -> str:
+    """The argument that an architecture was named by, from what it is called in an answer."""
+    return called.removesuffix(CHANGED)
 
 
 def check_form(diagram: Path | None, *, compact: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli import glossary
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import Json
 from anyformer.cli.bars import bar
@@ -72,7 +74,11 @@ def run(
     if entries:
         raise UserError("--entry names entries of a site: give --out DIRECTORY too")
     called = None if topic is None else atlas.topic_called(topic)
-    named = () if topic is None or called is not None else atlas.mechanisms_called(topic)
+    named = () if topic is None or called is not None else atlas.mechanisms_called(topic) or atlas.mechanisms_with(topic)
+    if topic is not None and called is None and not named and glossary.explained(topic):
+        raise UserError(
+            f"{topic!r} is no topic and no mechanism of the atlas; `anyformer help {shlex.quote(topic)}` explains it"
+        )
     if named and not json:
         return Answer(list(described(named)))
     topic = called.name if called is not None else named[0].topic if named else topic

@@ -17,10 +17,11 @@ from anyformer.cli.arguments import (
     Changes,
     Json,
     Tiny,
+    architectures,
     output_option,
     picture_option,
-    resolve_architecture,
     stand_in_warnings,
+    unchanged,
 )
 from anyformer.cli.cost_options import MachineOptions, MeasurementOptions, WorkloadOptions
 from anyformer.cli.options import grouped
@@ -84,7 +85,7 @@ def run(
 
     Figures in JSON are bytes, FLOPs and seconds.
     """
-    made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
+    made = architectures(names, changes, tiny=tiny)
 
     from anyformer.costs.hardware import HERE
     from anyformer.costs.sheet import MODES
@@ -165,7 +166,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 
     (first, *others) = sheets
     laid_out = {name: (layout_section.section(sheets[name], plan),) for name, plan in plans.items()}
-    forms = {name: storing.stored_form(name) for name in sheets}
+    forms = {name: storing.stored_form(unchanged(name)) for name in sheets}
     stored = {name: (storing.section(form),) for name, form in forms.items() if form is not None}
     pages = [
         (*laid_out.get(name, ()), *page(sheet, modes, compared=bool(others)), *stored.get(name, ()))
@@ -213,7 +214,7 @@ def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, P
     """One architecture as plain data, for JSON: a sheet per mode."""
     priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": layout_section.data(plans[name])} if name in plans else {}
-    form = storing.stored_form(name)
+    form = storing.stored_form(unchanged(name))
     stored = {} if form is None else {"stored": storing.data(form)}
     return {
         "name": name,

@@ -14,6 +14,7 @@ import typer
 from anyformer.cli.aligned import aligned
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
+    CHANGED,
     WHAT,
     Batch,
     Changes,
@@ -98,7 +99,7 @@ def run(
         if table is not None and table < length
     )
     if steps:
-        names = [left, *between, f"{right}, changed" if changes else right]
+        names = [left, *between, f"{right}{CHANGED}" if changes else right]
         made = [start, *(ends[name] for name in between), ends[changed]]
         return stairs_answer(list(zip(names, made, strict=True)), title, beyond, batch=batch, length=length, json=json)
     differ = {name: difference(start, end, batch=batch, length=length) for name, end in ends.items()}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.answering import Answer
+from anyformer.cli.arguments import unchanged
 from anyformer.cli.pages import Figures, Item, Verbatim
 from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
 from anyformer.costs.rows import FigureRow, PageLine, Section
@@ -34,7 +35,9 @@ def answered(
     from anyformer.planning.tuned import choices
 
     priced = {
-        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(name)))
+        name: tuple(
+            choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(unchanged(name)))
+        )
         for name, each in made.items()
     }
     code = int(not all(any(way.fits for way in each) for each in priced.values()))

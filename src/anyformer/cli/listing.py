@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
@@ -28,6 +28,7 @@ anyformer list gemma
 anyformer list --moe --since 2025 --attention mla --sort active
 anyformer list --params 1B..10B --active ..4B
 anyformer list --shape encoder-only --position relative
+anyformer list --attention gqa --attention local
 anyformer list llama --sources
 anyformer list --hardware
 """
@@ -53,28 +54,31 @@ PLACES: dict[str, Callable[[Listed], str]] = {
 }
 """Where the filters look: words with a plus between them, but for the text."""
 _filter = partial(typer.Option, rich_help_panel="Filters", metavar="WORD")
+REPEAT = "Repeat it: all must hold."
+Words: TypeAlias = list[str] | None
+Places: TypeAlias = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Filters:
-    """Words that an entry must have in their places; empty where they are left out."""
+    """Words that an entry must have in their places, all of them; None where they are left out."""
 
-    since: Annotated[int | None, _filter(help="Show only architectures published in this year or later.", metavar="YEAR")] = (
-        None
-    )
+    since: Annotated[int | None, _filter(help="Show only models published in this year or later.", metavar="YEAR")] = None
     shape: Annotated[
-        str, _filter(help="Show only models of this shape: decoder-only, encoder-only, encoder-decoder, latent.")
-    ] = ""
+        Words, _filter(help=f"Show only models of this shape: decoder-only, encoder-only, encoder-decoder, latent. {REPEAT}")
+    ] = None
     norm: Annotated[
-        str, _filter(help="Show only models with this norm (rms, layer), or with norms placed so: pre, post, sandwich, output.")
-    ] = ""
+        Words, _filter(help=f"Show only models with this norm (rms, layer), or placing: pre, post, sandwich, output. {REPEAT}")
+    ] = None
     position: Annotated[
-        str, _filter(help="Show only models with these positions: rope, alibi, learned, relative, sinusoidal, nope.")
-    ] = ""
-    activation: Annotated[str, _filter(help="Show only models with this activation: swiglu, geglu, gelu, relu.")] = ""
+        Words, _filter(help=f"Show only models with such positions: rope, alibi, learned, relative, sinusoidal, nope. {REPEAT}")
+    ] = None
+    activation: Annotated[
+        Words, _filter(help=f"Show only models with this activation: swiglu, geglu, gelu, relu. {REPEAT}")
+    ] = None
     attention: Annotated[
-        str, _filter(help="Show only models with this attention: mha, gqa, mqa, mla, delta, lightning, convolution, local.")
-    ] = ""
+        Words, _filter(help=f"Show only models with this: mha, gqa, mqa, mla, delta, lightning, convolution, local. {REPEAT}")
+    ] = None
     moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False
     params: Annotated[
         AmountRange | None,
@@ -145,13 +149,12 @@ def run(
 
     A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line per architecture.
     """
-    wanted = {
-        "text": contains, "shape": filters.shape, "norm": filters.norm, "position": filters.position,
+    places = {
+        "text": [contains] if contains else None, "shape": filters.shape, "norm": filters.norm, "position": filters.position,
         "activation": filters.activation, "attention": filters.attention,
     }  # fmt: skip
-    entries = filtered(
-        {place: word for place, word in wanted.items() if word}, since=filters.since, moe=filters.moe, sizes=filters.sizes
-    )
+    wanted = [(place, word) for place, words in places.items() for word in words or ()]
+    entries = filtered(wanted, since=filters.since, moe=filters.moe, sizes=filters.sizes)
     if output.sort is not None:
         entries.sort(key=KEYS[output.sort])
     if output.hardware:
@@ -169,15 +172,15 @@ def run(
 
 
 def filtered(
-    wanted: Mapping[str, str], *, since: int | None = None, moe: bool = False, sizes: Mapping[str, AmountRange] = NO_SIZES
+    wanted: Places, *, since: int | None = None, moe: bool = False, sizes: Mapping[str, AmountRange] = NO_SIZES
 ) -> list[Listed]:
-    """The entries that have all wanted words in their places, upper or lower case, and in every range of `sizes` the number of
-    `KEYS` that it is of. Raises `UserError` where there are none."""
+    """The entries that have all wanted words in their places (place, word), upper or lower case, and in every range of
+    `sizes` the number of `KEYS` that it is of. Raises `UserError` where there are none."""
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 
     entries = listing()
-    for place, word in wanted.items():
+    for place, word in wanted:
         if not any(_has(entry, place, word) for entry in entries):
             raise UserError(_unknown(place, word, entries))
     newest = max(entry.year for entry in entries)
@@ -188,11 +191,11 @@ def filtered(
         for entry in entries
         if entry.year >= (since or 0)
         and (entry.columns.experts > 0 or not moe)
-        and all(_has(entry, place, word) for place, word in wanted.items())
+        and all(_has(entry, place, word) for place, word in wanted)
         and all(KEYS[column](entry) in amounts for column, amounts in sizes.items())
     ]
     if not selected:
-        filters = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted.items()]
+        filters = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted]
         filters += [f"--since {since}"] * (since is not None) + ["--moe"] * moe
         filters += [f"--{'params' if column == 'parameters' else column} {each.text}" for column, each in sizes.items()]
         raise UserError(f"no architecture fits all of {', '.join(filters)}: leave one of them out")

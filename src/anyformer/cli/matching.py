@@ -122,7 +122,11 @@ def run(
     ] = None,
     json: Json = False,
 ) -> Answer:
-    """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
+    """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %.
+
+    Sizes that are within it already stay. Of the two multiples of the last size between which a budget lies, it takes the one
+    that costs no more, also where the other is nearer; the other one only where that is more than 0.5 % off.
+    """
     if output is not None:
         check_description(output)
     start = resolve_architecture(name, changes, tiny=tiny)

@@ -17,8 +17,8 @@ from anyformer.cli.arguments import (
     Changes,
     Json,
     Tiny,
+    architectures,
     machine_option,
-    resolve_architecture,
     stand_in_warnings,
     workload_option,
 )
@@ -164,7 +164,7 @@ def run(
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, the other uses of the time, and the wall time of the whole run, by formula and by simulated runs.
     """
-    made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
+    made = architectures(names, changes, tiny=tiny)
 
     from anyformer.costs.hardware import HERE
     from anyformer.costs.named_hardware import hardware_of
@@ -185,7 +185,8 @@ def run(
         answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
     else:
         rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
-        answer = training_plan.answered(names[0], made[names[0]], on, *rest, given=given, json=json)
+        ((name, only),) = made.items()
+        answer = training_plan.answered(name, only, on, *rest, given=given, json=json)
     page = answer.page if json else [*_warnings(made, length), *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
 

@@ -53,7 +53,7 @@ def topics(words: str) -> list[HelpTopic]:
     Raises:
         TopicError: nothing has them; the message names the nearest topics.
     """
-    if found := named(words) or [*_entries(words), *(glossary.used(words) or _speaking(words))]:
+    if found := named(words) or [*_entries(words), *(_partly(words) or glossary.used(words) or _speaking(words))]:
         return found
     raise TopicError(f"no topic is called {words!r}{_near(words)}; `anyformer help` lists the guides")
 
@@ -86,6 +86,13 @@ def _called_so(words: str) -> list[HelpTopic]:
     from anyformer.atlas.naming import mechanisms_called
 
     return [_of_atlas(each) for each in mechanisms_called(words)]
+
+
+def _partly(words: str) -> list[HelpTopic]:
+    """Mechanisms of the atlas with the words in their names."""
+    from anyformer.atlas.naming import mechanisms_with
+
+    return [_of_atlas(each) for each in mechanisms_with(words)]
 
 
 def _entries(words: str) -> list[HelpTopic]:

@@ -69,7 +69,7 @@ def answered(
         told = {} if found is None else {"failures": forecasts.data(found)}
         told |= {} if scaled is None else {"scale": regions.data(scaled)}
         told |= {} if whole is None else {"run": whole.data}
-        page.append(Verbatim(jsons.dumps(layouts.data(planned) | told, indent=2)))
+        page.append(Verbatim(jsons.dumps({"name": what} | layouts.data(planned) | told, indent=2)))
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
         below = [] if advice is None else list(advice.lines())

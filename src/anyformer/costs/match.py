@@ -48,9 +48,10 @@ def match(
     """The architecture at the sizes that meet the budget within `tolerance`, or `UnmatchedError` with the nearest.
 
     `move`: the sizes that may move, the finest last: it is solved for at every value of the others, which are tried from the
-    nearest to a uniform scaling (for two targets, the last two are solved for together). Widths are multiples of `multiple`
-    (64 or 128 suit large matrix products). Heads, experts, groups and patterns of layers keep their numbers and divide as
-    before; see `lattice` and `resized`.
+    nearest to a uniform scaling (for two targets, the last two are solved for together). Of its two values between which a
+    target lies, the one that costs no more is tried first, and taken where it is within `tolerance`. Widths are multiples of
+    `multiple` (64 or 128 suit large matrix products). Heads, experts, groups and patterns of layers keep their numbers and
+    divide as before; see `lattice` and `resized`.
     """
     search = Search(architecture, budget, multiple)
     knobs = tuple(dict.fromkeys(move))

@@ -36,7 +36,9 @@ def start_data(desk: Desk, *, static: bool = False) -> dict[str, Any]:
         "legend": dict(LEGEND),
         "catalogue": _catalogue(),
         "topics": [{"name": each.name, "title": each.title, "question": each.question} for each in topics().values()],
-        "mechanisms": [{"name": each.name, "topic": each.topic} for each in mechanisms()],
+        "mechanisms": [
+            {"name": each.name, "topic": each.topic, "column": each.column, "word": each.word} for each in mechanisms()
+        ],
     }
 
 

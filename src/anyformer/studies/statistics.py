@@ -106,7 +106,20 @@ def seeds_to_tell(differences: Sequence[float], alpha: float = 0.05) -> int | No
     if len(numbers) < 2 or not np.isfinite(numbers).all():
         return None
     effect, spread = abs(float(numbers.mean())), float(numbers.std(ddof=1))
-    if not effect:
+    return _seeds(effect, spread, alpha)
+
+
+def seeds_to_bound(differences: Sequence[float], margin: float, alpha: float = 0.05) -> int | None:
+    """Seeds with which a difference like the one seen would be told from one of `margin`, to either side: those of
+    `seeds_to_tell` for what is left between, margin - |mean|. None where nothing is left, or it is more than `MOST_SEEDS`."""
+    numbers = np.asarray(differences, dtype=np.float64)
+    if len(numbers) < 2 or not np.isfinite(numbers).all():
+        return None
+    return _seeds(margin - abs(float(numbers.mean())), float(numbers.std(ddof=1)), alpha)
+
+
+def _seeds(effect: float, spread: float, alpha: float) -> int | None:
+    if effect <= 0:
         return None
 
     def tells(n: int) -> bool:

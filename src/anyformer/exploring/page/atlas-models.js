@@ -8,7 +8,8 @@ const COLUMNS = ["attention", "position", "norm", "placement", "activation", "wi
 const PLAIN = { window: "full", wiring: "serial" };
 let sorted = ["year", 1];
 
-const words = (entry, column) => entry.words[column].filter((word) => word !== PLAIN[column]).join(", ");
+/** The words of a column; a window with its size, as in the terminal. */
+const words = (entry, column) => (column === "window" ? entry.window.split("+") : entry.words[column]).filter((word) => word !== PLAIN[column]).join(", ");
 
 const KEYS = { name: (entry) => entry.name, organisation: (entry) => entry.organisation, experts: (entry) => entry.numbers.experts };
 

@@ -6,7 +6,9 @@ import { count } from "./numbers.js";
 
 const MOST = 40, NEW = 9999;
 
-/** Rows that have all words, those whose name begins with them first. */
+const singular = (word) => (word.length > 3 ? word.replace(/s$/, "") : word);
+
+/** Rows that have all words, in singular or plural, those whose name begins with them first. */
 export function found(rows, said) {
   const wanted = said.toLowerCase().split(/\s+/).filter(Boolean);
   const ranked = [];
@@ -14,7 +16,7 @@ export function found(rows, said) {
     let rank = 0;
     for (const one of wanted) {
       const at = row.name.indexOf(one);
-      const score = row.name === one ? 8 : at === 0 ? 4 : at > 0 ? 2 : row.words.includes(one) ? 1 : -100;
+      const score = row.name === one ? 8 : at === 0 ? 4 : at > 0 ? 2 : row.words.includes(singular(one)) ? 1 : -100;
       rank += score;
     }
     if (rank >= 0) ranked.push([rank, row]);
@@ -23,9 +25,11 @@ export function found(rows, said) {
   return ranked.map(([, row]) => row);
 }
 
-function searchable(entry) {
+/** An entry among the rows; it is found by its mechanisms too, those that its columns tell. */
+function searchable(entry, mechanisms) {
   const columns = Object.entries(entry.columns ?? {}).flatMap(([name, value]) => (name === "experts" ? (value ? ["experts moe"] : ["dense"]) : [value].flat()));
-  return { ...entry, words: [entry.name, entry.organisation, entry.year, entry.lineage, entry.summary, ...columns].join(" ").toLowerCase() };
+  const has = ({ column, word }) => column && [entry.columns?.[column] ?? []].flat().some((said) => String(said).split(/[+ ]/).includes(word));
+  return { ...entry, words: [entry.name, entry.organisation, entry.year, entry.lineage, entry.summary, ...columns, ...mechanisms.filter(has).map((each) => each.name)].join(" ").toLowerCase() };
 }
 
 /** A mechanism among the rows; `words`: its name in small letters, and its initials. */
@@ -42,7 +46,7 @@ function topic({ name, title, question }) {
 export class Search {
   /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
   constructor(element, start, choose) {
-    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: each.file ? "beside the catalogue" : "opened here", columns: each.columns ?? {} })), ...start.catalogue].map(searchable);
+    this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: each.file ? "beside the catalogue" : "opened here", columns: each.columns ?? {} })), ...start.catalogue].map((each) => searchable(each, start.mechanisms));
     this.mechanisms = [...start.topics.map(topic), ...start.mechanisms.map(mechanism)];
     this.choose = choose;
     this.at = -1;
