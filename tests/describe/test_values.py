@@ -13,6 +13,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.describe import (
     DescriptionError,
     Named,
+    Notice,
     Value,
     change,
     change_all,
@@ -208,7 +209,7 @@ def test_the_schema_describes_kinds_fields_and_choices():
     assert "F," in table["$defs"]["FeedForward"]["properties"]["width"]["description"]
 
 
-def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
+def test_another_kind_keeps_the_fields_that_it_has_and_names_what_it_drops():
     model = llama(width=32, depth=1, heads=4, kv_heads=2, ffn=48, vocab=64)
     norm = get(model, "decoder.final_norm")
     changed = change(model, "decoder.final_norm.kind", "layer_norm")
@@ -218,8 +219,10 @@ def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
     features = {f"{there}.feature_map": {"kind": "elu_plus_one"}, f"{there}.kind": "linear_attention"}
     linear = change_all(plain, features)
     assert (get(linear, f"{there}.kv_heads"), get(linear, f"{there}.feature_map.kind")) == (2, "elu_plus_one")
+    with pytest.warns(Notice, match="kind=linear_attention leaves out what linear_attention has no field for: value_scale"):
+        assert change_all(change(plain, f"{there}.value_scale", 2.0), features) == linear
     with pytest.raises(DescriptionError, match="attention: has no field 'value_scale'"):
-        change_all(change(plain, f"{there}.value_scale", 2.0), features)
+        change_all(plain, {**features, f"{there}.value_scale": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,11 @@ def test_a_whole_slot_is_changed_by_its_kind_or_its_table():
     assert by_kind["patterns"][0]["pairs"] == 64 * 65 // 2 + (256 - 64) * 64
 
 
+def test_what_another_kind_has_no_field_for_is_noted():
+    noted = asked("llama-3-8b", "figures", set=["decoder.layer.attention.kind=slstm"])["warnings"]
+    assert noted[0] == ("decoder.layer.attention.kind=slstm leaves out what slstm has no field for: kv_heads, rotary.")
+
+
 def test_cells_are_the_shares_of_the_mask():
     masks = asked("gemma-2-2b", "masks", length=["8192"])["masks"]
     for pattern in masks["patterns"]:
