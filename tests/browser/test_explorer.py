@@ -59,6 +59,24 @@ def test_figures_are_those_of_cost(opened):
     assert page.locator(".drawing [data-part='decoder.layer.attention']").count() >= 1
 
 
+def test_another_mixer_asks_for_what_it_needs_and_says_what_it_leaves_out(opened):
+    page = ready(opened("#of=llama-3-8b&part=decoder.layer.attention"))
+    kind = field(page, "kind-decoder.layer.attention")
+    kind.select_option(label="mamba2")
+    assert page.locator(".needs").get_by_label("head width", exact=True).input_value() == "128"
+    page.locator(".needs").get_by_label("state width", exact=True).fill("64")
+    page.get_by_role("button", name="put it in").click()
+    page.locator(".warning", has_text="kind=mamba2 leaves out what mamba2 has no field for: kv_heads, rotary.").wait_for()
+    page.locator("#tool-undo").click()
+    page.wait_for_function("() => !location.hash.includes('set=')")
+    page.wait_for_selector(".warning", state="detached")
+    kind.select_option(label="linear attention")
+    page.locator(".needs").get_by_label("feature map", exact=True).select_option("elu plus one")
+    page.get_by_role("button", name="put it in").click()
+    gone_to(page, "feature_map={kind")
+    page.wait_for_selector(".refused", state="detached")
+
+
 def test_a_changed_value_changes_figures_and_diagram_and_is_taken_back(opened):
     page = ready(opened("#of=llama-3-8b&part=decoder.layer.attention"))
     before, state = headline(page, "parameters"), headline(page, "state per token")
