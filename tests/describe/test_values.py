@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 
 import pytest
 
@@ -188,6 +189,25 @@ def test_every_problem_is_reported_at_once():
 )
 def test_assignments_read_toml_values(text, expected):
     assert parse_assignment(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("{kind=mamba2}", '{kind="mamba2"}'),
+        ("{kind = window, size = 8k, m={kind='all', on=true}}", '{kind = "window", size = 8k, m={kind="all", on=true}}'),
+        ("{a = gemma-2.b, b='c, d}'}", '{a = "gemma-2.b", b="c, d}"}'),
+    ],
+)
+def test_words_in_a_table_without_quotes_are_refused_with_the_text_that_has_them(given, meant):
+    with pytest.raises(DescriptionError, match=re.escape(f"a.b: words inside a table need quotes, as in 'a.b={meant}'; got ")):
+        parse_assignment(f"a.b={given}")
+    assert isinstance(parse_assignment(f"a.b={meant}")[1], dict)
+
+
+@pytest.mark.parametrize("text", ["{", "{x}", "{{ x = y }}", "[MASK]", "{a=none}", "{a=b"])
+def test_words_in_brackets_that_are_no_table_stay_words(text):
+    assert parse_assignment(f"a={text}") == ("a", text)
 
 
 @pytest.mark.parametrize("text", ["a", "=3", ""])
