@@ -231,6 +231,19 @@ def test_the_copied_command_gives_the_figures_of_the_page(opened, call):
     assert answer["call"] == {**answer["call"], "length": 2048, "batch": 4, "precision": "fp32", "rate": 1.5}
 
 
+def test_what_is_copied_side_by_side_prints_the_stairs(opened, call, tmp_path):
+    page = ready(opened(f"#of=gpt2&of=gpt2&set=0:{KV}%3D3&set=1:{KV}%3D4&set=1:decoder.order%3Dlayer*6&length=512&batch=2"))
+    page.keyboard.press("c")
+    kept, differs = page.locator("dialog pre").inner_text().splitlines()
+    written, _, name = kept.partition(" > ")
+    (tmp_path / name).write_text(call(*shlex.split(written)[1:]).stdout)
+    told = call(*shlex.split(differs)[1:], cwd=tmp_path).stdout
+    assert told.startswith("From 1.toml to gpt2")
+    assert re.search(r"kv heads[a-z ]*: 3\s+->\s+4", told)
+    assert "Costs of 2 x 512 tokens" in told
+    page.keyboard.press("Escape")
+
+
 def test_a_page_without_accelerators_is_answered(opened):
     page = ready(opened("#of=gpt2"))
     page.get_by_label("without H100 SXM 80 GB").click()

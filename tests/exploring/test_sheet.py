@@ -213,8 +213,9 @@ def test_what_is_copied_gives_the_same_answer_when_it_is_run(query, tmp_path, ca
 def test_the_copied_program_and_the_copied_costs_are_of_the_call(monkeypatch, capsys):
     told = asked("t5-small", "figures", "forms", set=["embedding.vocab=32k"], source=["512"], **CALL)
     seen: dict[str, object] = {}
-    monkeypatch.setattr(af, "build", lambda arch: "built")
+    monkeypatch.setattr(af, "build", lambda arch, device: device)
     exec(told["forms"]["python"], seen)
+    assert seen["model"] == "meta"
     sheets = seen["sheets"]
     said = [line.split() for line in capsys.readouterr().out.splitlines() if line.endswith("dollars per million tokens")]
     of = [(on["name"], mode) for on in told["figures"]["accelerators"] for mode in on["modes"]]
