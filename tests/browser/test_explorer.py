@@ -60,6 +60,24 @@ def test_figures_are_those_of_cost(opened):
     assert page.locator(".drawing [data-part='decoder.layer.attention']").count() >= 1
 
 
+def test_another_mixer_asks_for_what_it_needs_and_says_what_it_leaves_out(opened):
+    page = ready(opened("#of=llama-3-8b&part=decoder.layer.attention"))
+    kind = field(page, "kind-decoder.layer.attention")
+    kind.select_option(label="mamba2")
+    assert page.locator(".needs").get_by_label("head width", exact=True).input_value() == "128"
+    page.locator(".needs").get_by_label("state width", exact=True).fill("64")
+    page.get_by_role("button", name="put it in").click()
+    page.locator(".warning", has_text="kind=mamba2 leaves out what mamba2 has no field for: kv_heads, rotary.").wait_for()
+    page.locator("#tool-undo").click()
+    page.wait_for_function("() => !location.hash.includes('set=')")
+    page.wait_for_selector(".warning", state="detached")
+    kind.select_option(label="linear attention")
+    page.locator(".needs").get_by_label("feature map", exact=True).select_option("elu plus one")
+    page.get_by_role("button", name="put it in").click()
+    gone_to(page, "feature_map={kind")
+    page.wait_for_selector(".refused", state="detached")
+
+
 def test_a_changed_value_changes_figures_and_diagram_and_is_taken_back(opened):
     page = ready(opened("#of=llama-3-8b&part=decoder.layer.attention"))
     before, state = headline(page, "parameters"), headline(page, "state per token")
@@ -225,6 +243,19 @@ def test_the_copied_command_gives_the_figures_of_the_page(opened, call):
     told = [float(row.locator("td").nth(1).inner_text().replace(",", "")) for row in shown]
     assert told == pytest.approx(speeds, rel=0.01)
     assert answer["call"] == {**answer["call"], "length": 2048, "batch": 4, "precision": "fp32", "rate": 1.5}
+
+
+def test_what_is_copied_side_by_side_prints_the_stairs(opened, call, tmp_path):
+    page = ready(opened(f"#of=gpt2&of=gpt2&set=0:{KV}%3D3&set=1:{KV}%3D4&set=1:decoder.order%3Dlayer*6&length=512&batch=2"))
+    page.keyboard.press("c")
+    kept, differs = page.locator("dialog pre").inner_text().splitlines()
+    written, _, name = kept.partition(" > ")
+    (tmp_path / name).write_text(call(*shlex.split(written)[1:]).stdout)
+    told = call(*shlex.split(differs)[1:], cwd=tmp_path).stdout
+    assert told.startswith("From 1.toml to gpt2")
+    assert re.search(r"kv heads[a-z ]*: 3\s+->\s+4", told)
+    assert "Costs of 2 x 512 tokens" in told
+    page.keyboard.press("Escape")
 
 
 def test_a_page_without_accelerators_is_answered(opened):

@@ -57,9 +57,8 @@ def test_a_copy_has_what_its_original_was_changed_to_and_keeps_it(opened):
     )
 
 
-def test_a_mixer_takes_the_place_of_an_attention_whole(refusing):
-    """What Mamba does not have, heads, is refused of a kind alone, and the page then says the whole part."""
-    page = ready(refusing("#of=qwen3-0.6b&set=decoder.mamba%3Dlayer&set=decoder.order%3Dlayer*27+mamba"))
+def test_a_mixer_takes_the_place_of_an_attention(opened):
+    page = ready(opened("#of=qwen3-0.6b&set=decoder.mamba%3Dlayer&set=decoder.order%3Dlayer*27+mamba"))
     page.goto(page.url + "&part=decoder.mamba.attention")
     page.get_by_label("kind", exact=True).select_option(label="mamba")
     for name, value in (("channels", "2k"), ("state width", "16"), ("step rank", "64")):

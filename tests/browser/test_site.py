@@ -192,7 +192,7 @@ def test_an_own_architecture_is_found_and_its_changes_are_taken_along(site):
     page.get_by_role("heading", name="my-gpt").wait_for()
     assert page.get_by_text("open its model").count() == 0
     page.keyboard.press("c")
-    page.locator("#form-cost").click()
+    page.get_by_role("tab", name="cost").click()
     assert "anyformer cost my-gpt.toml --set 'decoder.order=layer*3'" in page.locator("#form-shown").inner_text()
     page.keyboard.press("Escape")
     page.locator("dialog").wait_for(state="detached")

@@ -6,7 +6,8 @@ import pytest
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.describe import DescriptionError, change, change_all, get, parse_assignment
+from anyformer.describe import DescriptionError, Notice, change, change_all, get, parse_assignment
+from anyformer.describe.changing import NotedChange, changed
 from anyformer.exploring.tree import tree
 from anyformer.model import Architecture
 from anyformer.parts import Mamba, Window
@@ -99,6 +100,31 @@ def test_every_part_may_be_said_whole_at_its_path(name):
     assert len(parts) > 8
 
 
+def test_another_kind_keeps_the_fields_of_both_and_says_what_it_leaves_out():
+    there = "decoder.layer.attention"
+    llama3 = architecture("llama-3-8b")
+    made = changed(llama3, {f"{there}.kind": "mamba2", f"{there}.head_width": 128, f"{there}.state_width": 64})
+    assert made.notes == (f"{there}.kind=mamba2 leaves out what mamba2 has no field for: kv_heads, rotary",)
+    assert get(made.value, f"{there}.kind") == "mamba2"
+    assert get(made.value, f"{there}.heads") == 32
+    assert get(made.value, f"{there}.norm_before") == get(llama3, f"{there}.norm_before")
+    anew = changed(llama3, {f"{there}.kind": "slstm", f"{there}.rotary": None, f"{there}.kv_heads": None})
+    assert anew == NotedChange(changed(llama3, {f"{there}.kind": "slstm"}).value, ())
+    with pytest.warns(Notice, match=r"^decoder\.layer\.attention\.kind=slstm leaves out .*: kv_heads, rotary$"):
+        change_all(llama3, {f"{there}.kind": "slstm"})
+
+
+def test_a_field_that_takes_other_values_in_another_kind_is_left_out():
+    gpt2, there = architecture("gpt2"), "decoder.layer.attention"
+    assert changed(gpt2, {f"{there}.kind": "attention"}) == NotedChange(gpt2, ())
+    note = f"{there}.kind=gated_convolution leaves out what gated_convolution has no field for: heads, dropout, bias"
+    assert changed(gpt2, {f"{there}.kind": "gated_convolution"}).notes == (note,)
+    given = {f"{there}.kind": "gated_convolution", f"{there}.bias": ["output"]}
+    made = changed(gpt2, given)
+    assert get(made.value, f"{there}.bias") == ("output",)
+    assert made.notes == (note.removesuffix(", bias"),)
+
+
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
@@ -109,7 +135,11 @@ def test_every_part_may_be_said_whole_at_its_path(name):
         (["decoder.order=local layer"], "no variant 'local' .*; the change local=layer of this stack adds a copy"),
         (["decoder.Local=layer", "decoder.order=layer Local"], "'Local' cannot be a name: use lower-case letters"),
         (["decoder.layer.attention.head=attention"], "nothing is called 'head' in decoder.layer.attention; did you mean"),
-        (["decoder.layer.attention.kind=mamba"], r"no field 'heads' .*; decoder.layer.attention=.kind='mamba',.*whole part"),
+        (
+            ["decoder.layer.attention.kind=mamba"],
+            r"^decoder\.layer\.attention\.channels: is required\n.*\n.*step_rank: is required$",
+        ),
+        (["decoder.layer.attention.kind=slstm", "decoder.layer.attention.kv_heads=2"], "attention: has no field 'kv_heads'"),
         (["embeding=layer"], "embeding: nothing is called 'embeding'; did you mean 'embedding'"),
     ],
 )

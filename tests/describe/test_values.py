@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 
 import pytest
 
@@ -13,6 +14,7 @@ from anyformer.catalogue.llama import llama
 from anyformer.describe import (
     DescriptionError,
     Named,
+    Notice,
     Value,
     change,
     change_all,
@@ -189,6 +191,25 @@ def test_assignments_read_toml_values(text, expected):
     assert parse_assignment(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("{kind=mamba2}", '{kind="mamba2"}'),
+        ("{kind = window, size = 8k, m={kind='all', on=true}}", '{kind = "window", size = 8k, m={kind="all", on=true}}'),
+        ("{a = gemma-2.b, b='c, d}'}", '{a = "gemma-2.b", b="c, d}"}'),
+    ],
+)
+def test_words_in_a_table_without_quotes_are_refused_with_the_text_that_has_them(given, meant):
+    with pytest.raises(DescriptionError, match=re.escape(f"a.b: words inside a table need quotes, as in 'a.b={meant}'; got ")):
+        parse_assignment(f"a.b={given}")
+    assert isinstance(parse_assignment(f"a.b={meant}")[1], dict)
+
+
+@pytest.mark.parametrize("text", ["{", "{x}", "{{ x = y }}", "[MASK]", "{a=none}", "{a=b"])
+def test_words_in_brackets_that_are_no_table_stay_words(text):
+    assert parse_assignment(f"a={text}") == ("a", text)
+
+
 @pytest.mark.parametrize("text", ["a", "=3", ""])
 def test_assignments_need_both_sides(text):
     with pytest.raises(DescriptionError, match="PATH=VALUE"):
@@ -208,7 +229,7 @@ def test_the_schema_describes_kinds_fields_and_choices():
     assert "F," in table["$defs"]["FeedForward"]["properties"]["width"]["description"]
 
 
-def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
+def test_another_kind_keeps_the_fields_that_it_has_and_names_what_it_drops():
     model = llama(width=32, depth=1, heads=4, kv_heads=2, ffn=48, vocab=64)
     norm = get(model, "decoder.final_norm")
     changed = change(model, "decoder.final_norm.kind", "layer_norm")
@@ -218,8 +239,10 @@ def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
     features = {f"{there}.feature_map": {"kind": "elu_plus_one"}, f"{there}.kind": "linear_attention"}
     linear = change_all(plain, features)
     assert (get(linear, f"{there}.kv_heads"), get(linear, f"{there}.feature_map.kind")) == (2, "elu_plus_one")
+    with pytest.warns(Notice, match="kind=linear_attention leaves out what linear_attention has no field for: value_scale"):
+        assert change_all(change(plain, f"{there}.value_scale", 2.0), features) == linear
     with pytest.raises(DescriptionError, match="attention: has no field 'value_scale'"):
-        change_all(change(plain, f"{there}.value_scale", 2.0), features)
+        change_all(plain, {**features, f"{there}.value_scale": 2.0})
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ REFUSED = {
     "with more the data is refused": "to the number or share of such records to leave out",
     "what that costs can be asked, training refuses": "are priced, not computed: leave it out",
     "does not take is refused at its place": "class RefusedChangeError",
+    "A name that is refused": "class UnknownNameError",
     "own names alone, refuses those that another page sends": "the question comes from another page: open this address itself",
     "has by default, are refused": "blocks chosen at random are not known here",
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",

@@ -143,6 +143,11 @@ def test_a_whole_slot_is_changed_by_its_kind_or_its_table():
     assert by_kind["patterns"][0]["pairs"] == 64 * 65 // 2 + (256 - 64) * 64
 
 
+def test_what_another_kind_has_no_field_for_is_noted():
+    noted = asked("llama-3-8b", "figures", set=["decoder.layer.attention.kind=slstm"])["warnings"]
+    assert noted[0] == ("decoder.layer.attention.kind=slstm leaves out what slstm has no field for: kv_heads, rotary.")
+
+
 def test_cells_are_the_shares_of_the_mask():
     masks = asked("gemma-2-2b", "masks", length=["8192"])["masks"]
     for pattern in masks["patterns"]:
@@ -208,8 +213,9 @@ def test_what_is_copied_gives_the_same_answer_when_it_is_run(query, tmp_path, ca
 def test_the_copied_program_and_the_copied_costs_are_of_the_call(monkeypatch, capsys):
     told = asked("t5-small", "figures", "forms", set=["embedding.vocab=32k"], source=["512"], **CALL)
     seen: dict[str, object] = {}
-    monkeypatch.setattr(af, "build", lambda arch: "built")
+    monkeypatch.setattr(af, "build", lambda arch, device: device)
     exec(told["forms"]["python"], seen)
+    assert seen["model"] == "meta"
     sheets = seen["sheets"]
     said = [line.split() for line in capsys.readouterr().out.splitlines() if line.endswith("dollars per million tokens")]
     of = [(on["name"], mode) for on in told["figures"]["accelerators"] for mode in on["modes"]]

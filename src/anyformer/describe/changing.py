@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy, deepcopy
-from typing import Any, TypeVar, get_args, get_origin
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from anyformer.describe.amounts import Amount, BinarySize, read
-from anyformer.describe.errors import DescriptionError, Problem
+from anyformer.describe.another_kind import keep_common, place_in
+from anyformer.describe.errors import DescriptionError, Notice
 from anyformer.describe.named import Named
 from anyformer.describe.nearest import nearest
 from anyformer.describe.part_set import Part, PartSet
 from anyformer.describe.path import Key, annotation_of, child, field_of, names_in, resolve, value_at
 from anyformer.describe.problems import bare_type, classes_of, kinds_of
 from anyformer.describe.spelling import spelled
-from anyformer.describe.value import PLUGINS, Holder, Value, as_data
+from anyformer.describe.value import PLUGINS, Value, as_data
 
 V = TypeVar("V", bound=Value)
 
@@ -29,11 +32,28 @@ def change(value: V, path: str, new: Any) -> V:
 def change_all(value: V, changes: Mapping[str, Any], plugins: Sequence[str] = ()) -> V:
     """`change` for several paths at once: only the result must be valid, not each step on the way.
 
-    A part of a new `kind` takes over the fields that this kind has too; of the others those at their default are left out.
-    The name of what stands in a table of names, given to a name that is not there yet, copies it (`decoder.local = "layer"`),
-    with the changes said before. `plugins`: the names of those that the file of the changes was written with, for errors.
+    A part of a new `kind` takes over the fields that this kind has too; a `Notice` names the others that were not at their
+    default, which are left out. The name of what stands in a table of names, given to a name that is not there yet, copies it
+    (`decoder.local = "layer"`), with the changes said before. `plugins`: the names of those that the file of the changes was
+    written with, for errors.
     """
-    draft = _Draft(value)
+    made = changed(value, changes, plugins)
+    for note in made.notes:
+        warnings.warn(note, Notice, stacklevel=2)
+    return made.value
+
+
+@dataclass(frozen=True)
+class NotedChange(Generic[V]):
+    """What changes have made, and `notes` of what went with a part's old kind."""
+
+    value: V
+    notes: tuple[str, ...]
+
+
+def changed(value: V, changes: Mapping[str, Any], plugins: Sequence[str] = ()) -> NotedChange[V]:
+    """`change_all`, with its notes as data."""
+    draft = _Draft(value, changes)
     waiting: dict[str, Any] = {}
     for path in _wholes_first(changes):
         if (copied := draft.copied(path, changes[path])) is None:
@@ -44,10 +64,7 @@ def change_all(value: V, changes: Mapping[str, Any], plugins: Sequence[str] = ()
         waiting = {}
     draft.take(waiting)
     data = draft.written()
-    try:
-        return type(value).parse({PLUGINS: plugins, **data} if plugins else data)
-    except DescriptionError as error:
-        raise DescriptionError(list(map(draft.remedied, error.problems))) from None
+    return NotedChange(type(value).parse({PLUGINS: plugins, **data} if plugins else data), tuple(draft.notes))
 
 
 def _wholes_first(changes: Mapping[str, Any]) -> Iterator[str]:
@@ -57,12 +74,13 @@ def _wholes_first(changes: Mapping[str, Any]) -> Iterator[str]:
 
 
 class _Draft:
-    """A description that is being changed. `data`: what will be validated; `value`: where paths lead, which is not valid."""
+    """A description that is being changed. `data`: what will be validated; `value`: where paths lead, which is not valid;
+    `given`: the paths of all changes."""
 
-    def __init__(self, value: Value) -> None:
-        self.value, self.data = value, value.plain()
+    def __init__(self, value: Value, given: Collection[str]) -> None:
+        self.value, self.data, self.given = value, value.plain(), given
         self.kinds: dict[tuple[Key, ...], type[BaseModel]] = {}
-        self.asked: dict[str, str] = {}
+        self.notes: list[str] = []
         self.emptied: list[tuple[list[Any], Any]] = []
 
     def take(self, changes: Mapping[str, Any]) -> None:
@@ -97,13 +115,6 @@ class _Draft:
         inside = {place: part for place, part in self.kinds.items() if place[:size] == tuple(keys)}
         self.kinds |= {(*above, name, *place[size:]): part for place, part in inside.items()}
 
-    def remedied(self, problem: Problem) -> Problem:
-        """A problem of a part whose kind alone was changed, with what to do about fields that the kind does not have."""
-        if problem.path not in self.asked or not problem.message.startswith("has no field"):
-            return problem
-        whole = f"{problem.path}={{kind={self.asked[problem.path]!r},...}}"
-        return Problem(problem.path, f"{problem.message}; {whole} sets the whole part anew")
-
     def _set(self, path: str, new: Any) -> None:
         *parents, last = self._to_part(self._resolved(path, new), new)
         table: Any = self.data
@@ -118,8 +129,7 @@ class _Draft:
         new = None if new is None else self._read(parents, last, _written_out(here, last, new), path)
         if last == "kind" and (part := _of_kind(here, new)):
             self.kinds[tuple(parents)] = part
-            self.asked[path.removesuffix(".kind")] = str(new)
-            _leave_out_defaults(table, here, part)
+            self._note(path, new, keep_common(table, here, part))
         if new is None and isinstance(table, dict):
             table.pop(last, None)
             if not table and isinstance(here, Named) and isinstance(way[-2], list):
@@ -127,6 +137,11 @@ class _Draft:
         else:
             table[last] = as_data(new)
             self._stands([*parents, last], new)
+
+    def _note(self, path: str, kind: str, left: Sequence[str]) -> None:
+        """Tell what went with the old kind, but for what is given anew."""
+        if names := [name for name in left if f"{path.removesuffix('kind')}{name}" not in self.given]:
+            self.notes.append(f"{path}={kind} leaves out what {kind} has no field for: {', '.join(names)}")
 
     def _read(self, parents: Sequence[Key], last: Key, new: Any, path: str) -> Any:
         """What is given, with numbers for what was typed as such."""
@@ -166,7 +181,10 @@ class _Draft:
         if parents in self.kinds and (field := spelled(last, fields := self.kinds[parents].model_fields)) in fields:
             return [*parents, field]
         try:
-            return resolve(self.value, path)
+            keys = resolve(self.value, path)
+            # What the part has as yet, and its new class perhaps nowhere: then it stands where the refusal names it.
+            within = parents in self.kinds and tuple(keys[: len(parents)]) == parents
+            return [*parents, *(place_in(self.kinds[parents], last) or [last])] if within else keys
         except DescriptionError as error:
             raise DescriptionError(f"{error}{self._how_to_add(path.split('.'), new)}") from None
 
@@ -247,45 +265,3 @@ def _of_kind(old: Any, kind: Any) -> type[BaseModel] | None:
     """The class of a `kind` in the family of a part."""
     family = type(old).kinds if isinstance(old, Value) else None
     return family.get(kind) if family is not None and isinstance(kind, str) else None
-
-
-def _leave_out_defaults(table: dict[str, Any], old: Value, part: type[BaseModel]) -> None:
-    """Take the fields that the class `part` does not have out of the table of `old`, where they are at their default. What
-    either class has behind a field that paths may skip is the same field to both."""
-    for name, item in _held(old):
-        if name not in type(old).model_fields or name not in part.model_fields:
-            *above, last = _place_in(part, name) or [name]
-            inner = table
-            for key in above:
-                inner = inner.setdefault(key, {})
-            inner[last] = as_data(item)
-    kept = {name for name, _ in _held(old)} | part.model_fields.keys()
-    for name in type(old).model_fields:
-        if name not in kept or (name not in part.model_fields and _place_in(part, name)):
-            table.pop(name, None)
-
-
-def _held(holder: Holder) -> Iterator[tuple[str, Any]]:
-    """The names and values of what is held, behind fields that paths may skip too, but for what is at its default."""
-    if isinstance(holder, PartSet):
-        yield from holder.items()
-    if isinstance(holder, Value):
-        for name, field in type(holder).model_fields.items():
-            item = getattr(holder, name)
-            if name in type(holder).through and isinstance(item, Holder):
-                yield from _held(item)
-            elif name != "kind" and item != field.get_default(call_default_factory=True):
-                yield name, item
-
-
-def _place_in(part: type[BaseModel], name: str) -> list[str] | None:
-    """The fields that lead to a name in a class, behind those that paths may skip; None where it has none."""
-    if name in part.model_fields:
-        return [name]
-    for field in getattr(part, "through", ()):
-        inner = bare_type(part.model_fields[field].annotation)
-        if get_origin(inner) is PartSet and name in get_args(inner)[0].members:
-            return [field, name]
-        if isinstance(inner, type) and issubclass(inner, BaseModel) and (place := _place_in(inner, name)):
-            return [field, *place]
-    return None

@@ -11,7 +11,8 @@ from typing import Any
 
 from anyformer import catalogue
 from anyformer.costs.sheet import CostSheet
-from anyformer.describe import DescriptionError, change_all, parse_assignment
+from anyformer.describe import DescriptionError, parse_assignment
+from anyformer.describe.changing import NotedChange, changed
 from anyformer.exploring.comparison import ComparedQuestion, compared
 from anyformer.exploring.diagram import diagram_data
 from anyformer.exploring.figures import figures, sheet_of, warnings
@@ -47,11 +48,11 @@ class Desk:
 
     def architecture(self, of: str, changes: Sequence[str] = ()) -> Architecture:
         """The architecture of a name, changed; raises `UnknownNameError` and `RefusedChangeError`."""
-        return self._made(of, tuple(changes))
+        return self._made(of, tuple(changes)).value
 
     def sections(self, question: SheetQuestion, *names: str) -> dict[str, Any]:
         """Some sections of a sheet in its envelope."""
-        made = self.architecture(question.of, question.changes)
+        made, notes = self.architecture(question.of, question.changes), self._made(question.of, question.changes).notes
         priced = _sheet(made, question.call)
         envelope = {
             "format": FORMAT,
@@ -62,7 +63,7 @@ class Desk:
             "set": list(question.changes),
             "call": {**asdict(question.call), "length": priced.length, "source": priced.source},
             "shape": made.shape_of_model,
-            "warnings": [*_stand_in(question.of), *warnings(priced)],
+            "warnings": [*_stand_in(question.of), *(f"{note}." for note in notes), *warnings(priced)],
             "remarks": [str(remark) for remark in priced.remarks],
         }
         for name in names:
@@ -110,12 +111,12 @@ class Desk:
         except DescriptionError as error:
             raise UnknownNameError(str(error)) from None
 
-    def _changed(self, of: str, changes: tuple[str, ...]) -> Architecture:
+    def _changed(self, of: str, changes: tuple[str, ...]) -> NotedChange[Architecture]:
         base = self._base(of)
         if not changes:
-            return base
+            return NotedChange(base, ())
         try:
-            return change_all(base, dict(map(parse_assignment, changes)))
+            return changed(base, dict(map(parse_assignment, changes)))
         except DescriptionError as error:
             raise RefusedChangeError(refused(base, changes, error)) from None
 

@@ -17,6 +17,7 @@ from anyformer.exploring.question import RATE, PricedCall, SheetQuestion
 _BARE = re.compile(r"[A-Za-z0-9_-]+\Z")
 FILE = "mine.toml"
 """The file as which a copied description is kept."""
+BUILT = 'model = af.build(arch, device="meta")  # without values: device="cpu" takes the memory of all weights'
 
 
 def forms(question: SheetQuestion, sheet: CostSheet) -> dict[str, str]:
@@ -79,7 +80,7 @@ def _python(question: SheetQuestion, sheet: CostSheet) -> str:
             f"        dollars = {call.rate:g} * time.seconds / 3600",
             "        print(mode, time.seconds, 's,', 1e6 * dollars / time.tokens, 'dollars per million tokens')",
         ]
-    return "\n".join([*lines, "model = af.build(arch)", ""])
+    return "\n".join([*lines, BUILT, ""])
 
 
 def inline(data: Any) -> str:

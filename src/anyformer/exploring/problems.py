@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import DescriptionError, UserError, change_all, parse_assignment
+from anyformer.describe import DescriptionError, UserError, parse_assignment
+from anyformer.describe.changing import changed
 from anyformer.describe.errors import suggested
 from anyformer.model import Architecture
 
@@ -65,7 +66,7 @@ def at_fault(base: Architecture, changes: Sequence[str]) -> int | None:
     """The number of the change without which the others are taken, the newest such; None where there is none."""
     for at in reversed(range(len(changes))):
         try:
-            change_all(base, dict(map(parse_assignment, [*changes[:at], *changes[at + 1 :]])))
+            changed(base, dict(map(parse_assignment, [*changes[:at], *changes[at + 1 :]])))
         except DescriptionError:
             continue
         return at

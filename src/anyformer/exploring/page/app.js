@@ -1,6 +1,7 @@
 // The application: asks for the answer to the question in the address, shows it, and tries changes.
 
 import { Refused } from "./ask.js";
+import { stairs } from "./commands.js";
 import { fill, h, say, the } from "./dom.js";
 import { refusal } from "./fields.js";
 import { bytes, count, flops } from "./numbers.js";
@@ -212,7 +213,7 @@ export class App {
     const { CompareView } = await import("./compare.js");
     const view = this.take(CompareView);
     const answer = await this.source.compare(String(query(question, this.start.defaults)), signal);
-    this.sheet = null;
+    this.sheet = { forms: { set: stairs(question, answer.length, (of) => this.start.opened.find((each) => each.of === of)?.file ?? of) } };
     this.draw(view, answer, question);
     document.title = `${answer.of.join(" beside ")} · anyformer`;
     say(`${answer.details.length} values differ`);

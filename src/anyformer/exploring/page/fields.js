@@ -145,7 +145,7 @@ function several(about, attributes, { edit, open }) {
 
 /**
  * What may stand at a place, as a choice. `place`: {path, now: the kind there or null, optional, slot: {kinds}, has: names of
- * the fields there with their texts, like(name): a value of a field of that name elsewhere}. Values that a kind needs and nobody can know are asked for.
+ * the fields given there with their texts, like(name): a value that a field of that name may well have, slots: what fits any slot}. Values that a kind needs and nobody can know are asked for.
  */
 export function kinds(place, attributes, edit) {
   const list = place.slot?.kinds ?? [], here = (each) => place.now !== null && (each.kind || each.class) === place.now;
@@ -181,17 +181,24 @@ function filled(place, chosen, values) {
   return [[[to, table([...(chosen.kind && !place.adding ? kind : []), ...values])]]];
 }
 
+/** What a needed field is chosen from, as [value, name] pairs: its words, or the kinds of part that need nothing themselves. */
+function offers(need, slots) {
+  if (need.type === "choice") return need.choices.map((each) => [JSON.stringify(each), String(each)]);
+  const fit = need.type === "part" ? (slots?.[need.slot]?.kinds ?? []).filter((each) => each.kind && !each.needs.length) : [];
+  return fit.map((each) => [`{kind = ${JSON.stringify(each.kind)}}`, each.kind]);
+}
+
 function needs(asked, place, chosen, missing, edit) {
   const inputs = missing.map((need) => {
-    const like = place.like?.(need.name) ?? (need.choices ? need.choices[0] : "");
-    const id = `need-${place.path}-${need.name}`;
-    return [need, id, h("input", { id, type: "text", value: like, required: true, autocomplete: "off" })];
+    const id = `need-${place.path}-${need.name}`, offered = offers(need, place.slots);
+    if (offered.length) return [need, id, h("select", { id }, offered.map(([value, name]) => h("option", { value }, spaced(name))))];
+    return [need, id, h("input", { id, type: "text", value: place.like?.(need.name) ?? "", required: true, autocomplete: "off" })];
   });
-  const put = () => edit(...filled(place, chosen, inputs.map(([need, , input]) => [need.name, need.type === "integer" || need.type === "number" ? number(input.value, need.type) : need.type === "text" || need.type === "choice" ? JSON.stringify(input.value) : input.value])));
+  const put = () => edit(...filled(place, chosen, inputs.map(([need, , input]) => [need.name, need.type === "integer" || need.type === "number" ? number(input.value, need.type) : need.type === "text" ? JSON.stringify(input.value) : input.value])));
   asked.replaceChildren(h("p", { class: "doc" }, `${spaced(chosen.kind || chosen.class)} needs`), ...inputs.map(([need, id, input]) => h("p", {}, h("label", { for: id, title: need.doc }, spaced(need.name)), input)), h("button", { type: "button", class: "main", onclick: put }, "put it in"));
   asked.addEventListener("keydown", (event) => event.key === "Enter" && event.target.tagName === "INPUT" && put());
   asked.hidden = false;
-  inputs[0][2].focus();
+  (inputs.find(([, , input]) => !input.value) ?? inputs[0])[2].focus();
 }
 
 const INPUTS = { integer: numeric, number: numeric, boolean: bool, choice, text, part: slot, parts: several };

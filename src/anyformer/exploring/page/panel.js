@@ -72,8 +72,8 @@ export class Panel {
   /** A place of the description, with what may stand there. */
   place(path, slot, rest) {
     const part = this.sheet.parts.find((each) => each.path === path), now = part ? part.kind || part.class : null;
-    const like = (name) => this.sheet.parts.flatMap((each) => each.fields).find((each) => each.name === name && typeof each.value === "number")?.value;
-    return { path, now, slot: this.slots[slot], has: Object.fromEntries(part?.fields.map((each) => [each.name, each.text]) ?? []), like, ...rest };
+    const given = part?.fields.filter((each) => each.value !== null) ?? [];
+    return { path, now, slot: this.slots[slot], slots: this.slots, has: Object.fromEntries(given.map((each) => [each.name, each.text])), like: (name) => likely(name, given, this.sheet.parts), ...rest };
   }
 
   /** Another kind in its place, where one fits. */
@@ -118,6 +118,13 @@ export class Panel {
       return item;
     })));
   }
+}
+
+/** A number that a field may well have: of the same name in the part or elsewhere, or one that follows of its heads and the width. */
+function likely(name, own, parts) {
+  const named = (of) => [...own, ...parts.flatMap((part) => part.fields)].find((each) => each.name === of && typeof each.value === "number")?.value;
+  const width = named("width"), heads = own.find((each) => each.name === "heads")?.value, each = Number.isInteger(width / heads) ? width / heads : undefined;
+  return named(name) ?? { head_width: each, key_width: each, value_width: each, channels: width, kv_heads: heads }[name];
 }
 
 /** Whether another part beside a part has the same title. */

@@ -1,6 +1,7 @@
 // The answers of the static site: sheets that were worked out before, and changes priced by formulas in the page.
 
 import { Refused } from "./ask.js";
+import { sets } from "./commands.js";
 
 const WORDS = ["precision", "checkpointing"], MOST = 16;
 const files = new Map();
@@ -125,14 +126,14 @@ class Site {
 /** The forms in which changed numbers of a name or a file and the call are taken along; TOML and JSON of changes are written by
  * `anyformer show`. */
 function carried(of, changes, call) {
-  const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text}'`), sets = changes.map(([path, value]) => ` --set ${quoted(`${path}=${value}`)}`).join("");
+  const said = sets(changes.map(([path, value]) => `${path}=${value}`));
   const source = call.source ? ` --source-length ${call.source}` : "", sizes = ` --length ${call.length} --batch ${call.batch}${source}`, plan = ` --precision ${call.precision} --checkpointing ${call.checkpointing}`;
-  const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value}`).join(", "), on = call.on.length ? call.on : ["none"];
+  const values = changes.map(([path, value]) => `${JSON.stringify(path)}: ${value === "none" ? "None" : value}`).join(", "), on = call.on.length ? call.on : ["none"];
   const made = changes.length ? `, changes={${values}}` : "", priced = `batch=${call.batch}, length=${call.length}${call.source ? `, source_length=${call.source}` : ""}`;
-  const toml = changes.length ? { toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${sets} --toml`, json: null } : {};
-  return { set: `anyformer explore ${of}${sets}${sizes}${plan}${on.map((name) => ` --hardware ${name}`).join("")} --rate ${call.rate} --json`,
-    cost: on.map((name) => `anyformer cost ${of}${sets}${sizes}${plan}${name === "none" ? "" : ` --hardware ${name}`}`).join("\n"), ...toml,
-    python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}${made})\nplan = af.Plan.parse({"precision": "${call.precision}", "checkpointing": "${call.checkpointing}"})\nfor name in ${call.on.length ? JSON.stringify(call.on) : "[None]"}:\n    print(af.cost(arch, ${priced}, plan=plan, hardware=name))\nmodel = af.build(arch)\n` };
+  const toml = changes.length ? { toml: `# this site has no TOML of changed numbers, which this prints:\n# anyformer show ${of}${said} --toml`, json: null } : {};
+  return { set: `anyformer explore ${of}${said}${sizes}${plan}${on.map((name) => ` --hardware ${name}`).join("")} --rate ${call.rate} --json`,
+    cost: on.map((name) => `anyformer cost ${of}${said}${sizes}${plan}${name === "none" ? "" : ` --hardware ${name}`}`).join("\n"), ...toml,
+    python: `import anyformer as af\n\narch = af.architecture(${JSON.stringify(of)}${made})\nplan = af.Plan.parse({"precision": "${call.precision}", "checkpointing": "${call.checkpointing}"})\nfor name in ${call.on.length ? JSON.stringify(call.on) : "[None]"}:\n    print(af.cost(arch, ${priced}, plan=plan, hardware=name))\nmodel = af.build(arch, device="meta")  # without values: device="cpu" takes the memory of all weights\n` };
 }
 
 /** An accelerator with its times and prices; where the `sheet` has it, with what it says of waiting too. */
