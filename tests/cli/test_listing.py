@@ -10,7 +10,8 @@ import pytest
 from anyformer.catalogue import listing
 from anyformer.cli.aligned import fitting
 from anyformer.cli.amounts import metric_range
-from anyformer.cli.listing import SHORT, filtered, page, short
+from anyformer.cli.listing import filtered, page
+from anyformer.cli.listing_columns import SHORT, short
 from anyformer.costs.hardware import HARDWARE
 from anyformer.describe import UserError
 
@@ -90,6 +91,9 @@ def test_json_is_everything(call):
         (["--activation", "foo"], "swiglu"),
         (["--since", "3000"], "the newest architectures of the catalogue are of 2026"),
         (["--moe", "--shape", "latent"], "no architecture fits all of --shape latent, --moe: leave one of them out"),
+        (["--has", "shared expertz"], "that `anyformer atlas TOPIC` names; did you mean 'shared experts'?"),
+        (["--has", "qqqqqq"], "no mechanism is called 'qqqqqq'"),
+        (["--has", "alibi", "--has", "NoPE"], 'fits all of --has "alibi", --has "NoPE"'),
         (["no such thing"], "in its name, organisation, summary or source"),
     ],
     ids=str,
@@ -103,6 +107,17 @@ def test_a_filter_that_finds_nothing_says_what_there_is(option, says, call):
 def test_filters_are_joined():
     with pytest.raises(UserError, match="fits all of --attention mla, --shape latent, --since 2017"):
         filtered({"attention": "mla", "shape": "latent"}, since=2017)
+
+
+def test_all_mechanisms_that_are_asked_for_are_there(call):
+    both = {each.name for each in filtered({}, has=["shared experts", "MLA"])}
+    shared, latent = ({each.name for each in filtered({}, has=[name])} for name in ("shared experts", "latent attention"))
+    assert both == shared & latent
+    assert "deepseek-v3" in both
+    assert shared - latent
+    assert call("list", "--has", "shared experts", "--has", "MLA", "--names").stdout.split() == [
+        each.name for each in listing() if each.name in both
+    ]
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,8 @@ class Topic:
     """Names of claims of the notes."""
     lengths: tuple[str, ...] = ()
     """Studies whose losses by length are drawn."""
+    reasons: tuple[str, ...] = ()
+    """Parts whose documentation says why the answer is so."""
     base: str = ""
     """The entry whose changes are priced."""
     changes: tuple[PricedChange, ...] = ()

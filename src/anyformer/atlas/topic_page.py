@@ -10,7 +10,7 @@ from anyformer.atlas.catalogue_sources import CatalogueQuery, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
 from anyformer.atlas.measured import findings, studies
-from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding, StudyNote
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind, kinds
@@ -72,7 +72,11 @@ def topic_page(topic: Topic) -> TopicPage:
 
 def _answers(topic: Topic) -> Iterator[TopicItem]:
     for name in topic.lengths:
-        yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
+        noted = [StudyNote(name)] if studies()[name].note else []
+        said = (StudyBudget(name, beyond=True), *noted, StudyBudget(name))
+        yield TopicItem(studies()[name].title, tuple(map(Sentence.of, said)))
+    for part in topic.reasons:
+        yield TopicItem(f"Why {part} holds", (Sentence.of(Documentation(part)),))
     if any(each.trend for each in topic.mechanisms):
         yield TopicItem("", (Sentence.of(LatestShares(topic.name)),))
 
