@@ -123,11 +123,11 @@ def draw_patterns(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, 
 def layers_said(paths: Sequence[str]) -> dict[str, str]:
     """Paths of weights in words: `layer 0`; with the stack and the branch where several stacks or branches are among them."""
     found = {path: match for path in paths if (match := WEIGHTS.fullmatch(path))}
-    several = {part for part in ("stack", "branch") if len({each[part] for each in found.values()}) > 1}
+    stacks, branches = (len({each[part] for each in found.values()}) > 1 for part in ("stack", "branch"))
 
     def said(match: re.Match[str]) -> str:
-        stack = f"{match['stack']} " if "stack" in several else ""
-        branch = f", {match['branch']}" if "branch" in several else ""
+        stack = f"{match['stack']} " if stacks else ""
+        branch = f", {match['branch']}" if branches else ""
         return f"{stack}{match['kind']} {match['number']}{branch}".replace("_", " ")
 
     return {path: said(found[path]) if path in found else path for path in paths}
