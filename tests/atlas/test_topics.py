@@ -24,6 +24,7 @@ from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind
 from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
+from anyformer.atlas.written_documentation import WrittenDocumentation
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app
 from anyformer.cli.listing import filtered
@@ -91,7 +92,7 @@ def test_numbers_of_the_catalogue_are_its_own():
 
 def test_the_list_of_a_mechanism_has_just_its_entries():
     commands = {each.source.command: each.source for each in of(CatalogueQuery) if each.source.command}
-    assert len(commands) == len(of(CatalogueQuery))
+    assert set(commands.values()) == {each.source for each in of(CatalogueQuery)}
     assert commands["anyformer list --attention gqa"].mechanism.name == "grouped-query attention (GQA)"
     for command, source in commands.items():
         _, verb, option, word = shlex.split(command)
@@ -161,7 +162,23 @@ def test_the_answer_on_positions_says_what_it_leaves_out():
     assert [paper.arxiv for paper in why.source.papers] == ["2108.12409"]
 
 
+def test_load_balancing_has_its_formula_its_key_and_its_holders():
+    items = [item for section in topic_page(topic("experts")).sections for item in section.items]
+    (balance,) = (item for item in items if item.title == "load balancing")
+    said = [each.text for each in balance.sentences]
+    assert said[0].startswith("X * sum over experts of f_e * P_e")
+    assert "2101.03961" in {paper.arxiv for paper in balance.sentences[0].source.papers}
+    assert "`experts.router.chosen`" in said[0]
+    key = next(each for each in balance.sentences if each.source.cited == "Objective.balance_loss = 0.0")
+    assert "Switch: 0.01" in key.text
+    assert any("without a loss" in text for text in said)
+    assert said[-1].startswith(f"In {len(holders(BIAS).entries)} of ")
+
+
+BIAS = next(each for each in mechanisms() if each.part == "ScoreCorrectionBias")
 BROKEN = [
+    (WrittenDocumentation("no/such.py:place"), "the package has no file no/such.py"),
+    (WrittenDocumentation("parts/experts/balance.py:balanse"), "parts/experts/balance.py says nothing of balanse"),
     (Documentation("NoSuchPart"), "no part is called 'NoSuchPart'"),
     (Documentation("Head", "tide"), "Head.tide has no documentation"),
     (EntrySource("gpt-9"), "no entry of the catalogue is called 'gpt-9'"),

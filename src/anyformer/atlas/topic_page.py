@@ -16,6 +16,7 @@ from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind, kinds
 from anyformer.atlas.source import Sentence
 from anyformer.atlas.topic import Topic, mechanisms
+from anyformer.atlas.written_documentation import WrittenDocumentation
 
 PARTS = "anyformer.parts"
 
@@ -82,8 +83,12 @@ def _answers(topic: Topic) -> Iterator[TopicItem]:
 
 
 def _mechanisms(topic: Topic) -> Iterator[TopicItem]:
-    """Mechanisms by the year in which the catalogue has them first."""
+    """Mechanisms by the year in which the catalogue has them first, then matters that no single part is."""
     yield from map(mechanism_item, sorted(topic.mechanisms, key=lambda each: holders(each).since or 0))
+    for matter in topic.matters:
+        doing = [each for each in topic.mechanisms if each.name in matter.mechanisms]
+        found = [source for each in doing for source in (Documentation(each.part), CatalogueQuery(each))]
+        yield TopicItem(matter.title, tuple(map(Sentence.of, (*map(WrittenDocumentation, matter.written), *found))))
 
 
 def mechanism_item(mechanism: Mechanism) -> TopicItem:
