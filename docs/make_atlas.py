@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
 import torch  # noqa: E402
-from benchmarks.claims import CLAIMS  # noqa: E402
+from benchmarks.claims import CLAIMS, NOTES  # noqa: E402
 
 from anyformer.atlas.curves import CURVES, ActivationCurve  # noqa: E402
 from anyformer.atlas.measured import MEASURED, ArmLengths, MeasuredFinding, MeasuredStudy, NotesClaim  # noqa: E402
@@ -64,9 +64,10 @@ def study(name: str) -> MeasuredStudy | None:
         own = [make_studies.numbers(report, arm["name"], None if length == trained else length) for length in lengths]
         arms.append(ArmLengths(arm["name"], tuple(round(make_studies.mean(each), 4) for each in own)))
     first = report["arms"][0]
+    note = next(each.note for each in make_studies.ANSWERS if any(found.study == name for found in each.findings))
     return MeasuredStudy(
         name, report["title"], report["metric"], report["better"], first["costs"]["parameters"], first["updates"],
-        first["tokens"], len(report["seeds"]), trained, tuple(lengths), tuple(arms),
+        first["tokens"], len(report["seeds"]), trained, tuple(lengths), tuple(arms), note,
     )  # fmt: skip
 
 
@@ -76,7 +77,8 @@ def claims() -> Iterator[NotesClaim]:
     for line in CLAIMED.read_text(encoding="utf-8").splitlines():
         if row := ROW.fullmatch(line):
             claim = names[row["sentence"], row["source"]]
-            yield NotesClaim(claim.name, row["sentence"], row["source"], claim.how, claim.typed, row["outcome"], row["verdict"])
+            source = re.sub(r"\b[A-D](?= )", lambda letter: f'"{NOTES[letter[0]]}"', claim.source)
+            yield NotesClaim(claim.name, row["sentence"], source, claim.how, claim.typed, row["outcome"], row["verdict"])
 
 
 def measured() -> dict[str, list[dict[str, Any]]]:

@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 import shlex
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from anyformer.atlas import topic, topic_data, topic_page, topics
 from anyformer.atlas.catalogue_sources import CatalogueQuery, EntrySource, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
-from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding, StudyNote
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.papers import papers
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind
 from anyformer.atlas.source import Sentence, problems
 from anyformer.atlas.topic import TOPICS, PricedChange, mechanisms
+from anyformer.atlas.written_documentation import WrittenDocumentation
 from anyformer.catalogue import architecture, listing
 from anyformer.cli import app
 from anyformer.cli.listing import filtered
@@ -66,7 +68,7 @@ def test_every_page_that_a_source_names_is_a_file():
 
 def test_every_source_names_a_page_or_can_be_asked_again():
     for each in EVERY:
-        assert each.source.page or each.source.command or isinstance(each.source, CatalogueQuery), each.source
+        assert each.source.page or each.source.command, each.source
 
 
 def test_documentation_is_quoted_as_it_stands():
@@ -90,12 +92,13 @@ def test_numbers_of_the_catalogue_are_its_own():
 
 def test_the_list_of_a_mechanism_has_just_its_entries():
     commands = {each.source.command: each.source for each in of(CatalogueQuery) if each.source.command}
-    assert len(commands) > 30
+    assert set(commands.values()) == {each.source for each in of(CatalogueQuery)}
     assert commands["anyformer list --attention gqa"].mechanism.name == "grouped-query attention (GQA)"
     for command, source in commands.items():
         _, verb, option, word = shlex.split(command)
         assert verb == "list"
-        found = {entry.name for entry in filtered([(option.removeprefix("--"), word)])}
+        asked = {"has": [word]} if option == "--has" else {}
+        found = {entry.name for entry in filtered([] if asked else [(option.removeprefix("--"), word)], **asked)}
         assert found == {entry.name for entry in holders(source.mechanism).entries}, command
 
 
@@ -145,7 +148,37 @@ def test_the_answer_on_positions_is_that_of_the_trials():
         assert f"{name.replace('_', ' ')} from {trained:.2f} to {beyond:.2f} ({beyond - trained:+.2f})" in answer
 
 
+def test_the_answer_on_positions_says_what_it_leaves_out():
+    short = topic_page(topic("positions")).sections[0]
+    notes = [each for item in short.items for each in item.sentences if isinstance(each.source, StudyNote)]
+    (note,) = notes
+    assert note.text in (ROOT / note.source.page).read_text(encoding="utf-8")
+    assert "At the trained length rotary positions are the best here" in note.text
+    recipe = tomllib.loads((ROOT / "recipes" / "studies" / "positions.toml").read_text(encoding="utf-8"))
+    (rows,) = re.findall(r"length=(\d+)", recipe["arms"]["learned"]["set"][1])
+    assert f"The learned table has {rows} rows, and those past the trained 64" in note.text
+    (why,) = next(item.sentences for item in short.items if item.title == "Why ALiBi holds")
+    assert "bias towards recency" in why.text
+    assert [paper.arxiv for paper in why.source.papers] == ["2108.12409"]
+
+
+def test_load_balancing_has_its_formula_its_key_and_its_holders():
+    items = [item for section in topic_page(topic("experts")).sections for item in section.items]
+    (balance,) = (item for item in items if item.title == "load balancing")
+    said = [each.text for each in balance.sentences]
+    assert said[0].startswith("X * sum over experts of f_e * P_e")
+    assert "2101.03961" in {paper.arxiv for paper in balance.sentences[0].source.papers}
+    assert "`experts.router.chosen`" in said[0]
+    key = next(each for each in balance.sentences if each.source.cited == "Objective.balance_loss = 0.0")
+    assert "Switch: 0.01" in key.text
+    assert any("without a loss" in text for text in said)
+    assert said[-1].startswith(f"In {len(holders(BIAS).entries)} of ")
+
+
+BIAS = next(each for each in mechanisms() if each.part == "ScoreCorrectionBias")
 BROKEN = [
+    (WrittenDocumentation("no/such.py:place"), "the package has no file no/such.py"),
+    (WrittenDocumentation("parts/experts/balance.py:balanse"), "parts/experts/balance.py says nothing of balanse"),
     (Documentation("NoSuchPart"), "no part is called 'NoSuchPart'"),
     (Documentation("Head", "tide"), "Head.tide has no documentation"),
     (EntrySource("gpt-9"), "no entry of the catalogue is called 'gpt-9'"),
@@ -153,6 +186,8 @@ BROKEN = [
     (StudyFinding(10_000), "findings, and none has the number 10000"),
     (StudyBudget("made-up"), "no study is called 'made-up'"),
     (StudyBudget("norms", beyond=True), "the study norms has one length"),
+    (StudyNote("made-up"), "no study is called 'made-up'"),
+    (StudyNote("relative-logits"), "nothing is noted of the question of the study relative-logits"),
     (ClaimSource("made-up"), "no claim is called 'made-up'"),
     (Priced("gpt-9", PricedChange("", ())), "no entry of the catalogue is called 'gpt-9'"),
     (Priced("gpt2", PricedChange("", ("decoder.layer.attention.headz=1",))), "headz"),

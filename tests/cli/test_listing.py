@@ -10,7 +10,8 @@ import pytest
 from anyformer.catalogue import listing
 from anyformer.cli.aligned import fitting
 from anyformer.cli.amounts import metric_range
-from anyformer.cli.listing import SHORT, filtered, page, short
+from anyformer.cli.listing import filtered, page
+from anyformer.cli.listing_columns import SHORT, short
 from anyformer.costs.hardware import HARDWARE
 from anyformer.describe import UserError
 
@@ -90,6 +91,9 @@ def test_json_is_everything(call):
         (["--activation", "foo"], "swiglu"),
         (["--since", "3000"], "the newest architectures of the catalogue are of 2026"),
         (["--moe", "--shape", "latent"], "no architecture fits all of --shape latent, --moe: leave one of them out"),
+        (["--has", "shared expertz"], "that `anyformer atlas TOPIC` names; did you mean 'shared experts'?"),
+        (["--has", "qqqqqq"], "no mechanism is called 'qqqqqq'"),
+        (["--has", "alibi", "--has", "NoPE"], 'fits all of --has "alibi", --has "NoPE"'),
         (["no such thing"], "in its name, organisation, summary or source"),
     ],
     ids=str,
@@ -114,6 +118,17 @@ def test_a_filter_given_twice_asks_for_both(option, words, call):
         return set(call("list", "--names", *(part for word in asked for part in (f"--{option}", word))).stdout.split())
 
     assert names(*words) == names(words[0]) & names(words[1]) != names(words[1])
+
+
+def test_all_mechanisms_that_are_asked_for_are_there(call):
+    both = {each.name for each in filtered({}, has=["shared experts", "MLA"])}
+    shared, latent = ({each.name for each in filtered({}, has=[name])} for name in ("shared experts", "latent attention"))
+    assert both == shared & latent
+    assert "deepseek-v3" in both
+    assert shared - latent
+    assert call("list", "--has", "shared experts", "--has", "MLA", "--names").stdout.split() == [
+        each.name for each in listing() if each.name in both
+    ]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,12 @@ def test_python_has_the_same_for_names_left_before_right():
     assert af.difference("gpt2", "llama-3-8b", length=1000) == difference(architecture("gpt2"), LLAMA, length=1000)
 
 
+def test_what_initialisation_draws_with_is_said_last():
+    *others, last = difference(architecture("llama-2-7b"), architecture("mistral-7b-v0.1")).details
+    assert last.what == "residual scale of initialisation"
+    assert [each.what for each in others] == ["kv heads of attention", "mask of attention", "width of feedforward"]
+
+
 def test_one_change_is_one_line_and_its_price():
     found = difference(LLAMA, change_all(LLAMA, {"decoder.layer.attention.kv_heads": 32}), length=1000)
     assert said(found.details) == {"kv heads of attention": ("8", "32")}

@@ -6,7 +6,7 @@ import pytest
 
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.sizing import BESIROGLU, HOFFMANN, compute_optimal, remarks
-from anyformer.describe import UserError
+from anyformer.describe import UserError, change_all
 
 GOPHER = 5.76e23
 """FLOPs that Gopher and Chinchilla were trained with (arXiv 2203.15556, figure 1)."""
@@ -73,6 +73,13 @@ def test_remarks_speak():
     assert "65,536 is 64.00 times the width of 1,024" in str(remark)
     assert "plain network is 4 times, 4,096" in str(remark)
     assert "(4 times since Vaswani et al. 2017" in str(remark)
+
+
+def test_one_layer_is_one():
+    narrow = change_all(architecture("gpt2"), {"width": 64, "decoder.layer.attention.heads": 4, "decoder.order": "layer*4"})
+    (said,) = [str(remark) for remark in remarks(narrow) if remark.about == "width / depth"]
+    assert "here 1 layer" in said
+    assert "layers" not in said.partition("here ")[2].partition("(")[0]
 
 
 def test_most_of_the_catalogue_keeps_to_the_rules():

@@ -133,6 +133,11 @@ def test_a_change_shows_in_figures_parts_and_diagram():
     assert "Grouped-query attention" not in plain["diagram"]["svg"]
 
 
+@pytest.mark.parametrize(("name", "title"), [("bloom-560m", "ALiBi"), ("deepseek-v3", "Score correction bias")])
+def test_names_of_the_field_are_spelt_as_the_field_does(name, title):
+    assert title in {part["title"] for part in asked(name)["parts"]}
+
+
 def test_a_whole_slot_is_changed_by_its_kind_or_its_table():
     changes = ["decoder.layer.attention.mask.kind=window", "decoder.layer.attention.mask.size=64"]
     by_kind = asked("gpt2", "masks", set=changes, length=["256"])["masks"]

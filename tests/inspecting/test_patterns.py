@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.describe import InputError, change_all
 from anyformer.inspecting import attention_patterns, head_patterns, pattern_scores, pattern_table, repeated_tokens
+from anyformer.inspecting.pictures import draw_patterns, layers_said
 from anyformer.model.transformer import build
 
 
@@ -108,3 +111,16 @@ def test_later_predictions_are_left_out_and_features_refused():
     assert all(path.startswith("decoder.") for path in attention_patterns(model, *inputs(ZOO[name])))
     with pytest.raises(InputError, match="this model reads none"):
         head_patterns(build(ZOO["vision"], seed=0).eval(), *inputs(ZOO["vision"]))
+
+
+def test_a_picture_of_patterns_says_layers_heads_axes_and_scale(tmp_path):
+    maps = {f"decoder.layer[{number}].attention.weights": torch.eye(3).expand(1, 2, 3, 3) for number in range(2)}
+    draw_patterns(maps, ["x", "y", "z"], tmp_path / "patterns.svg", title="attention")
+    drawn = re.findall(r"<!-- (.+?) -->", (tmp_path / "patterns.svg").read_text(encoding="utf-8"))
+    assert [text for text in drawn if "head" in text] == [f"layer {n}, head {h}" for n in range(2) for h in range(2)]
+    assert (drawn.count("query"), drawn.count("key"), drawn.count("attention weight")) == (4, 4, 1)
+
+
+def test_layers_of_several_stacks_and_branches_are_told_apart():
+    paths = ["encoder.layer[0].attention.weights", "decoder.local[1].cross_attention.weights", "odd"]
+    assert list(layers_said(paths).values()) == ["encoder layer 0, attention", "decoder local 1, cross attention", "odd"]

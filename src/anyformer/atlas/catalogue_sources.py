@@ -47,7 +47,7 @@ class CatalogueQuery(SentenceSource):
 
     @property
     def command(self) -> str:
-        """The list of just these entries; empty where its filters, which look for parts of words, find others too."""
+        """The list of just these entries: by a filter, where what it looks for stands in no other word, else by name."""
         column, word = self.mechanism.column, self.mechanism.word.lower()
         return next(
             (
@@ -55,7 +55,7 @@ class CatalogueQuery(SentenceSource):
                 for option, columns in FILTERS.items()
                 if column in columns and [each for each in _words(columns) if word in each] == [word]
             ),
-            "",
+            f'anyformer list --has "{self.mechanism.name}"',
         )
 
     def problem(self) -> str | None:

@@ -64,6 +64,8 @@ class MeasuredStudy:
     trained: int
     lengths: tuple[int, ...] = ()
     arms: tuple[ArmLengths, ...] = ()
+    note: str = ""
+    """What a reader should know of the question that it answers."""
 
     @property
     def sentence(self) -> str:

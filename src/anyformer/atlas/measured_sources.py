@@ -87,6 +87,30 @@ class StudyBudget(StudySource):
 
 
 @dataclass(frozen=True)
+class StudyNote(StudySource):
+    """What a reader should know of the question that a study answers."""
+
+    name: str
+
+    @property
+    def says(self) -> str:
+        return studies()[self.name].note
+
+    @property
+    def study(self) -> str:
+        return self.name
+
+    @property
+    def page(self) -> str:
+        return "docs/studies/README.md"
+
+    def problem(self) -> str | None:
+        if self.name not in studies():
+            return f"no study is called {self.name!r}"
+        return None if studies()[self.name].note else f"nothing is noted of the question of the study {self.name}"
+
+
+@dataclass(frozen=True)
 class ClaimSource(SentenceSource):
     """A claim of lecture notes, tested here."""
 
@@ -99,7 +123,7 @@ class ClaimSource(SentenceSource):
 
     @property
     def cited(self) -> str:
-        return f"a claim of the notes, {notes_claims()[self.name].source}"
+        return f"a claim of lecture notes, {notes_claims()[self.name].source}"
 
     @property
     def command(self) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from anyformer.atlas.holders import holders
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.topic import mechanisms
+from anyformer.describe import UserError, did_you_mean
+from anyformer.describe.nearest import nearest
 
 SPEAKING = ("norm", "position", "activation", "attention", "window", "stability", "training")
 """Columns whose words say what they mean without the column's name."""
@@ -33,6 +36,15 @@ def mechanisms_with(words: str) -> tuple[Mechanism, ...]:
     wanted = {_letters(word) for word in words.split()} - {""}
     found = tuple(each for each in mechanisms() if wanted and wanted <= set(map(_letters, re.findall(r"[\w²]+", each.name))))
     return found if len(found) <= MOST else ()
+
+
+def entries_with(words: str) -> frozenset[str]:
+    """The names of the entries that have a mechanism which is called so. Raises `UserError` where none is."""
+    found = mechanisms_called(words)
+    if not found:
+        near = did_you_mean(words, known) if nearest(words, known := [each.name for each in mechanisms()]) else ""
+        raise UserError(f"no mechanism is called {words!r}, of those that `anyformer atlas TOPIC` names{near}")
+    return frozenset(entry.name for each in found for entry in holders(each).entries)
 
 
 @cache

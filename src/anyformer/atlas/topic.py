@@ -29,6 +29,16 @@ class PricedChange:
 
 
 @dataclass(frozen=True)
+class TopicMatter:
+    """A matter that no single part is: what is written of functions and fields, and mechanisms that do it."""
+
+    title: str
+    written: tuple[str, ...]
+    """Places as `WrittenDocumentation` takes them."""
+    mechanisms: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Topic:
     """A topic: what its page is made of. Nothing here is a figure: all are computed or read from results."""
 
@@ -45,6 +55,9 @@ class Topic:
     """Names of claims of the notes."""
     lengths: tuple[str, ...] = ()
     """Studies whose losses by length are drawn."""
+    matters: tuple[TopicMatter, ...] = ()
+    reasons: tuple[str, ...] = ()
+    """Parts whose documentation says why the answer is so."""
     base: str = ""
     """The entry whose changes are priced."""
     changes: tuple[PricedChange, ...] = ()
@@ -68,9 +81,12 @@ def read(name: str, path: Path) -> Topic:
     """The topic of a file."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     mechanisms = tuple(Mechanism(topic=name, **each) for each in data.pop("mechanisms"))
+    matters = tuple(
+        TopicMatter(each["title"], tuple(each["written"]), tuple(each["mechanisms"])) for each in data.pop("matters", ())
+    )
     changes = tuple(PricedChange(each["said"], tuple(each["set"])) for each in data.pop("changes", ()))
     lists: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in data.items()}
-    return Topic(name=name, mechanisms=mechanisms, changes=changes, **lists)
+    return Topic(name=name, mechanisms=mechanisms, matters=matters, changes=changes, **lists)
 
 
 def topic(name: str) -> Topic:

@@ -10,12 +10,13 @@ from anyformer.atlas.catalogue_sources import CatalogueQuery, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
 from anyformer.atlas.measured import findings, studies
-from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding
+from anyformer.atlas.measured_sources import ClaimSource, StudyBudget, StudyFinding, StudyNote
 from anyformer.atlas.mechanism import Mechanism
 from anyformer.atlas.pricing import Priced
 from anyformer.atlas.registered import RegisteredKind, kinds
 from anyformer.atlas.source import Sentence
 from anyformer.atlas.topic import Topic, mechanisms
+from anyformer.atlas.written_documentation import WrittenDocumentation
 
 PARTS = "anyformer.parts"
 
@@ -73,14 +74,22 @@ def topic_page(topic: Topic) -> TopicPage:
 def answers(topic: Topic) -> Iterator[TopicItem]:
     """What studies answer to the topic's question, and the latest shares of its mechanisms."""
     for name in topic.lengths:
-        yield TopicItem(studies()[name].title, (Sentence.of(StudyBudget(name, beyond=True)), Sentence.of(StudyBudget(name))))
+        noted = [StudyNote(name)] if studies()[name].note else []
+        said = (StudyBudget(name, beyond=True), *noted, StudyBudget(name))
+        yield TopicItem(studies()[name].title, tuple(map(Sentence.of, said)))
+    for part in topic.reasons:
+        yield TopicItem(f"Why {part} holds", (Sentence.of(Documentation(part)),))
     if any(each.trend for each in topic.mechanisms):
         yield TopicItem("", (Sentence.of(LatestShares(topic.name)),))
 
 
 def _mechanisms(topic: Topic) -> Iterator[TopicItem]:
-    """Mechanisms by the year in which the catalogue has them first."""
+    """Mechanisms by the year in which the catalogue has them first, then matters that no single part is."""
     yield from map(mechanism_item, sorted(topic.mechanisms, key=lambda each: holders(each).since or 0))
+    for matter in topic.matters:
+        doing = [each for each in topic.mechanisms if each.name in matter.mechanisms]
+        found = [source for each in doing for source in (Documentation(each.part), CatalogueQuery(each))]
+        yield TopicItem(matter.title, tuple(map(Sentence.of, (*map(WrittenDocumentation, matter.written), *found))))
 
 
 def mechanism_item(mechanism: Mechanism) -> TopicItem:

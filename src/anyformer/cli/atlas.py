@@ -138,10 +138,12 @@ def page(made: TopicPage) -> Iterator[Item]:
     yield Paragraph(made.topic.question)
     for section in made.sections:
         yield from (PageLine(""), PageLine(section.title, strong=True))
-        for item in section.items:
+        for number, item in enumerate(section.items):
             if item.title:
                 yield Paragraph(f"{item.title} {item.note}".strip(), "  ")
-            yield from told(item, "    ")
+            elif number:
+                yield PageLine("")
+            yield from told(item, "    " if item.title else "  ")
 
 
 def told(item: TopicItem, start: str = "") -> Iterator[Item]:

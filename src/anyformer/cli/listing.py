@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 import typer
 
 from anyformer.cli import accelerators
-from anyformer.cli.aligned import Column, fitting, table
+from anyformer.cli.aligned import fitting, table
 from anyformer.cli.amounts import AmountRange, metric_range
 from anyformer.cli.arguments import Json, output_option
+from anyformer.cli.listing_columns import ALL, GUESS, NUMBERS, SHORT
 from anyformer.cli.options import grouped
 
 if TYPE_CHECKING:
@@ -29,11 +30,10 @@ anyformer list --moe --since 2025 --attention mla --sort active
 anyformer list --params 1B..10B --active ..4B
 anyformer list --shape encoder-only --position relative
 anyformer list --attention gqa --attention local
+anyformer list --has "shared experts" --has MLA
 anyformer list llama --sources
 anyformer list --hardware
 """
-GUESS = "~"
-"""Stands before a number that is not exact, since something of the architecture is not public or not described."""
 KEYS: dict[str, Callable[[Listed], Any]] = {
     "parameters": lambda entry: entry.columns.parameters,
     "active": lambda entry: entry.columns.active,
@@ -78,6 +78,9 @@ class Filters:
     ] = None
     attention: Annotated[
         Words, _filter(help=f"Show only models with this: mha, gqa, mqa, mla, delta, lightning, convolution, local. {REPEAT}")
+    ] = None
+    has: Annotated[
+        Words, _filter(help=f"Show only models with this mechanism, as GQA or YaRN. {REPEAT}", metavar="NAME")
     ] = None
     moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False
     params: Annotated[
@@ -154,7 +157,7 @@ def run(
         "activation": filters.activation, "attention": filters.attention,
     }  # fmt: skip
     wanted = [(place, word) for place, words in places.items() for word in words or ()]
-    entries = filtered(wanted, since=filters.since, moe=filters.moe, sizes=filters.sizes)
+    entries = filtered(wanted, since=filters.since, moe=filters.moe, sizes=filters.sizes, has=filters.has or ())
     if output.sort is not None:
         entries.sort(key=KEYS[output.sort])
     if output.hardware:
@@ -172,10 +175,12 @@ def run(
 
 
 def filtered(
-    wanted: Places, *, since: int | None = None, moe: bool = False, sizes: Mapping[str, AmountRange] = NO_SIZES
-) -> list[Listed]:
-    """The entries that have all wanted words in their places (place, word), upper or lower case, and in every range of
-    `sizes` the number of `KEYS` that it is of. Raises `UserError` where there are none."""
+    wanted: Places, *, since: int | None = None, moe: bool = False, sizes: Mapping[str, AmountRange] = NO_SIZES,
+    has: Sequence[str] = (),
+) -> list[Listed]:  # fmt: skip
+    """The entries that have all wanted words in their places (place, word), upper or lower case, all mechanisms called `has`,
+    and in every range of `sizes` the number of `KEYS` that it is of. Raises `UserError` where there are none."""
+    from anyformer.atlas.naming import entries_with
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 
@@ -186,17 +191,19 @@ def filtered(
     newest = max(entry.year for entry in entries)
     if since is not None and since > newest:
         raise UserError(f"--since {since}: the newest architectures of the catalogue are of {newest}")
+    holding = [entries_with(name) for name in has]
     selected = [
         entry
         for entry in entries
         if entry.year >= (since or 0)
         and (entry.columns.experts > 0 or not moe)
+        and all(entry.name in names for names in holding)
         and all(_has(entry, place, word) for place, word in wanted)
         and all(KEYS[column](entry) in amounts for column, amounts in sizes.items())
     ]
     if not selected:
         filters = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted]
-        filters += [f"--since {since}"] * (since is not None) + ["--moe"] * moe
+        filters += [f"--since {since}"] * (since is not None) + ["--moe"] * moe + [f'--has "{name}"' for name in has]
         filters += [f"--{'params' if column == 'parameters' else column} {each.text}" for column, each in sizes.items()]
         raise UserError(f"no architecture fits all of {', '.join(filters)}: leave one of them out")
     return selected
@@ -224,53 +231,6 @@ def _unknown(place: str, word: str, entries: Iterable[Listed]) -> str:
         )
     known = dict.fromkeys(known.lower() for entry in entries for known in _words(PLACES[place](entry)))
     return f"--{place}: no architecture has {word!r}{did_you_mean(word.lower(), known)}"
-
-
-NAME: Column[Listed] = ("name", lambda entry: entry.name)
-YEAR: Column[Listed] = ("year", lambda entry: str(entry.year))
-MADE_OF: tuple[Column[Listed], ...] = (
-    ("attention", lambda entry: entry.columns.attention),
-    ("position", lambda entry: entry.columns.position),
-    ("activation", lambda entry: entry.columns.activation),
-    ("norm", lambda entry: f"{entry.columns.placement} {entry.columns.norm}"),
-    ("experts", lambda entry: f"{entry.columns.chosen}/{entry.columns.experts}" if entry.columns.experts else ""),
-    ("window", lambda entry: entry.columns.window),
-    ("shape", lambda entry: entry.columns.shape),
-    ("wiring", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
-    ("stability", lambda entry: ", ".join((*entry.columns.stability, *entry.training))),
-)
-SHORT: tuple[Column[Listed], ...] = (
-    NAME,
-    YEAR,
-    ("params", lambda entry: _count(entry, entry.columns.parameters, short)),
-    ("active", lambda entry: _active(entry, short)),
-    *MADE_OF,
-)
-"""The most important first."""
-ALL: tuple[Column[Listed], ...] = (
-    NAME,
-    YEAR,
-    ("organisation", lambda entry: entry.organisation),
-    ("parameters", lambda entry: _count(entry, entry.columns.parameters, "{:,}".format)),
-    ("active", lambda entry: _active(entry, "{:,}".format)),
-    *MADE_OF,
-)
-NUMBERS = ("params", "parameters", "active")
-
-
-def short(number: int) -> str:
-    """Four digits of a count: `8.03 B`."""
-    unit, scale = next((pair for pair in (("T", 1e12), ("B", 1e9), ("M", 1e6)) if number >= pair[1]), ("k", 1e3))
-    return f"{number / scale:.4g} {unit}"
-
-
-def _count(entry: Listed, number: int, written: Callable[[int], str]) -> str:
-    return f"{GUESS if entry.stand_in else ''}{written(number)}"
-
-
-def _active(entry: Listed, written: Callable[[int], str]) -> str:
-    same = entry.columns.active == entry.columns.parameters
-    return "" if same else _count(entry, entry.columns.active, written)
 
 
 def page(entries: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]:

@@ -45,9 +45,10 @@ def difference(left: Architecture, right: Architecture, *, batch: int = 1, lengt
 
 
 def details(left: Architecture, right: Architecture) -> tuple[Change, ...]:
-    """Every value that differs, the same change in several places once."""
+    """Every value that differs, the same change in several places once; initialisation, which follows from others, last."""
     # With defaults resolved, an absent number of key heads is the number of heads, and equal architectures are equal.
-    return _merged(_architectures(left.resolved(), right.resolved()))
+    pairs = _architectures(left.resolved(), right.resolved())
+    return _merged(sorted(pairs, key=lambda pair: pair[0][0] == "initialisation"))
 
 
 def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
@@ -167,7 +168,7 @@ def _within(place: tuple[str, ...], pairs: Iterable[_Pair]) -> Iterator[_Pair]:
         yield (*place, *names), here, there
 
 
-def _merged(pairs: Iterator[_Pair]) -> tuple[Change, ...]:
+def _merged(pairs: Iterable[_Pair]) -> tuple[Change, ...]:
     """Changes in words, the same change in several places once."""
     places: dict[tuple[str, str, str], list[str]] = {}
     for names, here, there in pairs:

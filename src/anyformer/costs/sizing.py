@@ -134,10 +134,11 @@ def _aspect(architecture: Architecture) -> Iterator[Remark]:
         ratio = architecture.width / stack.depth
         if not 50 <= ratio <= 200:
             shape = "wide for its depth" if ratio > 200 else "deep for its width"
+            usual = max(1, round(architecture.width / 100))
             yield Remark(
                 "width / depth",
                 f"{architecture.width:,} / {stack.depth} = {ratio:.0f} in the {name}, {shape}; the rule of thumb is about 100, "
-                f"here {max(1, round(architecture.width / 100))} layers",
+                f"here {usual} layer{'s' * (usual != 1)}",
                 SHAPES,
             )
 

@@ -25,6 +25,8 @@ from anyformer.quantising import FORMATS
 
 BRIEF = 80
 """Letters of a description in short, above which its parts say what it is."""
+WORDS = re.compile(r"ALiBi|YaRN|LongRoPE|LoRA|RMSNorm|ReLU|TopK|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*|[^A-Z]+")
+"""The words of a class's name; names of the field in large and small letters are one."""
 LATER = "mtp"
 """The part that training alone has: it is counted beside the model."""
 
@@ -79,7 +81,8 @@ def _sketch(part: TreePart, widths: Mapping[str, int]) -> Sketch:
     """Its title and facts, as its picture has them; of what is not drawn its class in words, and what it is in short."""
     if isinstance(part.value, Drawn):
         return part.value.sketch(widths[part.path])
-    title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(part.value).__name__)
+    first, *others = WORDS.findall(type(part.value).__name__)
+    title = " ".join([first, *(word.lower() if word[1:].islower() else word for word in others)])
     text = brief(part.value)
     return Sketch(title, (text,) if len(text) <= BRIEF else ())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_MAPS = 24
 """Heads that are drawn at most."""
+WEIGHTS = re.compile(r"(?P<stack>.+)\.(?P<kind>\w+)\[(?P<number>\d+)\]\.(?P<branch>.+)\.weights")
+"""The path of a layer's attention weights."""
 WIDE = 32
 """Positions whose tokens are written at an axis, at most."""
 
@@ -106,24 +109,46 @@ def draw_attribution(found: Attribution, path: Path, *, title: str, row: int = 0
 
 def draw_patterns(maps: Mapping[str, Tensor], words: Sequence[str], path: Path, *, title: str) -> None:
     """The attention weights of the first row, a square per head: queries down, keys across; `words`: its tokens."""
-    heads = [(f"{layer} {head}", weights[0, head]) for layer, weights in maps.items() for head in range(weights.shape[1])]
+    named = layers_said(list(maps))
+    heads = [
+        (f"{named[layer]}, head {head}", weights[0, head])
+        for layer, weights in maps.items()
+        for head in range(weights.shape[1])
+    ]
     shown = heads[:MOST_MAPS]
     columns = min(4, len(shown))
     rows = math.ceil(len(shown) / columns)
     more = f"; {len(heads) - len(shown)} more heads" if len(heads) > len(shown) else ""
     with drawing(path, 3.2 * columns, 3.2 * rows + 0.4) as figure:
         figure.suptitle(title + more, x=0.01, ha="left", fontweight="bold", fontsize=10)
-        axes = figure.subplots(rows, columns, squeeze=False).flat
-        for place, (name, weights) in zip(axes, shown, strict=False):
-            place.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+        axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+        drawn = axes[: len(shown)]
+        for place, (name, weights) in zip(drawn, shown, strict=True):
+            image = place.imshow(weights.float().cpu().numpy(), cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
             place.set_title(name, fontsize=6.5)
+            place.set_xlabel("key", fontsize=6)
+            place.set_ylabel("query", fontsize=6)
             if len(words) <= WIDE and weights.shape[0] == weights.shape[1] == len(words):
                 place.set_xticks(range(len(words)), words, rotation=90, fontsize=4.5)
                 place.set_yticks(range(len(words)), words, fontsize=4.5)
             else:
                 place.tick_params(labelsize=6)
-        for place in list(axes):
+        for place in axes[len(shown) :]:
             place.remove()
+        figure.colorbar(image, ax=drawn, label="attention weight", shrink=0.8)
+
+
+def layers_said(paths: Sequence[str]) -> dict[str, str]:
+    """Paths of weights in words: `layer 0`; with the stack and the branch where several stacks or branches are among them."""
+    found = {path: match for path in paths if (match := WEIGHTS.fullmatch(path))}
+    stacks, branches = (len({each[part] for each in found.values()}) > 1 for part in ("stack", "branch"))
+
+    def said(match: re.Match[str]) -> str:
+        stack = f"{match['stack']} " if stacks else ""
+        branch = f", {match['branch']}" if branches else ""
+        return f"{stack}{match['kind']} {match['number']}{branch}".replace("_", " ")
+
+    return {path: said(found[path]) if path in found else path for path in paths}
 
 
 def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:

@@ -62,7 +62,9 @@ class ScoreBias(Term):
 
 
 class ALiBi(ScoreBias):
-    """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
+    """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409). The farther a key, the less it
+    weighs, by one rule at every length and with no weight to train: a bias towards recency (section 3), so that what is farther
+    away than any key of training adds little.
 
     Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads, and every other slope of 2n heads for the rest. MPT's
     formula, the slopes of 2^ceil(log2 H) heads reordered, gives the same.

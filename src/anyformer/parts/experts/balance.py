@@ -12,7 +12,8 @@ def picked(chosen_ZJ: Tensor, experts: int) -> Tensor:
 
 
 def balance_loss(probabilities_ZX: Tensor, picked_ZX: Tensor, counted_Z: Tensor) -> Tensor:
-    """X * sum over experts of f_e * P_e: f_e the share of tokens that chose e, P_e their mean probability of e.
+    """X * sum over experts of f_e * P_e: f_e the share of tokens that chose e, P_e their mean probability of e;
+    `experts.router.chosen` of a layer, which can be watched, holds what they chose.
 
     Means over the tokens that count. k at perfect balance; X if all tokens go to one expert with certainty, k = 1 (GShard,
     arXiv 2006.16668; Switch Transformer, arXiv 2101.03961, equation 4, for k = 1). Only P has a gradient.

@@ -47,9 +47,10 @@ class Groups(Value):
 
 
 class ScoreCorrectionBias(Value):
-    """A bias per expert, added to the scores for the choice only (DeepSeek-V3's e_score_correction_bias).
+    """A bias per expert, added to the scores for the choice only (DeepSeek-V3's e_score_correction_bias). It has no gradient:
+    each step moves it against the load, which balances experts without a loss (Wang et al. 2024, arXiv 2408.15664).
 
-    It has no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints contain it.
+    Checkpoints contain it.
     """
 
     rate: NotNegative = 0.001
