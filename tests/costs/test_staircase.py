@@ -8,6 +8,7 @@ import pytest
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
+from anyformer.costs.change_labels import exchanged
 from anyformer.costs.priced_stairs import step_figures
 from anyformer.costs.pricing import cost
 from anyformer.costs.staircase import Stairs
@@ -131,6 +132,10 @@ def test_labels_say_of_what():
     ]  # fmt: skip
     assert labels(stairs("llama-3-8b", "gemma-3-4b"))[0] == "decoder local and global for layer and 34 layers"
     assert labels(stairs("gemma-3-4b", "llama-3-8b"))[-1] == "decoder layer for local and global and 32 layers"
+
+
+def test_of_many_names_that_come_a_label_says_two():
+    assert exchanged(["layer"], ["a", "b", "c", "d", "layer"]) == "a, b and 2 more beside layer"
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,9 @@ def exchanged(ours: Iterable[str], theirs: Iterable[str]) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    """`dense, routed and mtp`."""
+    """`dense, routed and mtp`; of more than three the first two and the number of the others."""
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
