@@ -183,9 +183,27 @@ def test_search_opens_and_shows_beside(opened):
     gone_to(page, "of=llama-3-8b")
     assert page.locator(".drawing .differs").count() > 4
     assert page.locator(".staircase tbody tr").count() > 2
-    # Every step of the staircase but the first adds up to the last.
+    # Every step of the stairs but the first adds up to the last.
     last = page.locator(".staircase tbody tr").last.locator("td").last.inner_text()
     assert last == page.locator(".costs tbody tr").first.locator("td").last.inner_text().split("\n")[0] or last
+
+
+def test_the_order_of_two_side_by_side_is_swapped(opened):
+    """A base opened beside a variant comes to stand first, by button and by key; the titles say no list of changes."""
+    page = ready(opened(f"#of=llama-3-8b&of=llama-3-8b&set=0:{KV}=4"))
+    assert page.locator("h1").inner_text() == "llama-3-8b, changed beside llama-3-8b"
+    assert "llama-3-8b, changed" in page.locator(".compare .drawing").text_content()
+    assert "kv_heads=4" not in page.locator(".compare .drawing").text_content()
+    stairs, steps = page.locator(".staircase caption"), page.locator(".staircase tbody tr")
+    assert stairs.inner_text() == "llama-3-8b, changed → llama-3-8b"
+    assert "4 → 8" in steps.last.inner_text()
+    page.get_by_role("button", name="swap the order").click()
+    gone_to(page, f"set=1:{KV}=4")
+    page.wait_for_selector("caption:text-is('llama-3-8b → llama-3-8b, changed')")
+    assert page.locator("h1").inner_text() == "llama-3-8b beside llama-3-8b, changed"
+    assert "8 → 4" in steps.last.inner_text()
+    page.keyboard.press("x")
+    page.wait_for_selector("caption:text-is('llama-3-8b, changed → llama-3-8b')")
 
 
 @pytest.mark.parametrize(

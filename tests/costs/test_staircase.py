@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
 
 import pytest
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
+from anyformer.costs.change_labels import exchanged
+from anyformer.costs.priced_stairs import step_figures
+from anyformer.costs.pricing import cost
 from anyformer.costs.staircase import Stairs
+from anyformer.costs.staircase import stairs as steps_by_name
 from anyformer.costs.transition import Transition
 from anyformer.describe import DescriptionError, change_all, get
 from anyformer.describe.path import differences, item_at
@@ -17,9 +20,11 @@ from anyformer.describe.path import differences, item_at
 PAIRS = [
     ("llama-3-8b", "qwen3-8b"), ("llama-3-8b", "llama-3-70b"), ("gpt2", "gpt2-xl"), ("gemma-2-2b", "gemma-3-4b"),
     ("mistral-7b-v0.1", "llama-3-8b"), ("t5-small", "t5-base"), ("gpt2", "llama-3-8b"), ("gemma-3-1b", "kolibri-1"),
-    ("bert-base-cased", "transformer-base"), ("gpt2", "mamba2-780m"),
+    ("bert-base-cased", "transformer-base"), ("gpt2", "mamba2-780m"), ("llama-3-8b", "gemma-3-4b"),
+    ("gemma-3-4b", "llama-3-8b"), ("deepseek-v3", "llama-3-8b"), ("kimi-k2", "zamba2-2.7b"), ("trinity-nano", "qwen3.5-9b"),
 ]  # fmt: skip
-"""Sizes, norms, positions, masks, experts, mixers and stacks differ; sizes follow of others by the same rules and by others."""
+"""Sizes, norms, positions, masks, experts, mixers, kinds of layers and stacks differ; sizes follow of others by the same rules
+and by others."""
 HEAD_WIDTH = "decoder.layer.attention.head_width"
 
 
@@ -39,13 +44,23 @@ def climbed(request):
 
 def test_every_value_of_every_step_is_of_one_of_the_ends(climbed):
     """None is of neither: what follows of two values that change in two steps is written out in between."""
-    start, end = climbed.transition.resolved
-    path = [start, *(step.after.resolved() for step in climbed.steps)]
-    for here, there in pairwise(path):
-        for keys, _, now in differences(here, there):
-            # What a step moves, it moves to where the end has it.
-            assert now == item_at(end, keys), keys
-    assert climbed.steps[-1].after == climbed.transition.to
+    here = climbed.start
+    for step in climbed.steps:
+        assert step.before == here
+        before, here = here.resolved(), step.after
+        to = (climbed.transition if step.changes else climbed).to.resolved()
+        for keys, _, now in differences(before, here.resolved()):
+            # What a step moves, it moves to where the end has it; a kind of layer that comes is one that was there.
+            wanted = item_at(before, (*keys[:-1], step.copies[keys])) if keys in step.copies else item_at(to, keys)
+            assert now == wanted, keys
+    assert here == climbed.to
+
+
+def test_what_a_step_moves_makes_the_next_architecture_of_the_one_before(climbed):
+    here = climbed.start.resolved()
+    for step in climbed.steps:
+        here = change_all(here, {path: value for path, _, value in step.moved})
+        assert not [*differences(here, step.after.resolved())], step.label
 
 
 def test_every_step_moves_something_and_has_a_label_of_its_own(climbed):
@@ -53,14 +68,24 @@ def test_every_step_moves_something_and_has_a_label_of_its_own(climbed):
     assert len({step.label for step in climbed.steps}) == len({step.word for step in climbed.steps}) == len(climbed.steps)
 
 
+def kinds(made):
+    return {name: {*stack.variants} for name, stack in made.stacks.items()}
+
+
 def test_a_step_alone_is_what_it_sets(climbed):
-    start, end = climbed.transition.resolved
+    """Beside the kinds of layers that it needs, where it needs any."""
+    end = climbed.transition.resolved[1]
     for step in climbed.steps:
         alone = climbed.alone(step)
-        if alone is not None:
-            made = change_all(climbed.transition.start, alone).resolved()
-            assert made != start
-            assert all(now == item_at(end, keys) for keys, _, now in differences(start, made))
+        if alone is None:
+            continue
+        made = change_all(climbed.start, alone).resolved()
+        assert made != climbed.start.resolved()
+        base = climbed.start if kinds(made) == kinds(climbed.start) else climbed.transition.start
+        if step.changes:
+            assert all(now == item_at(end, keys) for keys, _, now in differences(base.resolved(), made))
+        else:
+            assert kinds(made)[step.stack] == kinds(step.after)[step.stack]
 
 
 def test_a_size_that_both_ends_share_stays_while_what_it_follows_of_changes():
@@ -101,7 +126,58 @@ def test_labels_say_of_what():
         "model width", "encoder and decoder heads", "feedforward width", "encoder and decoder order",
     ]  # fmt: skip
     assert "attention heads and kv heads" in labels(stairs("gpt2", "llama-3-8b"))
-    assert labels(stairs("gemma-3-1b", "kolibri-1"))[-1] == "decoder variants and order"
+    found = labels(stairs("gemma-3-1b", "kolibri-1"))
+    assert found[:3] == [
+        "decoder full for global beside local and 50 layers", "local experts for feedforward", "full experts for feedforward",
+    ]  # fmt: skip
+    assert labels(stairs("llama-3-8b", "gemma-3-4b"))[0] == "decoder local and global for layer and 34 layers"
+    assert labels(stairs("gemma-3-4b", "llama-3-8b"))[-1] == "decoder layer for local and global and 32 layers"
+
+
+def test_of_many_names_that_come_a_label_says_two():
+    assert exchanged(["layer"], ["a", "b", "c", "d", "layer"]) == "a, b and 2 more beside layer"
+
+
+@pytest.fixture(scope="module")
+def with_local_layers():
+    """A plain architecture, and it with a window in most layers, no positions in the others, and fewer key heads in all."""
+    start = llama(width=32, depth=4, heads=4, kv_heads=4, ffn=48, vocab=257)
+    to = change_all(start, {
+        "decoder.layer.attention.kv_heads": 2, "decoder.local": "layer",
+        "decoder.local.attention.mask": {"kind": "window", "size": 8},
+        "decoder.layer.attention.rotary": None, "decoder.order": "local*3 layer",
+    })  # fmt: skip
+    return start, to
+
+
+def test_a_kind_of_layer_that_comes_is_a_copy_that_costs_nothing_until_its_values_change(with_local_layers):
+    start, to = with_local_layers
+    found = Stairs.between(start, to)
+    assert labels(found) == ["decoder local beside layer", "attention kv heads", "attention rotary", "attention mask"]
+    first, second, *_ = found.steps
+    assert [(path, value) for path, _, value in first.moved] == [
+        ("decoder.local", "layer"), ("decoder.order", "local*3 layer"),
+    ]  # fmt: skip
+    priced = [cost(made, batch=1, length=32, mode="prefill") for made in (start, first.after)]
+    assert step_figures(priced[0]) == step_figures(priced[1])
+    assert found.alone(second) == {
+        "decoder.local": "layer", "decoder.order": "local*3 layer", "decoder.layer.attention.kv_heads": 2,
+        "decoder.local.attention.kv_heads": 2,
+    }  # fmt: skip
+    assert "without_attention_rotary" in steps_by_name(start, to)
+
+
+def test_a_kind_of_layer_that_goes_goes_last_and_costs_nothing(with_local_layers):
+    to, start = with_local_layers
+    found = Stairs.between(start, to)
+    assert labels(found) == ["attention kv heads", "attention rotary", "attention mask", "decoder layer without local"]
+    last = found.steps[-1]
+    assert [(path, value) for path, _, value in last.moved] == [("decoder.local", None), ("decoder.order", "layer*4")]
+    priced = [cost(made, batch=1, length=32, mode="prefill") for made in (last.before, to)]
+    assert step_figures(priced[0]) == step_figures(priced[1])
+    assert found.alone(found.steps[0]) == {"decoder.layer.attention.kv_heads": 4, "decoder.local.attention.kv_heads": 4}
+    # The kind goes from every architecture that has all steps but one.
+    assert set(kinds(steps_by_name(start, to)["without_attention_rotary"])["decoder"]) == {"layer"}
 
 
 def test_labels_grow_until_they_differ():

@@ -81,7 +81,7 @@ def test_stairs_are_those_of_diff(ask):
 
 def test_a_change_is_of_the_architecture_whose_number_it_says(ask):
     found = ask(("gpt2", "gpt2"), set=["1:decoder.layer.attention.kv_heads=4"])
-    assert found["of"] == ["gpt2", "gpt2, decoder.layer.attention.kv_heads=4"]
+    assert found["of"] == ["gpt2", "gpt2, changed"]
     ((step,),) = (stairs["steps"] for stairs in found["staircases"])
     assert step["changes"] == [{"path": "decoder.layer.attention.kv_heads", "from": "12", "to": "4"}]
     assert step["name"] == "attention kv heads"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count, takewhile
 
 from anyformer.costs.transition import Keys, Transition
+from anyformer.describe import PartSet
 from anyformer.describe.path import bare, item_at
 
 Place = tuple[str, ...]
@@ -34,7 +35,7 @@ def joined(labels: Sequence[str]) -> str:
 def _labels(transition: Transition, change: Sequence[Keys]) -> Iterator[str]:
     """Labels from the shortest to the longest: of the part, or of what holds all of the parts, with more and more of the words
     before it; then of all the places; then with a number."""
-    what, places = str(change[0][-1]), [_place(transition, keys) for keys in change]
+    what, places = _what(transition, change[0]), [_place(transition, keys) for keys in change]
     deepest = max(1, *map(len, places))
     for words in range(1, deepest + 1):
         ends = {place[-words:] for place in places}
@@ -44,6 +45,32 @@ def _labels(transition: Transition, change: Sequence[Keys]) -> Iterator[str]:
     everything = [tuple(map(str, keys[:-1])) for keys in change]
     yield _said(what, everything)
     yield from (f"{_said(what, everything)} {number}" for number in count(2))
+
+
+def exchanged(ours: Iterable[str], theirs: Iterable[str]) -> str:
+    """The names that come and those that go or stay: `local beside layer`, `local and global for layer`, `layer without local`;
+    nothing where the names are the same."""
+    before, after = dict.fromkeys(ours), dict.fromkeys(theirs)
+    new, gone, kept = after.keys() - before, before.keys() - after, before.keys() & after
+    come, go, stay = (_named([name for name in {**before, **after} if name in some]) for some in (new, gone, kept))
+    if not come:
+        return f"{stay} without {go}" if go else ""
+    return f"{come}{f' for {go}' if go else ''}{f' beside {stay}' if stay else ''}"
+
+
+def _named(names: Sequence[str]) -> str:
+    """`dense, routed and mtp`; of more than three the first two and the number of the others."""
+    if len(names) > 3:
+        return f"{', '.join(names[:2])} and {len(names) - 2} more"
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def _what(transition: Transition, keys: Keys) -> str:
+    """The name of what changes; of a table of names that changes as a whole, the names."""
+    left, right = (item_at(end, keys) for end in transition.resolved)
+    if all(isinstance(end, Mapping) and not isinstance(end, PartSet) for end in (left, right)):
+        return exchanged(left, right) or str(keys[-1])
+    return str(keys[-1])
 
 
 def _place(transition: Transition, keys: Keys) -> Place:

@@ -1,4 +1,4 @@
-"""Two or three architectures side by side: what differs, what it costs, and the staircase of changes from one to the next."""
+"""Two or three architectures side by side: what differs, what it costs, and the stairs of changes from one to the next."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class Desk:
     def _beside(self, question: ComparedQuestion) -> Mapping[str, Any]:
         named: dict[str, Architecture] = {}
         for of, changes in question.of:
-            title = ", ".join([self.title(of), *changes])
+            title = f"{self.title(of)}, changed" if changes else self.title(of)
             again = sum(other == title or other.startswith(f"{title} (") for other in named)
             named[f"{title} ({again + 1})" if again else title] = self.architecture(of, changes)
         return {"format": FORMAT, **compared(named, question.call)}

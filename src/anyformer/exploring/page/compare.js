@@ -1,4 +1,4 @@
-// Two or three architectures side by side: what differs in the diagram, the staircase of single changes between them and what
+// Two or three architectures side by side: what differs in the diagram, the stairs of single changes between them and what
 // a step costs, which can be taken by itself, every value that differs.
 
 import { Call } from "./call.js";
@@ -6,7 +6,7 @@ import { Diagram } from "./diagram.js";
 import { fill, h } from "./dom.js";
 import { refusal, spaced } from "./fields.js";
 import { bytes, change, count, dollars, flops } from "./numbers.js";
-import { pathOf, valueOf, without } from "./question.js";
+import { pathOf, swapped, valueOf, without } from "./question.js";
 
 const COSTS = [["parameters", "parameters", count], ["active", "active parameters", count], ["flops_per_token", "FLOPs per token, forward", flops], ["training_flops_per_token", "FLOPs per token, training", flops], ["elementwise_per_token", "element-wise operations per token, forward", flops],
   ["state_per_token", "decode state per token", bytes], ["state", "decode state of the batch", bytes], ["weights", "weights in bf16", bytes],
@@ -27,11 +27,11 @@ export class CompareView {
   show(answer, question) {
     this.answer = answer;
     this.question = question;
-    const names = titles(question, (of) => this.app.title(of));
+    const names = answer.of;
     this.showHead(question, names);
     this.callControls.show({ ...question.call, length: answer.length }, this.app.errors);
     this.diagram.show(answer.diagram.svg, names.join(" beside "), question.part);
-    fill(this.body, this.costs(answer, names), table("in short", answer.summary, names), this.staircases(answer, names), table("every value that differs", answer.details, names, "wide"));
+    fill(this.body, this.costs(answer, names), table("in short", answer.summary, names), this.allStairs(answer, names), table("every value that differs", answer.details, names, "wide"));
   }
 
   showPart(question) {
@@ -45,6 +45,7 @@ export class CompareView {
         h("span", {}, h("a", { href: "#", onclick: (event) => this.alone(event, number) }, `${names[number]} alone`), " ",
           h("button", { type: "button", class: "quiet", "aria-label": `without ${names[number]}`, onclick: () => this.drop(number) }, "×")),
         model.set.map((set) => h("button", { type: "button", class: "chip", "aria-label": `take back ${set}`, onclick: () => this.app.go(without(question, set, number)) }, h("code", {}, pathOf(set)), " = ", valueOf(set), h("span", { "aria-hidden": "true" }, " ×")))))),
+      h("p", {}, h("button", { type: "button", class: "quiet", "aria-keyshortcuts": "x", title: "what differs, and the stairs, the other way round (x)", onclick: () => this.app.go(swapped(question)) }, "swap the order")),
       this.app.errors[""] ? refusal(this.app.errors[""], (meant) => this.app.meant(this.app.errors[""], meant)) : null);
   }
 
@@ -64,7 +65,7 @@ export class CompareView {
   }
 
   /** From one architecture to another in single changes, with what each adds to one cost. */
-  staircases(answer, names) {
+  allStairs(answer, names) {
     if (!answer.staircases?.length) return answer.told ? h("p", { class: "faint note" }, answer.told) : null;
     const known = COSTS.filter(([name]) => answer.staircases.some((stairs) => typeof stairs.start[name] === "number"));
     if (!known.some(([name]) => name === this.chosen)) this.chosen = known[0]?.[0] ?? "parameters";
@@ -72,11 +73,11 @@ export class CompareView {
       this.chosen = event.target.value;
       this.show(this.answer, this.question);
     } }, known.map(([name, words]) => h("option", { value: name, selected: name === this.chosen }, words)));
-    return h("section", { class: "stairs" }, h("h2", { class: "title" }, "the staircase between them"), h("p", { class: "field" }, h("label", { for: "stairs-of" }, "what a step costs in"), select),
-      answer.staircases.map((stairs) => this.staircase(stairs, names, answer)));
+    return h("section", { class: "stairs" }, h("h2", { class: "title" }, "the stairs between them"), h("p", { class: "field" }, h("label", { for: "stairs-of" }, "what a step costs in"), select),
+      answer.staircases.map((stairs) => this.stairs(stairs, names, answer)));
   }
 
-  staircase(stairs, names, answer) {
+  stairs(stairs, names, answer) {
     const [, , say] = COSTS.find(([name]) => name === this.chosen);
     const from = answer.of.indexOf(stairs.from), first = stairs.start[this.chosen];
     const all = [first, ...stairs.steps.map((step) => step.costs[this.chosen])].filter((value) => typeof value === "number");
@@ -93,18 +94,10 @@ export class CompareView {
         h("td", {}, step.alone && h("button", { type: "button", class: "quiet", "aria-label": `take the step ${spaced(step.name)} alone`, title: `put this into ${names[from]} alone`, onclick: take }, "take")));
     });
     const errors = Object.entries(this.app.errors).filter(([place]) => place.startsWith(`${from}:`)).map(([, error]) => refusal(error, () => undefined));
-    return [scrolled("staircase", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
+    return [scrolled("stairs", h("table", { class: "staircase" }, h("caption", {}, `${names[from]} → ${names[from + 1]}`),
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "step"), h("th", { scope: "col", class: "number" }, "adds"), h("td", {}), h("th", { scope: "col", class: "number" }, "then"), h("td", {}))),
       h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, names[from]), h("td", {}), h("td", {}), h("td", { class: "number" }, say(first)), h("td", {})), rows))), errors];
   }
-}
-
-/** The titles of a question's architectures; equal names are told apart by their changes. */
-function titles(question, title) {
-  return question.models.map((model, number) => {
-    const twin = question.models.findIndex((each) => each.of === model.of) !== number || question.models.some((each, i) => i > number && each.of === model.of);
-    return twin && model.set.length ? `${title(model.of)}, changed` : title(model.of);
-  });
 }
 
 function changesOf(step) {

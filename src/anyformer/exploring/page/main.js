@@ -3,7 +3,7 @@
 import { App } from "./app.js";
 import { source } from "./ask.js";
 import { fill, h, say, the } from "./dom.js";
-import { alone, beside } from "./question.js";
+import { alone, beside, swapped } from "./question.js";
 import { Search } from "./search.js";
 import { coloured, copying, keys, listening, scheme, share, tools } from "./tools.js";
 
@@ -42,7 +42,7 @@ async function begin() {
   addEventListener("scheme", repaint);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
   listening({
-    "/": () => search.input.focus(), u: () => app.history.undo(), r: () => app.history.redo(), b: () => app.beside(), c: () => copying(app.forms()), s: share, n: () => app.step(1), p: () => app.step(-1),
+    "/": () => search.input.focus(), u: () => app.history.undo(), r: () => app.history.redo(), b: () => app.beside(), x: () => app.history.present.models.length > 1 && app.go(swapped(app.history.present)), c: () => copying(app.forms()), s: share, n: () => app.step(1), p: () => app.step(-1),
     o: () => app.openPart(null), d: to("#diagram [data-part][tabindex='0']", "#diagram"), v: to("#part"), f: to("#figures"), t: () => scheme(the("#tools")), "?": keys,
   });
   await app.show(app.history.present, null);

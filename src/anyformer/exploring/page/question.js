@@ -82,7 +82,7 @@ export function changed(question, changes, number = 0, clear = false) {
 
 /** The question without a change, what is changed below it, and where it is a copy under a name of its own, the orders that have this name. */
 export function without(question, set, number = 0) {
-  const path = pathOf(set), above = path.slice(0, path.lastIndexOf(".") + 1), name = path.slice(above.length), copied = /^[a-z][a-z0-9_]*$/.test(valueOf(set));
+  const path = pathOf(set), above = path.slice(0, path.lastIndexOf(".") + 1), name = path.slice(above.length), copied = /^"?[a-z][a-z0-9_]*"?$/.test(valueOf(set));
   const named = (other) => copied && pathOf(other).slice(0, pathOf(other).lastIndexOf(".") + 1) === above && new RegExp(`\\b${name}\\b`).test(valueOf(other));
   const gone = (other) => other === set || pathOf(other).startsWith(`${path}.`) || named(other);
   const models = question.models.map((model, i) => (i === number ? { ...model, set: model.set.filter((each) => !gone(each)) } : model));
@@ -103,6 +103,9 @@ export function beside(question, of) {
   const models = [...question.models, { of, set: [] }].slice(-MOST);
   return alone(question, models);
 }
+
+/** The question with its architectures the other way round, each with its changes. */
+export const swapped = (question) => ({ ...question, models: question.models.toReversed() });
 
 /** The question about some architectures, and no run. */
 export function alone(question, models) {

@@ -107,7 +107,8 @@ class Site {
     const length = Math.min(...sheets.map((sheet) => sheet.call.length));
     if (sheets.some((sheet) => sheet.call.length !== length)) sheets = await Promise.all(names.map((_, i) => asked(i, { length })));
     const columns = names.map((of) => [...this.start.catalogue.map((each) => [each.name, each]), ...this.start.opened.map((each) => [each.of, each])].find(([name]) => name === of)[1].columns);
-    return compared(sheets, names.map((name, i) => (own[i].length ? `${name}, changed` : name)), columns);
+    const titles = names.map((of) => this.start.opened.find((each) => each.of === of)?.title ?? of);
+    return compared(sheets, titles.map((title, i) => (own[i].length ? `${title}, changed` : title)), columns);
   }
 
   async model() {

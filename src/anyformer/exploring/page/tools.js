@@ -2,7 +2,7 @@
 
 import { h, fill, say, the } from "./dom.js";
 
-const KEYS = [["/", "search"], ["u", "undo (also Ctrl Z)"], ["r", "redo (also Ctrl Y)"], ["b", "open another beside"], ["c", "copy as TOML, Python or command"], ["s", "copy the address of this page"],
+const KEYS = [["/", "search"], ["u", "undo (also Ctrl Z)"], ["r", "redo (also Ctrl Y)"], ["b", "open another beside"], ["x", "swap the order of those side by side"], ["c", "copy as TOML, Python or command"], ["s", "copy the address of this page"],
   ["n, p", "next and previous part"], ["o", "the whole, no part"], ["d, v, f", "to the diagram, to the part's values, to the figures"], ["t", "light, dark or as the system"], ["?", "these keys"],
   ["↑ ↓", "in a number: one more or less; with Shift twice or half. In the diagram: from part to part"], ["Esc", "close, or give a field its old value back"]];
 
