@@ -79,9 +79,9 @@ class Filters:
     attention: Annotated[
         Words, _filter(help=f"Show only models with this: mha, gqa, mqa, mla, delta, lightning, convolution, local. {REPEAT}")
     ] = None
-    has: Annotated[
-        Words, _filter(help=f"Show only models with this mechanism, as GQA or YaRN. {REPEAT}", metavar="NAME")
-    ] = None
+    has: Annotated[Words, _filter(help=f"Show only models with this mechanism, as GQA or YaRN. {REPEAT}", metavar="NAME")] = (
+        None
+    )
     moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False
     params: Annotated[
         AmountRange | None,
