@@ -318,3 +318,9 @@ def test_a_stream_that_is_no_sum_is_refused(name):
     model = build(architecture(name, tiny=True), seed=0).eval()
     with pytest.raises(InputError, match="an edge can be cut where"):
         find_circuit(model, CLEAN, CORRUPTED)
+
+
+def test_a_model_that_drops_values_is_told_to_stop():
+    model = build(architecture("gpt2", tiny=True), seed=0).train()
+    with pytest.raises(InputError, match=r"model\.eval\(\) first"):
+        find_circuit(model, CLEAN, CORRUPTED)

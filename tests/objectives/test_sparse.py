@@ -152,7 +152,8 @@ def test_architectures_without_one_dictionary_are_refused():
     [
         (SAE.but(path="decoder.layer[0].attention.weights"), "no vector of a fixed size"),
         (SAE.but(path="head.logits"), "set architecture.width"),
-        (SAE.but(path="decoder.layer[9].output"), r"layer\[9\]"),
+        (SAE.but(path="decoder.layer[9].output"), r"objective.source = 'there' at the path decoder.layer\[9\]"),
+        (SAE.but(path="decoder.layer[*].output"), r"names \d values: give the path of one, as decoder.layer\[0\].output"),
         (TranscoderObjective(source="there", path=PATH, target="head.logits"), "and the dictionary gives"),
     ],
 )
@@ -178,6 +179,13 @@ def test_a_source_of_another_width_is_refused_before_any_work(tmp_path):
         run = default_run(dictionary_alone(Dictionary(features=9), width), ("python-stdlib",), objective)
         with pytest.raises(UserError, match=r"set architecture\.width") if width > WIDTH else nullcontext():
             check_partners(run)
+
+
+def test_a_source_that_is_not_there_is_refused_in_words(tmp_path):
+    objective = SAEObjective(source=str(tmp_path / "nowhere"), path=PATH)
+    run = default_run(dictionary_alone(Dictionary(features=9), WIDTH), ("python-stdlib",), objective)
+    with pytest.raises(UserError, match=r"nowhere: there is no such directory"):
+        check_partners(run)
 
 
 def test_the_end_of_a_run_names_what_uses_a_dictionary(tmp_path):

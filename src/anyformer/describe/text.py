@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import partial
+from os.path import exists  # which no name is too long for
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,6 +67,8 @@ def read_data(path: Path) -> Any:
     """Plain data from a `.toml` or `.json` file."""
     parsers = {".toml": parse_toml, ".json": parse_json}
     if path.suffix not in parsers:
+        if not path.suffix and not exists(path):
+            raise DescriptionError("there is no such directory, and a file should end in .toml or .json", where=str(path))
         raise DescriptionError(f"should end in .toml or .json, got {path.suffix!r}", where=str(path))
     try:
         text = read_foreign(path)

@@ -214,6 +214,8 @@ def _check_sum(model: Transformer, prompt: CallInputs, nodes: tuple[GraphNode, .
         rest_BTD = value - torch.stack(list(given.values())).sum(0)
         if float((rest_BTD - rest_BTD[:1, :1]).abs().max()) <= CLOSE * float(value.abs().max()):
             return
+    if model.training:
+        raise InputError("the model is in training mode, in which dropout draws anew in every call: model.eval() first")
     by_head = any(node.head is not None for node in nodes)
     raise InputError(
         "an edge can be cut where every sublayer reads the sum of what those before it add to one stream, and in this model "

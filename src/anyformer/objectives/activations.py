@@ -21,7 +21,9 @@ LAYER = re.compile(r"layer\[-?\d+\]")
 
 def vector_at(architecture: Architecture, path: str) -> int:
     """The numbers of the vector that every position has at a path. Raises `ValueError` where there is none."""
-    (found,) = {*named(architecture, [path])}
+    found, *others = dict.fromkeys(named(architecture, [path]))
+    if others:
+        raise ValueError(f"{path}: names {1 + len(others)} values: give the path of one, as {found}")
     value = watchable(architecture)[found]
     numbers = [value.sizes.get(letter) for letter in value.letters[2:]]
     if value.letters[:2] != "BT" or not numbers or None in numbers:

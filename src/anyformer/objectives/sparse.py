@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Text
-from anyformer.describe import with_kind
+from anyformer.describe import InputError, with_kind
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.activations import patched, seen, vector_at
@@ -114,7 +114,10 @@ class SparseObjective(Objective):
         except ValueError as error:
             raise ValueError(f"objective.source = {self.source!r} cannot read these examples: {error}") from None
         for what, paths, features in (("reads", self.read_at, own.width), ("gives", self.written_at, own.outputs)):
-            there = [vector_at(partner, path) for path in paths]
+            try:
+                there = [vector_at(partner, path) for path in paths]
+            except (InputError, ValueError) as error:
+                raise ValueError(f"objective.source = {self.source!r} at the path {', '.join(paths)}: {error}") from None
             if sum(there) != features:
                 raise ValueError(
                     f"objective.source = {self.source!r} has vectors of {' + '.join(map(str, there))} numbers at "
