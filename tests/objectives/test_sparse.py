@@ -184,7 +184,7 @@ def test_a_source_of_another_width_is_refused_before_any_work(tmp_path):
 def test_a_source_that_is_not_there_is_refused_in_words(tmp_path):
     objective = SAEObjective(source=str(tmp_path / "nowhere"), path=PATH)
     run = default_run(dictionary_alone(Dictionary(features=9), WIDTH), ("python-stdlib",), objective)
-    with pytest.raises(UserError, match=r"nowhere: there is no such directory"):
+    with pytest.raises(UserError, match=r"nowhere:\s+there is no such directory"):
         check_partners(run)
 
 
