@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import RecordBatch, RecordTable
+from anyformer.data import IGNORED, RecordBatch, RecordTable
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Setting
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.embedding.head_module import at_last
@@ -58,6 +59,15 @@ def lengths_of(table: RecordTable, tokenizer: Tokenizer, frame: bool) -> Ints:
     columns = [name for name in ("text", "pair") if name in table.columns]
     total = np.sum([table.lengths(name) for name in columns], axis=0)
     return np.asarray(total + around(tokenizer, len(columns), frame).count, dtype=np.int64)
+
+
+def labelled(batch: RecordBatch, setting: Setting, frame: bool) -> Examples:
+    """Records of `tokens` and `labels`: a target (B, T) per token, `IGNORED` for what stands around a text and behind it."""
+    texts, labels = [[record["tokens"]] for (record,) in batch.records], [record["labels"] for (record,) in batch.records]
+    given = sequences(texts, setting.length, setting.tokenizer, frame)
+    edge = [IGNORED] * len(around(setting.tokenizer, 1, frame).before)
+    targets = torch.from_numpy(padded([[*edge, *own.tolist()] for own in labels], setting.length, IGNORED))
+    return Examples(given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types)
 
 
 def sequence_inputs(model: Transformer, examples: Examples) -> dict[str, Tensor | None]:

@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.data import IGNORED, Data, RecordBatch, RecordTable, StepLabels
-from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -20,7 +19,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.frequencies import frequency_loss
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.sequences import FRAME, around, outputs, sequences
+from anyformer.objectives.sequences import FRAME, around, labelled, outputs
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -62,11 +61,7 @@ class StepRewardsObjective(RecordObjective):
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`targets` (B, T): 1 at the end of a right step, 0 at that of a wrong one."""
-        texts, labels = [[record["tokens"]] for (record,) in batch.records], [record["labels"] for (record,) in batch.records]
-        given = sequences(texts, setting.length, setting.tokenizer, self.frame)
-        edge = [IGNORED] * len(around(setting.tokenizer, 1, self.frame).before)
-        targets = torch.from_numpy(padded([[*edge, *own.tolist()] for own in labels], setting.length, IGNORED))
-        return Examples(given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types)
+        return labelled(batch, setting, self.frame)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)

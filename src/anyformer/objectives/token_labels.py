@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from anyformer.data import IGNORED, Data, RecordBatch, RecordTable, WordLabels
-from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
@@ -20,7 +19,7 @@ from anyformer.objectives.entities import codes_of, entity_counts
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Inputs, Partners, Setting, Totals, without_penalties
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.sequences import FRAME, around, sequence_inputs, sequences
+from anyformer.objectives.sequences import FRAME, around, labelled, sequence_inputs
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
@@ -61,15 +60,8 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
 
     def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
         """`facts` (B, classes): the `codes_of` the classes, where these are of entities."""
-        texts, labels = [[record["tokens"]] for (record,) in batch.records], [record["labels"] for (record,) in batch.records]
-        given = sequences(texts, setting.length, setting.tokenizer, self.frame)
-        edge = [IGNORED] * len(around(setting.tokenizer, 1, self.frame).before)
-        targets = torch.from_numpy(padded([[*edge, *own.tolist()] for own in labels], setting.length, IGNORED))
-        codes = codes_of(setting.names["labels"])
-        facts = None if codes is None else torch.tensor(codes).expand(len(targets), -1)
-        return Examples(
-            given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types, facts=facts
-        )
+        made, codes = labelled(batch, setting, self.frame), codes_of(setting.names["labels"])
+        return made if codes is None else replace(made, facts=torch.tensor(codes).expand(len(made.targets), -1))
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
         made = super().made_up(architecture, data, shape)
