@@ -30,6 +30,7 @@ from anyformer.objectives import CausalObjective, Examples, MaskedObjective, Obj
 from anyformer.plan import Plan
 from anyformer.training import AdamW
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.attention_kernel import with_kernel
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, OneByOne
@@ -99,6 +100,7 @@ def build(arguments: argparse.Namespace) -> Worker:
     exact, tensors = elsewhere(sizes, arguments.seed, arguments.precision, arguments.threads)
     keep_freed_memory()
     plan = Plan.parse({"precision": arguments.precision, "compile": "on" if arguments.compile else "off"})
+    plan, _ = with_kernel(plan, torch.device("cpu"), long=True)
     trainer = Trainer(plan, arguments.seed, sizes)
     source = sizes.length if trainer.model.architecture.two_inputs else None
     foretold = peak_memory(

@@ -16,7 +16,7 @@ FLOORS = [
     {"files", "mesh", "precision", "processor", "sound"},
     {"hub", "images", "stores"},
     {"plan", "operations", "text", "cache"},
-    {"tuning"},
+    {"native", "tuning"},
     {"parts"},
     {"model"},
     {"resizing", "quantising"},

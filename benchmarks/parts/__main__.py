@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from benchmarks.compare import RESULTS, machine
 from benchmarks.parts import __doc__ as about
-from benchmarks.parts import attention, chosen, draw, lengths, mixers, networks, norms, scans
+from benchmarks.parts import attention, chosen, draw, kernels, lengths, mixers, networks, norms, scans
 from benchmarks.parts.race import run
 
 COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **networks.COMPARISONS}
@@ -25,6 +25,7 @@ MEASURES = {
     "chosen blocks": chosen.chosen_blocks,
     "scans": scans.scans,
     "norms": norms.norms,
+    "native kernel": kernels.native_kernel,
 }
 
 

@@ -28,11 +28,12 @@ class Plan(Value):
     precision: Precision = Auto()
     """The number formats of training: `auto`, `fp32`, `tf32`, `bf16`, `pure_bf16`, `fp16`, `fp8`, `mxfp8` or `nvfp4`, by that
     word, or as a table with more to say: `precision = { kind = "fp8", scaling = "running" }`."""
-    attention: Literal["auto", "plain", "sdpa"] = "auto"
+    attention: Literal["auto", "plain", "sdpa", "native"] = "auto"
     """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths). `sdpa` writes no
     scores: torch's scaled_dot_product_attention, and for soft-caps, sinks and dropout in training, which that lacks, a kernel
-    of ours by blocks of queries, which recomputes scores in the backward pass. `auto` chooses by device, length and the
-    features of the attention."""
+    of ours by blocks of queries, which recomputes scores in the backward pass. `native`: on a processor a kernel in C++ for
+    rows without a mask but the causal one, which a compiler makes once; `auto` for all else. `auto` chooses by device, length
+    and the features of the attention; in a long run it is `native` where a trial finds that faster."""
     chunk: Count = 64
     """Positions that a linear recurrence computes in parallel: a larger chunk means more work in fewer sequential steps."""
     checkpointing: Checkpointing = "none"

@@ -16,6 +16,7 @@ from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.precision import Auto
 from anyformer.quantising import FORMATS, Quantising
+from anyformer.training.attention_kernel import with_kernel
 from anyformer.tuning import Base
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -98,7 +99,8 @@ def resolve(plan: Plan, machine: Host, base: Base = "fp32", *, long: bool) -> tu
         if problem and long:
             notes.append(f"running without torch.compile: {problem}")
         plan = plan.but(compile="off" if problem else "on")
-    return plan, notes
+    plan, told = with_kernel(plan, machine.device, long=long)
+    return plan, [*notes, *told]
 
 
 def thread_hint(parameters: int, device: torch.device) -> list[str]:

@@ -1,4 +1,4 @@
-"""The function of attention: scores, softmax and mixing, with three kernels."""
+"""The function of attention: scores, softmax and mixing, with four kernels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.attention.attend_blocks import attend_blocks
+from anyformer.parts.attention.attend_native import attend_native, suits_native
 from anyformer.parts.attention.named_values_module import scores_seen
 from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
@@ -18,7 +19,7 @@ from anyformer.parts.call.noise import Drop
 from anyformer.parts.call.opened import OpenedPart
 from anyformer.processor import multiplies_tiles
 
-Kernel = Literal["plain", "blocks", "sdpa"]
+Kernel = Literal["plain", "blocks", "sdpa", "native"]
 PLAIN_LIMIT = 256
 """The most keys for which `auto` writes attention out: beyond, the scores cost more than they save."""
 
@@ -65,7 +66,10 @@ def attend(
         return _banded(attend_blockwise, q_BHTE, k_BKSE, v_BKSU, visible)
     own = softcap is not None or sink_H is not None or drop is not None
     used = "plain" if shown is not None else kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
-    if used == "sdpa" and kernel == "auto" and _plain_is_faster(q_BHTE, k_BKSE, v_BKSU):
+    whole = visible.allowed is None and bias_BHTS is None and weigh is None
+    if used == "sdpa" and kernel == "native" and whole and suits_native(q_BHTE, k_BKSE, v_BKSU, causal=visible.causal):
+        return attend_native(q_BHTE, k_BKSE, v_BKSU, causal=visible.causal, scale=scale)
+    if used == "sdpa" and kernel != "sdpa" and _plain_is_faster(q_BHTE, k_BKSE, v_BKSU):
         used = "plain"
     # On the meta device every product is counted as itself.
     if used == "plain" or weigh is not None or (used == "blocks" and q_BHTE.is_meta):

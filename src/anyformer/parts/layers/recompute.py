@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from anyformer.parts.attention.attend_blocks import BLOCKS
 from anyformer.parts.attention.attend_chosen import ATTEND
 from anyformer.parts.attention.attend_chosen_blocks import ATTEND_BLOCKS
+from anyformer.parts.attention.attend_native import NATIVE
 from anyformer.parts.attention.chosen_blocks import CHOOSE_BLOCKS
 from anyformer.parts.attention.chosen_keys import CHOOSE
 from anyformer.parts.call.context import Context
@@ -38,6 +39,7 @@ PRODUCTS: tuple[Any, ...] = (
     torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default,
     PRODUCT,
     BLOCKS,
+    NATIVE,
     ATTEND,
     ATTEND_BLOCKS,
     CHOOSE,

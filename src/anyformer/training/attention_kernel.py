@@ -1,0 +1,85 @@
+"""Which kernel computes attention in a run on a processor: the one in C++ where a trial finds it faster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from anyformer.describe import UserError
+from anyformer.native import problem
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attend_native import SOURCE, TYPES
+from anyformer.parts.attention.scores import by_group
+from anyformer.parts.call.context import Visible
+from anyformer.plan import Plan
+
+ROWS, HEADS, LENGTH, WIDTH = 8, 4, 256, 64
+"""Sizes of the trial."""
+ROUNDS = 5
+NUMBERS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def with_kernel(plan: Plan, device: torch.device, *, long: bool) -> tuple[Plan, list[str]]:
+    """The plan whose attention is `native` instead of `auto` where that was faster just now, and a note that says so.
+
+    `long`: whether the run is long enough for a trial, and for compiling the kernel once. Raises `UserError` where the plan
+    says `native` and this machine cannot make it.
+    """
+    if device.type != "cpu" or plan.attention not in ("auto", "native"):
+        return plan, []
+    if plan.attention == "native":
+        if reason := problem(SOURCE):
+            raise UserError(f"plan.attention: 'native' was asked for, but {reason}; 'auto' takes torch's kernels")
+        return plan, []
+    dtype = NUMBERS.get(plan.number)
+    if not long or dtype not in TYPES or problem(SOURCE):
+        return plan, []
+    gain = gain_of_native(dtype)
+    if gain <= 1:
+        return plan, []
+    return plan.but(attention="native"), [f"attention by the kernel in C++, {gain:.1f} times as fast here as torch's"]
+
+
+@cache
+def gain_of_native(dtype: torch.dtype) -> float:
+    """By what factor the kernel in C++ is faster than the fastest other way, forward and backward; the best of some rounds.
+
+    Attention that is written out is counted with its products alone, though what a compiler fuses around them takes time too.
+    """
+    draw = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(ROWS, LENGTH, HEADS, WIDTH, generator=draw).to(dtype).transpose(1, 2).requires_grad_() for _ in range(3)
+    )
+
+    def learnt(kernel: str) -> None:
+        mixed = attend(q, k, v, Visible(causal=True), scale=WIDTH**-0.5, kernel=kernel)
+        torch.autograd.grad(mixed, (q, k, v), mixed.detach())
+
+    def products() -> None:
+        mixed = _products(q, k, v)
+        torch.autograd.grad(mixed, (q, k, v), mixed.detach())
+
+    others = [lambda: learnt("sdpa"), products] if dtype.itemsize == 2 else [lambda: learnt("sdpa")]
+    native, *rest = _best_times(lambda: learnt("native"), *others)
+    return min(rest) / native
+
+
+def _products(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSU: Tensor) -> Tensor:
+    """q k^T v: the products of attention that is written out, and nothing between."""
+    return (by_group(q_BHTE, k_BHSE.shape[1]) @ k_BHSE.transpose(2, 3)) @ v_BHSU
+
+
+def _best_times(*calls: Callable[[], None]) -> list[float]:
+    """The shortest time of every call, in turn, after a first that is not counted."""
+    times = [float("inf")] * len(calls)
+    for round_ in range(ROUNDS + 1):
+        for number, call in enumerate(calls):
+            begin = time.perf_counter()
+            call()
+            if round_:
+                times[number] = min(times[number], time.perf_counter() - begin)
+    return times
