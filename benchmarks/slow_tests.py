@@ -58,9 +58,13 @@ def version(file: str) -> str:
 
 
 def commit() -> str:
-    """The commit of the checkout, and a plus where files are changed."""
-    words = ["git", "describe", "--always", "--dirty=+", "--exclude=*", "--abbrev=12"]
-    return subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip()
+    """The commit of the checkout, and a plus where files are changed but this ledger's."""
+    ledger = f":!{RESULT.relative_to(ROOT)}"
+    told = [["rev-parse", "--short=12", "HEAD"], ["diff", "--name-only", "HEAD", "--", ".", ledger]]
+    named, changed = (
+        subprocess.run(["git", *words], capture_output=True, text=True, check=True, cwd=ROOT).stdout.strip() for words in told
+    )
+    return named + "+" * bool(changed)
 
 
 def cases(file: str) -> list[str]:
