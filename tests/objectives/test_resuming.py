@@ -274,13 +274,19 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
+@contextlib.contextmanager
+def few_records() -> Iterator[None]:
+    """Within, built-in data, which are drawn anew at every reading, have as many records as the largest of the others."""
+    read = Builtin.rows
+    with mock.patch.object(Builtin, "rows", lambda *given: itertools.islice(read(*given), len(TEXTS))):
+        yield
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory) -> Iterator[Path]:
-    """Where all cases prepare their data, so that those of the same data do it once; of built-in data, which are drawn anew at
-    every reading, as many records as the largest of the others have."""
-    folder, read = tmp_path_factory.mktemp("data"), Builtin.rows
-    few = mock.patch.object(Builtin, "rows", lambda *given: itertools.islice(read(*given), len(TEXTS)))
-    with few, mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
+    """Where all cases prepare their data, so that those of the same data do it once."""
+    folder = tmp_path_factory.mktemp("data")
+    with few_records(), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
         yield folder
 
 
