@@ -142,7 +142,7 @@ def generated(architecture: Architecture, loop: Callable[..., Any], watch: Stand
 
 def updated(case: Any, folder: Path, watch: StandIn) -> None:
     """The second update of a tiny run, as the training loop makes it; its examples are on the device already."""
-    from objectives.test_resuming import data_of
+    from objectives.test_resuming import data_of, few_records
 
     os.chdir(folder)
     if case.teacher is not None:
@@ -152,7 +152,9 @@ def updated(case: Any, folder: Path, watch: StandIn) -> None:
         "data": data_of(case, folder), "architecture": case.model.plain(), "plan": {"precision": "fp32", "compile": "off"},
     }  # fmt: skip
     run = Run.parse(plain)
-    trainer = Trainer.start(run, corpus_of(run), Host(stand_in(), {"fp32": 1e9}))
+    with few_records():
+        corpus = corpus_of(run)
+    trainer = Trainer.start(run, corpus, Host(stand_in(), {"fp32": 1e9}))
     trainer.updates.update(trainer.micro_batches(0), trainer.rate(0))
     batches = trainer.micro_batches(1)
     with watch.watched():

@@ -45,8 +45,12 @@ def kinds() -> frozenset[str]:
 
 @cache
 def words() -> frozenset[str]:
-    """Every word in the name of a declared weight, FLOPs or decode state, but for names that a description chooses or lists."""
-    found, chosen = set(), set(Architecture.model_fields)
+    """Every word in the name of a declared weight, FLOPs or decode state, but for names that a description chooses or lists;
+    of parts that `anyformer new --package` begins too, whose checkout would fail in a file that nobody changed."""
+    begun = "".join(path.read_text() for path in (SOURCE / "starting_points").glob("*.jinja"))
+    found = {*re.findall(r'"(\w+)\.(?:weight|bias)"', begun), *re.findall(r'(?:matrix|vector)\("(\w+)"', begun)}
+    assert {"gate", "output"} <= found
+    chosen = set(Architecture.model_fields)
     for architecture in ZOO.values():
         tally = architecture.folded_cost(Shape(batch=1, length=2, source=2 * architecture.two_inputs))
         for name in (*tally.weights, *tally.flops, *tally.state_bytes):

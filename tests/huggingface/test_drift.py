@@ -30,6 +30,7 @@ EQUAL = [
     ("nemotron_h CausalLM", "layer_types", ["full_attention", "full_attention"]),
     ("apertus CausalLM", "dtype", "float16"),
     ("dots3_note_text CausalLM", "moe_shared_expert_intermediate_size", 4),
+    ("wav2vec2 CTC", "hidden_act", "relu"),
 ]
 """Base, key and a value that once was ignored or refused here."""
 REFUSED = [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import json
 import os
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from zoo_images import CLIP
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
+from anyformer.data.builtin.source import Builtin
 from anyformer.describe import change_all
 from anyformer.model import Architecture, dictionary_alone
 from anyformer.model.transformer import build
@@ -253,32 +256,51 @@ def data_of(case: Case, folder: Path) -> dict[str, Any]:
         return case.data
     held_out, tokenizer = {"validation": 0.2}, {"tokenizer": {"kind": "bytes"}}
     if case.data["kind"] != "mixture":
-        return {**tokenizer, **held_out, "paths": [written(folder / "data.jsonl", case.rows)], **case.data}
+        return {**tokenizer, **held_out, "paths": [written(folder, case.rows)], **case.data}
     few, many = case.rows[::3], [row for number, row in enumerate(case.rows) if number % 3]
     parts = [
-        {"data": {"kind": case.data["of"], **held_out, "paths": [written(folder / f"{name}.jsonl", rows)]}, **more}
-        for name, rows, more in (("few", few, {"weight": 0.5, "repeats": 0.1}), ("many", many, {"weight": 0.5}))
+        {"data": {"kind": case.data["of"], **held_out, "paths": [written(folder, rows)]}, **more}
+        for rows, more in ((few, {"weight": 0.5, "repeats": 0.1}), (many, {"weight": 0.5}))
     ]
     return {"kind": "mixture", "parts": parts, **tokenizer}
 
 
-def written(path: Path, rows: list[dict[str, Any]]) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def written(folder: Path, rows: list[dict[str, Any]]) -> str:
+    """The file of these rows, named by what it says: the same rows are the same file."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
+    if not path.exists():
+        path.write_text(text)
     return str(path)
 
 
+@contextlib.contextmanager
+def few_records() -> Iterator[None]:
+    """Within, built-in data, which are drawn anew at every reading, have as many records as the largest of the others."""
+    read = Builtin.rows
+    with mock.patch.object(Builtin, "rows", lambda *given: itertools.islice(read(*given), len(TEXTS))):
+        yield
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory) -> Iterator[Path]:
+    """Where all cases prepare their data, so that those of the same data do it once."""
+    folder = tmp_path_factory.mktemp("data")
+    with few_records(), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
+        yield folder
+
+
 @pytest.fixture(params=CASES, scope="module")
-def run(request, tmp_path_factory) -> Iterator[Run]:
+def run(request, shared, tmp_path_factory) -> Iterator[Run]:
     """A run of each case, whose data are prepared once for all tests of it."""
     case, folder = CASES[request.param], tmp_path_factory.mktemp("case")
     if case.teacher is not None:
         checkpoint.save(build(case.teacher, seed=99), folder / "teacher")
-    data = data_of(case, folder)
     plain = {
         "steps": runs.STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
-        "objective": case.objective, "data": data, "architecture": case.model.plain(),
+        "objective": case.objective, "data": data_of(case, shared), "architecture": case.model.plain(),
     }  # fmt: skip
-    with contextlib.chdir(folder), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
+    with contextlib.chdir(folder):
         yield Run.parse(plain)
 
 

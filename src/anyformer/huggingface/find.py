@@ -28,10 +28,10 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
     Without `model_type` the first family that has one. Raises with the differences of the family, or of the nearest three.
     """
     candidates = [family(model_type)] if model_type else _all()
-    wanted = canonical(architecture)
+    wanted, forms = canonical(architecture), _forms(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
     for candidate in candidates:
-        outcome = _attempt(candidate, architecture, wanted)
+        outcome = _attempt(candidate, forms, wanted)
         if isinstance(outcome, dict):
             return candidate, outcome
         distance, differences = outcome
@@ -55,13 +55,17 @@ Outcome = dict[str, Any] | tuple[int, list[str]]
 """A configuration, or the family's distance from the architecture and the reasons why it has none."""
 
 
-def _attempt(candidate: Family, architecture: Architecture, wanted: Architecture) -> Outcome:
-    """The configuration of `wanted` if the family has one.
+def _forms(architecture: Architecture) -> list[Architecture]:
+    """The architecture, and with all of its sizes: one that is left out may mean another in a family than it means here."""
+    resolved = architecture.resolved()
+    return [architecture] if resolved == architecture else [architecture, resolved]
 
-    A size that is left out may mean another in the family than it means here, so all are written out in a second attempt.
-    """
-    outcome = _written(candidate, architecture, wanted)
-    return outcome if isinstance(outcome, dict) else _written(candidate, architecture.resolved(), wanted)
+
+def _attempt(candidate: Family, forms: list[Architecture], wanted: Architecture) -> Outcome:
+    """The configuration of `wanted` if the family has one, of the first of its forms from which it writes one."""
+    outcomes = (_written(candidate, form, wanted) for form in forms)
+    first = next(outcomes)
+    return first if isinstance(first, dict) else next(outcomes, first)
 
 
 def _written(candidate: Family, architecture: Architecture, wanted: Architecture) -> Outcome:
