@@ -45,6 +45,7 @@ from anyformer.objectives.policy import (
     ProductRatio,
     Rewarded,
     ScoredTokens,
+    SymmetricClip,
     TokenNormaliser,
     TruncatedCorrection,
     at_the_end,
@@ -57,6 +58,7 @@ from anyformer.objectives.policy import (
     gspo,
     reverse_divergences,
     rloo,
+    sapo,
 )
 
 RESULT = RESULTS / "policies.json"
@@ -104,6 +106,11 @@ SETTINGS: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
         NO_PENALTY | {"importance_sampling_level": "sequence", "epsilon": 0.2, "epsilon_high": 0.3},
     ),
     "CISPO": (cispo(high=0.3), "grpo", {"beta": 0.0, "loss_type": "cispo", "epsilon_high": 1.3}),
+    "SAPO": (sapo(), "grpo", {"beta": 0.0, "loss_type": "sapo"}),
+    "GSPO by sums": (
+        gspo().but(clip=SymmetricClip(), normaliser=ConstantNormaliser()), "grpo",
+        {"beta": 0.0, "loss_type": "luspo", "importance_sampling_level": "sequence"},
+    ),
     "dual clip": (PolicyLoss(clip=DualClip(most=1.25)), "grpo", NO_PENALTY | {"delta": 1.25}),
     "truncated correction": (
         PolicyLoss(correction=TruncatedCorrection(most=1.05)), "grpo", NO_PENALTY | TRUNCATED,
