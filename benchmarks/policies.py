@@ -34,6 +34,7 @@ from anyformer.objectives.policy import (
     AsymmetricClip,
     BatchStdAdvantage,
     ConstantNormaliser,
+    DetachedClip,
     DistantCorrection,
     DualClip,
     GroupMeanAdvantage,
@@ -56,6 +57,7 @@ from anyformer.objectives.policy import (
     exact_on_policy_distillation,
     grpo,
     gspo,
+    on_policy_distillation,
     reverse_divergences,
     rloo,
     sapo,
@@ -121,7 +123,11 @@ SETTINGS: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
     "without distant rows": (
         PolicyLoss(correction=DistantCorrection(most=0.0)), "grpo", NO_PENALTY | {"off_policy_mask_threshold": 0.0},
     ),
-    "on-policy distillation": (exact_on_policy_distillation(), "distillation", {"beta": 1.0}),
+    "on-policy distillation": (
+        on_policy_distillation().but(ratio=NoRatio(), clip=DetachedClip()), "estimate",
+        {"iw_opd_gamma": 0.0, "iw_opd_epsilon": 1e-8},
+    ),
+    "exact on-policy distillation": (exact_on_policy_distillation(), "distillation", {"beta": 1.0}),
 }  # fmt: skip
 """Our loss; the trainer, and its fields, that computes the same."""
 
@@ -177,7 +183,7 @@ def own_loss(
         before, teacher = (models[name](tokens[:, :-1]) / temperature for name in ("sampler", "reference"))
     logits = models["policy"](tokens[:, :-1]) / temperature
     sampled = log_p(before, tokens)
-    rewards = 0 * torch.tensor(rollouts.rewards) if trainer == "distillation" else torch.tensor(rollouts.rewards)
+    rewards = 0 * torch.tensor(rollouts.rewards) if trainer in ("distillation", "estimate") else torch.tensor(rollouts.rewards)
     given = sampled + noise if trainer == "grpo" else sampled  # TRL's ratios are the trainer's, as before the first update
     rewarded = Rewarded(at_the_end(rewards, mask), mask, GROUP, given, log_p(teacher, tokens))
     learnt = policy.learnt(rewarded)
