@@ -13,6 +13,7 @@ from anyformer.tasks.modular_addition import ModularAddition
 from anyformer.tasks.mqar import MQAR
 from anyformer.tasks.needle import Needle
 from anyformer.tasks.parity import Parity
+from anyformer.tasks.question import TaskQuestion, questions
 from anyformer.tasks.regression import Regression
 from anyformer.tasks.selective_copying import SelectiveCopying
 from anyformer.tasks.sorting import Sorting
@@ -40,6 +41,8 @@ __all__ = [
     "Task",
     "TaskBatch",
     "TaskData",
+    "TaskQuestion",
     "Transduction",
     "named_task",
+    "questions",
 ]
