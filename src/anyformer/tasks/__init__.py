@@ -1,5 +1,6 @@
 """Generated tasks that tell architectures apart, one per file; a class enters the registry of `Task` by being defined."""
 
+from anyformer.tasks.addition import Addition
 from anyformer.tasks.compression import Compression
 from anyformer.tasks.copying import Copying, Reversal
 from anyformer.tasks.data import TaskData, named_task
@@ -23,6 +24,7 @@ from anyformer.tasks.transduction import Transduction
 __all__ = [
     "MQAR",
     "NOTHING",
+    "Addition",
     "Compression",
     "Copying",
     "Draws",
