@@ -10,6 +10,7 @@ from anyformer.rewards.json_schema import JSONSchemaReward
 from anyformer.rewards.length import LengthReward
 from anyformer.rewards.math import MathReward
 from anyformer.rewards.mixture import MixtureReward, WeightedReward
+from anyformer.rewards.model import ModelReward
 from anyformer.rewards.pattern import PatternReward
 from anyformer.rewards.reward import Grade, Judge, Query, Response, Reward, RewardError
 from anyformer.rewards.task import TaskReward
@@ -27,6 +28,7 @@ __all__ = [
     "LengthReward",
     "MathReward",
     "MixtureReward",
+    "ModelReward",
     "PatternReward",
     "Query",
     "Response",
