@@ -23,6 +23,7 @@ FLOORS = [
     {"catalogue", "requirements"},
     {"costs", "data"},
     {"generation", "tasks"},
+    {"rewards"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"atlas", "exporting", "inspecting", "resolving"},
     {"loading"},

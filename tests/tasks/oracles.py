@@ -54,6 +54,14 @@ def modular_addition(row: Row) -> Solved:
     return _behind(row, lambda read: [f"n{(int(read[0][1:]) + int(read[1][1:])) % 11}"])
 
 
+def addition(row: Row) -> Solved:
+    def total(read: Row) -> list[str]:
+        numbers = "".join(read).split("+")
+        return list(str(sum(map(int, numbers))).zfill(len(numbers[0]) + 1))
+
+    return _behind(row, total)
+
+
 def needle(row: Row) -> Solved:
     return _behind(row, lambda read: [read[read.index(read[-1]) + 1]])
 
@@ -112,7 +120,7 @@ def regression(row: Row) -> Solved:
 ORACLES = {
     each.__name__: each
     for each in (
-        mqar, induction, copying, reversal, selective_copying, sorting, modular_addition, needle, parity, dyck, fuzzy_recall,
+        mqar, induction, copying, reversal, selective_copying, sorting, modular_addition, addition, needle, parity, dyck, fuzzy_recall,
         compression, regression, indirect_object,
     )
 }  # fmt: skip

@@ -12,7 +12,7 @@ from tests.tasks.oracles import ORACLES
 
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, docstrings
-from anyformer.tasks import Memorisation, Regression, Sorting, Task, TaskData
+from anyformer.tasks import Addition, Memorisation, Regression, Sorting, Task, TaskData
 from anyformer.tasks.sorting import likeliest
 from anyformer.testing import tasks
 from anyformer.testing.tasks import drawn
@@ -28,6 +28,7 @@ SMALL = {
     "sorting": {"numbers": 9},
     "parity": {},
     "modular_addition": {"modulus": 11},
+    "addition": {"digits": 2},
     "dyck": {"brackets": 3, "depth": 3},
     "fuzzy_recall": {"pairs": 3, "span": 3, "letters": 4},
     "compression": {"letters": 5, "places": 16},
@@ -70,7 +71,7 @@ def test_facts_are_one_table_in_training_and_test_and_another_for_another_seed()
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_target_that_was_read_has_a_distance(kind):
     made = drawn(small(kind), 200)
-    told = kind not in ("parity", "modular_addition", "memorisation", "regression")
+    told = kind not in ("parity", "modular_addition", "addition", "memorisation", "regression")
     assert (((made.targets != IGNORED) & (made.distances > 0)).sum() == (made.targets != IGNORED).sum()) == told
 
 
@@ -143,3 +144,26 @@ def test_needles_stand_anywhere_and_none_on_another():
 def test_fields_that_make_no_task_are_refused(kind, fields, message):
     with pytest.raises(DescriptionError, match=message):
         Task.kinds[kind].parse(fields)  # type: ignore[attr-defined]
+
+
+def test_a_sum_is_held_out_in_both_orders_and_with_zeros_in_front():
+    """Pairs of one digit, written with one and with two: none is on both sides."""
+    data = TaskData(task=Addition(digits=2), held_out=0.4, shortest=5)
+    seen = []
+    for test in (False, True):
+        made = data.drawn(np.arange(3000), 2, 8, test=test)
+        pairs = set()
+        for row, source in zip(made.tokens.tolist(), made.sources.tolist(), strict=True):
+            n = source // 2
+            first, second = (int("".join(map(str, digits))) for digits in (row[:n], row[n + 1 : source]))
+            pairs.add(frozenset((first, second)))
+        seen.append(pairs)
+    assert min(map(len, seen)) > 300
+    assert not seen[0] & seen[1]
+
+
+def test_the_last_digit_of_a_sum_may_stand_first():
+    plain, turned = (drawn(Addition(first=first), 50) for first in ("greatest", "least"))
+    source = int(plain.sources[0])
+    assert (plain.targets[:, source:] == turned.targets[:, source:][:, ::-1]).all()
+    assert (plain.tokens[:, : source + 1] == turned.tokens[:, : source + 1]).all()

@@ -1,5 +1,6 @@
 """Generated tasks that tell architectures apart, one per file; a class enters the registry of `Task` by being defined."""
 
+from anyformer.tasks.addition import Addition
 from anyformer.tasks.compression import Compression
 from anyformer.tasks.copying import Copying, Reversal
 from anyformer.tasks.data import TaskData, named_task
@@ -13,6 +14,7 @@ from anyformer.tasks.modular_addition import ModularAddition
 from anyformer.tasks.mqar import MQAR
 from anyformer.tasks.needle import Needle
 from anyformer.tasks.parity import Parity
+from anyformer.tasks.question import TaskQuestion, questions
 from anyformer.tasks.regression import Regression
 from anyformer.tasks.selective_copying import SelectiveCopying
 from anyformer.tasks.sorting import Sorting
@@ -22,6 +24,7 @@ from anyformer.tasks.transduction import Transduction
 __all__ = [
     "MQAR",
     "NOTHING",
+    "Addition",
     "Compression",
     "Copying",
     "Draws",
@@ -40,6 +43,8 @@ __all__ = [
     "Task",
     "TaskBatch",
     "TaskData",
+    "TaskQuestion",
     "Transduction",
     "named_task",
+    "questions",
 ]

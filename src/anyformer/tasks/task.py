@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Self
 
@@ -126,6 +127,13 @@ class Task(Value):
     def split_by(self, draws: Draws, made: TaskBatch) -> Ints:
         """(B, n), -1 at least: what decides whether a sequence is only tested: its symbols, unless a task holds out more."""
         return made.tokens
+
+    def grade(self, wanted: Sequence[str], said: Sequence[str]) -> dict[str, float]:
+        """How right an answer in symbols is. `whole`: 1 where it is what was wanted, else 0. `share`: the symbols that are
+        right at their places, over those that were wanted or said, whichever are more. A task with several right answers says
+        otherwise."""
+        right = sum(one == other for one, other in zip(wanted, said, strict=False))
+        return {"whole": float(tuple(wanted) == tuple(said)), "share": right / max(1, len(wanted), len(said))}
 
 
 def named(letter: str, count: int) -> tuple[str, ...]:

@@ -1,0 +1,80 @@
+"""Rewards that need nothing beside: generated tasks, exact matches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyformer.rewards import ExactMatchReward, Query, Response, Reward, RewardError, TaskReward
+from anyformer.tasks import Parity, Sorting, TaskData, questions
+
+
+def test_a_task_grades_its_own_answers():
+    task = Sorting(numbers=5)
+    data = TaskData(task=task)
+    for question in questions(task, data.drawn(np.arange(20), 0, 8, test=False)):
+        assert len(question.prompt) == 5
+        assert question.prompt[-1] == "="
+        assert list(question.wanted) == sorted(question.prompt[:-1])
+        grade = TaskReward().grade(Query.of(question), Response(" ".join(question.wanted)))
+        assert (grade.total, grade.parts) == (1.0, {"whole": 1.0, "share": 1.0})
+
+
+def test_a_task_that_asks_between_asks_for_what_it_asks_last():
+    task = Parity()
+    for question in questions(task, TaskData(task=task).drawn(np.arange(9), 0, 6, test=True)):
+        assert question.wanted == (str(question.prompt.count("1") % 2),)
+        assert len(question.prompt) == 6
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=5), st.lists(st.sampled_from("abc"), max_size=5))
+def test_only_the_right_answer_is_whole_and_its_share_is_the_greatest(wanted, said):
+    parts = Sorting().grade(wanted, said)
+    assert (parts["whole"] == 1) == (wanted == said)
+    assert 0 <= parts["share"] <= 1
+    assert (parts["share"] == 1) == (wanted == said and wanted != [])
+    assert Sorting().grade(wanted, [*wanted, *said])["share"] <= Sorting().grade(wanted, wanted)["share"]
+
+
+def test_a_prompt_without_a_task_is_named():
+    with pytest.raises(RewardError, match="'what is 2 \\+ 2' is of no generated task"):
+        TaskReward().grade(Query("what is 2 + 2"), Response("4"))
+
+
+@pytest.mark.parametrize(
+    ("steps", "said", "right"),
+    [
+        (["space"], " a  b\n", True),
+        ([], "a  b", False),
+        (["case"], "A B", True),
+        (["space"], "A b", False),
+        (["punctuation", "articles", "space"], "the a. b!", True),
+        (["articles"], "the b", True),
+        (["articles"], "b a", True),
+        (["punctuation"], "the b", False),
+        (["unicode"], "ａ b", True),
+    ],
+)
+def test_answers_are_compared_after_the_steps_that_are_asked(steps, said, right):
+    reward = ExactMatchReward(normalise=tuple(steps))
+    assert reward.grade(Query("?", {"answer": "a b"}), Response(said)).total == right
+
+
+def test_one_of_several_right_answers_is_right():
+    reward = ExactMatchReward(column="a.b")
+    query = Query("?", {"a": {"b": ["one", "1"]}})
+    assert [reward.grade(query, Response(text)).total for text in ("1", "one", "two")] == [1, 1, 0]
+
+
+@pytest.mark.parametrize("record", [{}, {"answer": None}, {"answer": ["x", 3]}, {"answer": []}])
+def test_a_record_without_an_answer_is_named_with_its_prompt(record):
+    with pytest.raises(RewardError, match=r"reward exact_match: .*'answer'.*of the prompt 'how many\?'"):
+        ExactMatchReward().grade(Query("how many?", record), Response("x"))
+
+
+@pytest.mark.parametrize("kind", sorted(Reward.kinds))
+def test_a_reward_survives_text(kind):
+    made = Reward.kinds[kind]()
+    assert type(made).parse(made.plain()) == made
