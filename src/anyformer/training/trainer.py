@@ -21,6 +21,7 @@ from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Feed, Setting, penalised, prepared
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
+from anyformer.objectives.own_samples import OwnSamples
 from anyformer.precision.running import Running
 from anyformer.quantising.planes import planes_of
 from anyformer.quantising.tensor import stored_bytes
@@ -73,6 +74,8 @@ class Trainer:
     """The processes of the run; each has its part of every batch, and perhaps of every weight."""
     within: Within = directly
     """Where models compute whose weights are divided."""
+    samples: OwnSamples | None = None
+    """What makes examples of the model's own answers, where it learns from these."""
 
     @staticmethod
     def start(
@@ -100,11 +103,14 @@ class Trainer:
         penalties = partial(penalised, run.objective)
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
+        samples = run.objective.own_samples(run.data, setting)
+        models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
         return Trainer(
-            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within
-        )
+            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within,
+            samples,
+        )  # fmt: skip
 
     @property
     def model(self) -> Transformer:
@@ -125,17 +131,36 @@ class Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
+    def fetched(self, step: int, passed: int = 0) -> Examples:
+        """What a feed gives for update number `step` (from 0): this process's part of the batch `passed` places further on."""
+        own = self.training.at(step + passed, self.ranks.replica, self.ranks.replicas)
+        return own if self.answers is None else self.answers.beside(own)
+
     def micro_batches(self, step: int, passed: int = 0) -> MicroBatches:
-        """What update number `step` (from 0) is computed from: this process's part of the batch `passed` places further on."""
+        """What update number `step` is computed from."""
+        return self.cut(step, self.fetched(step, passed))
+
+    def cut(self, step: int, own: Examples) -> MicroBatches:
+        """The micro-batches of update number `step`, of what was `fetched` for it."""
         run, ranks = self.run, self.ranks
-        own = self.training.at(step + passed, ranks.replica, ranks.replicas)
-        own = own if self.answers is None else self.answers.beside(own)
         rows = run.batch // ranks.replicas
         size = rows // run.accumulation
+        own, told = self._sampled(own, size)
         pieces = [self._prepared(own.slice(at, at + size).to(self.model.device)) for at in range(0, rows, size)]
         # A batch without a single target has a loss of 0.
         count = max(ranks.total(own.count), 1.0)
-        return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)))
+        return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)), told)
+
+    def _sampled(self, own: Examples, size: int) -> tuple[Examples, Mapping[str, Tensor]]:
+        """The examples that the model makes of prompts where it does, and what all processes tell of theirs."""
+        if self.samples is None:
+            return own, {}
+        make = partial(self.samples.learnt, self.model, own.to(self.model.device), self.partners, size)
+        with autocast(self.run.plan, self.model.device):
+            own, told = self.within(make)
+        every = self.ranks.of_replicas({name: float(value) for name, value in told.items()})
+        names = dict.fromkeys(name for one in every for name in one)
+        return own, {name: torch.tensor(sum(one.get(name, 0.0) for one in every), dtype=torch.float64) for name in names}
 
     @torch.no_grad()
     def _prepared(self, piece: Examples) -> Examples:
@@ -181,7 +206,7 @@ class Trainer:
             return evaluate(
                 self.model, self.run.objective, self.held_out, self.run.plan,
                 most=rows, partners=self.partners, names=self.corpus.names, progress=progress, ranks=self.ranks,
-                within=self.within, tokenizer=self.corpus.tokenizer if self.ranks.size == 1 else None,
+                within=self.within, tokenizer=self.corpus.tokenizer if self.ranks.size == 1 else None, samples=self.samples,
             )  # fmt: skip
 
     def finished(self) -> Transformer | None:
