@@ -104,7 +104,7 @@ class DualClip(RatioClip):
 
 class DetachedClip(RatioClip):
     """l = -sg(clip(r, 1 - low, 1 + high)) A log pi, sg: no gradient. A clipped ratio weighs its token and stops no gradient
-    (CISPO, MiniMax 2025, arXiv 2506.13585, equation 4). Without a bound the ratio is kept as it is on that side."""
+    (CISPO, MiniMax 2025, arXiv 2506.13585, section 3.1). Without a bound the ratio is kept as it is on that side."""
 
     kind: Literal["detached"] = "detached"
     low: Below | None = None

@@ -28,7 +28,7 @@ class Normaliser(Value):
 
 class TokenNormaliser(Normaliser):
     """1 / (sum_i |y_i|): every token of the step counts alike, so long answers count more (DAPO, Yu et al. 2025, arXiv
-    2503.14476, equation 8; TRL's `dapo`, and `bnpo` where a step is one batch)."""
+    2503.14476, section 3.3; TRL's `dapo`, and `bnpo` where a step is one batch)."""
 
     kind: Literal["token"] = "token"
 
@@ -54,7 +54,7 @@ class SequenceNormaliser(Normaliser):
 
 class ConstantNormaliser(Normaliser):
     """1 / (rows * length): a token counts alike whatever the length of its answer and of others (Dr. GRPO, Liu et al. 2025,
-    arXiv 2503.20783, section 3.2, with length = the most tokens of an answer). length = 1 sums the tokens of an answer, as
+    arXiv 2503.20783, with length = the most tokens of an answer). length = 1 sums the tokens of an answer, as
     grad log pi(y) does."""
 
     kind: Literal["constant"] = "constant"
