@@ -26,14 +26,14 @@ Reported = tuple[Loads, dict[str, Tensor], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Told:
+class PassReports:
     """What the micro-batches of an update told: the load of the experts by layer, sums and largest numbers by name."""
 
     loads: Mapping[str, Load] = field(default_factory=dict)
     sums: Mapping[str, Tensor] = field(default_factory=dict)
     largest: Mapping[str, Tensor] = field(default_factory=dict)
 
-    def and_of(self, reported: Reported) -> Told:
+    def and_of(self, reported: Reported) -> PassReports:
         """This and what one micro-batch more told."""
         loads, sums, largest = reported
         added = {name: value.detach() + self.sums.get(name, 0) for name, value in sums.items()}
@@ -42,10 +42,10 @@ class Told:
             for name, value in largest.items()
         }
         every = add_loads(self.loads, {path: Load(*load) for path, load in loads.items()})
-        return Told(every, {**self.sums, **added}, {**self.largest, **most})
+        return PassReports(every, {**self.sums, **added}, {**self.largest, **most})
 
 
-Found = tuple[float, Told]
+Found = tuple[float, PassReports]
 """The mean loss of an update, unscaled, and what its micro-batches told."""
 
 
@@ -73,8 +73,8 @@ def unpenalised(total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tens
 @dataclass(frozen=True)
 class MicroBatches:
     """What update number `step` is computed from: the `pieces` of a batch, and the `count` that their summed loss is divided
-    by. `seed`: of the noise; `data`: the digest of the examples; `told`: figures of samples that the model made of all processes,
-    which add up."""
+    by. `seed`: of the noise; `data`: the digest of the examples; `told`: sums that the model's own samples tell, of all
+    processes."""
 
     pieces: Sequence[Examples]
     count: float
@@ -136,7 +136,7 @@ class OneByOne:
         self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        means, told = list[Tensor](), Told()
+        means, told = list[Tensor](), PassReports()
         for piece in batch.pieces:
             summed, more = self.summed(piece.tensors(), batch.key(piece))
             mean = summed / batch.count
@@ -157,7 +157,7 @@ class Gathered:
         self.loss, self.within, self.alike = loss, within, alike
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        means, told = list[Tensor](), Told()
+        means, told = list[Tensor](), PassReports()
         some = self.loss.model.images is not None or self.loss.model.audio is not None
         for number, piece in enumerate(batch.pieces, 1):
             self.within.sum_over_copies(number == len(batch.pieces) or some)
@@ -175,4 +175,3 @@ def total_of(means: Sequence[Tensor]) -> float:
     for mean in means:
         total = total + mean.double()
     return total.item()
-

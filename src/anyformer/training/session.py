@@ -21,6 +21,7 @@ from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
 from anyformer.training.lines import unbroken
 from anyformer.training.loss_scale import scale_figures
+from anyformer.training.made_examples import told_figures
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
 from anyformer.training.parallel import Ranks, losses_told
@@ -29,7 +30,7 @@ from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.run_end import end_recorded
 from anyformer.training.saving import Saver
-from anyformer.training.step import NonFiniteError, Outcome
+from anyformer.training.step import NonFiniteError
 from anyformer.training.step_profiler import StepProfiler
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.trained import Trained
@@ -141,19 +142,17 @@ class Session:
                 try:
                     with self.usage.loading():
                         own = trainer.fetched(self.step, self.past.passed)
-                    batch = trainer.cut(self.step, own)
-                    outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
+                    outcome = trainer.updates.update(trainer.cut(self.step, own), trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
                     return
             seconds = budgets.clock() - start
             used = self.usage.row(seconds, self.saver.waited) | self._costs()
-            figures = self._figures(number, outcome)
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, usage=used, **outcome.of_experts, **figures,
+                data=outcome.data, usage=used, **outcome.of_experts, **told_figures(run.objective, number, outcome, self._say),
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
@@ -163,14 +162,6 @@ class Session:
                 self._spiked(spike)
             self.profiler.report()
         self.display.step(number, outcome.loss, run.tokens, seconds, words(used))
-
-    def _figures(self, number: int, outcome: Outcome) -> dict[str, Any]:
-        """A line's figures of what the objective tells of its update; what the first of them mean is said."""
-        figures = self.run.objective.figures(outcome.sums, outcome.largest)
-        remark = self.run.objective.remark(figures) if number == 1 else None
-        if remark is not None:
-            self._say(remark)
-        return {"objective": figures} if figures else {}
 
     def _skip(self, number: int, error: NonFiniteError) -> None:
         """Leave a batch out, or raise the error if the run does not, or not so often."""

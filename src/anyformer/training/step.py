@@ -22,7 +22,7 @@ from anyformer.parts.experts.router_module import rebalance
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.passes import MicroBatches, Passes, Told
+from anyformer.training.passes import MicroBatches, Passes, PassReports
 from anyformer.training.precision import autocast
 from anyformer.training.trainee import Trainee
 
@@ -189,11 +189,11 @@ def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
     return {path: Load(counts[path], dropped[path]) for path in counts}
 
 
-def told_by_all(ranks: Ranks, told: Told) -> Told:
+def told_by_all(ranks: Ranks, told: PassReports) -> PassReports:
     """What all processes told."""
     sums = ranks.sum({name: value.double() for name, value in told.sums.items()})
     largest = {name: ranks.largest(value) for name, value in told.largest.items()}
-    return Told(summed_loads(ranks, told.loads), sums, largest)
+    return PassReports(summed_loads(ranks, told.loads), sums, largest)
 
 
 def first_trouble(found: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from anyformer import checkpoint
@@ -19,7 +18,7 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Examples, Feed, Setting, penalised, prepared
+from anyformer.objectives import Examples, Feed, Setting, penalised
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.objectives.own_samples import OwnSamples
 from anyformer.precision.running import Running
@@ -32,10 +31,11 @@ from anyformer.training.computing_place import Within, directly
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
+from anyformer.training.made_examples import check_own_answers, own_answers, prepared_piece
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
-from anyformer.training.precision import Host, autocast
+from anyformer.training.precision import Host
 from anyformer.training.retention import Retention
 from anyformer.training.run import Run
 from anyformer.training.run_models import Given, RunModels
@@ -104,6 +104,7 @@ class Trainer:
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
         samples = run.objective.own_samples(run.data, setting)
+        check_own_answers(run, samples, ranks)
         models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
@@ -143,32 +144,13 @@ class Trainer:
     def cut(self, step: int, own: Examples) -> MicroBatches:
         """The micro-batches of update number `step`, of what was `fetched` for it."""
         run, ranks = self.run, self.ranks
-        rows = run.batch // ranks.replicas
-        size = rows // run.accumulation
-        own, told = self._sampled(own, size)
-        pieces = [self._prepared(own.slice(at, at + size).to(self.model.device)) for at in range(0, rows, size)]
+        size = (rows := run.batch // ranks.replicas) // run.accumulation
+        own, told = own_answers(self.samples, self.model, self.partners, own, size, run, ranks, self.within)
+        parts = (own.slice(at, at + size).to(self.model.device) for at in range(0, rows, size))
+        pieces = [prepared_piece(part, self.model, self.partners, run, self.within) for part in parts]
         # A batch without a single target has a loss of 0.
         count = max(ranks.total(own.count), 1.0)
         return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)), told)
-
-    def _sampled(self, own: Examples, size: int) -> tuple[Examples, Mapping[str, Tensor]]:
-        """The examples that the model makes of prompts where it does, and what all processes tell of theirs."""
-        if self.samples is None:
-            return own, {}
-        make = partial(self.samples.learnt, self.model, own.to(self.model.device), self.partners, size)
-        with autocast(self.run.plan, self.model.device):
-            own, told = self.within(make)
-        every = self.ranks.of_replicas({name: float(value) for name, value in told.items()})
-        names = dict.fromkeys(name for one in every for name in one)
-        return own, {name: torch.tensor(sum(one.get(name, 0.0) for one in every), dtype=torch.float64) for name in names}
-
-    @torch.no_grad()
-    def _prepared(self, piece: Examples) -> Examples:
-        """A micro-batch as the loss reads it. Without a partner that prepares it no weights are gathered."""
-        if all(partner.prepares is None for partner in self.run.objective.partners.values()):
-            return piece
-        with autocast(self.run.plan, self.model.device):
-            return self.within(partial(prepared, self.run.objective, piece, self.partners))
 
     def rate(self, step: int) -> float:
         """The rate of update number `step` (from 0)."""

@@ -28,12 +28,11 @@ from torch.distributed.pipelining.stage import _PipelineStageBase
 from anyformer.mesh import Schedule
 from anyformer.model.divided import local
 from anyformer.objectives import Examples
-from anyformer.parts.call.reports import Load
 from anyformer.parts.layers.stack_module import StackModule
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.relay import Arrived, Departed, Line, ShapeOnly
 from anyformer.training.parallel.sharding import Root, kept_whole
-from anyformer.training.passes import Found, MicroBatches, MicroBatchLoss, Reported, Told
+from anyformer.training.passes import Found, MicroBatches, MicroBatchLoss, PassReports, Reported
 
 Outputs = Tensor | tuple[Tensor, Tensor]
 Order = PipelineScheduleSingle | PipelineScheduleMulti
@@ -128,7 +127,7 @@ class Pipelined:
         self._add_up()
         total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
         dist.all_reduce(total, group=self.line.group.group)
-        told = Told()
+        told = PassReports()
         for each in pieces.reported:
             told = told.and_of(each)
         return float(total), told
