@@ -90,7 +90,7 @@ class DualClip(RatioClip):
     def _above(self) -> Self:
         if self.most <= 1 + self.high:
             raise ValueError(
-                f"most is {self.most}, which should be above 1 + high = {1 + self.high}: the first clip comes first"
+                f"most = {self.most} should be above 1 + high = {1 + self.high}, where the first clip ends: raise it"
             )
         return self
 

@@ -6,7 +6,7 @@ from math import log
 from typing import Annotated, ClassVar, Literal, Self
 
 import torch
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, model_validator
 from torch import Tensor
 
 from anyformer.describe import NotNegative, Positive, Registry, Value, with_kind
@@ -71,7 +71,7 @@ class DistantCorrection(Correction):
     become unlikely teaches nothing more (DeepSeek-V3.2, arXiv 2512.02556, section 3.1)."""
 
     kind: Literal["distant"] = "distant"
-    most: Annotated[float, Field(ge=0)] = 0.5
+    most: NotNegative = 0.5
     """The divergence per token, in nats, from which on a bad row is left out."""
 
     def weights(self, scored: ScoredTokens) -> Tensor:
