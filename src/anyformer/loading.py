@@ -203,7 +203,7 @@ def labels_of(path: str | Path) -> tuple[str, ...]:
 
 def training_facts(path: str | Path) -> huggingface.Facts | None:
     """What a model card says of the training of a checkpoint; None of one that was not trained here."""
-    run = _trained_in(path)
+    run = trained_in(path)
     if run is None:
         return None
     manifest = checkpoint.read_manifest(checkpoint.newest(at_hand(path)))
@@ -279,15 +279,15 @@ def opening_prompt(path: str | Path, tokenizer: Tokenizer | None) -> str:
 
 def _trained_on_images(path: str | Path) -> tuple[CaptionsObjective, ImageTexts] | None:
     """The objective and the data of a checkpoint that was trained on texts beside images here."""
-    return files_of_images.trained_on(_trained_in(path))
+    return files_of_images.trained_on(trained_in(path))
 
 
 def _trained_on_sounds(path: str | Path) -> tuple[SoundToTextObjective, SoundTexts] | None:
     """The objective and the data of a checkpoint that was trained on sounds among the tokens of texts here."""
-    return files_of_sounds.trained_on(_trained_in(path))
+    return files_of_sounds.trained_on(trained_in(path))
 
 
-def _trained_in(path: str | Path) -> dict[str, Any] | None:
+def trained_in(path: str | Path) -> dict[str, Any] | None:
     """The run as plain data that a checkpoint is of; None of any other model."""
     place = checkpoint.newest(at_hand(path))
     if not (place / checkpoint.MANIFEST).is_file():

@@ -89,6 +89,11 @@ class Reward(Value):
         """The paths of the models that grade, for which `grades` wants judges."""
         return ()
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether it reads the answer's tokens, and not its text alone."""
+        return False
+
     def check(self) -> None:
         """Refuse, before any work, what cannot be graded here: a package or a sandbox that this machine lacks."""
 

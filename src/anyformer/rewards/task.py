@@ -18,6 +18,10 @@ class TaskReward(Reward):
     counts: Literal["whole", "share"] = "whole"
     """Which of the two is the reward; both are logged."""
 
+    @property
+    def reads_tokens(self) -> bool:
+        return True
+
     def grade(self, query: Query, response: Response) -> Grade:
         if query.question is None:
             raise RewardError(
