@@ -35,7 +35,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.requirements.needs import needs_next_token, needs_no_later, needs_one_sequence
 from anyformer.rewards import Reward, TaskReward
 from anyformer.tasks import TaskData
-from anyformer.text import DataError, Specials
+from anyformer.text import Specials
 from anyformer.text.chat import answer_end
 
 
@@ -143,13 +143,13 @@ class PolicyObjective(Objective):
         return _reader(data).feed(data, corpus, setting, batch, held_out=held_out)
 
     def own_samples(self, data: Data, setting: Setting) -> PolicySamples:
-        if len(data.components) > 1:
-            raise DataError(
-                f"the {self.kind} objective reads one kind of prompts, and data is a mixture: name one of its parts"
-            )
         self.reward.check()
-        task = data.task if isinstance(data, TaskData) else None
-        ends = (answer_end(setting.tokenizer, data.template), *setting.tokenizer.ends) if isinstance(data, Dialogue) else ()
+        parts = list(data.components.values())
+        task = next((part.task for part in parts if isinstance(part, TaskData)), None)
+        ends = list[int]()
+        for part in parts:
+            if isinstance(part, Dialogue):
+                ends += [answer_end(setting.tokenizer, part.template), *setting.tokenizer.ends]
         return PolicySamples(
             self.group, self.rollouts, self.reward, self.loss, setting.tokenizer, setting.length, setting.seed,
             tuple(dict.fromkeys(ends)), task,
