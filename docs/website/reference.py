@@ -12,6 +12,7 @@ PACKAGES = {
     "anyformer": ("The verbs", "What `import anyformer as af` gives."),
     "anyformer.objectives": ("Objectives", "What a model is trained to do: the value `objective` of a run."),
     "anyformer.tasks": ("Tasks", 'Sequences made from a seed, with known answers: `data` of a run with `kind = "task"`.'),
+    "anyformer.rewards": ("Rewards", "What answers are worth."),
     "anyformer.data": ("Data", "Texts, tokens and batches."),
     "anyformer.tuning": ("What learns, and how", "Adapters, frozen weights, optimisers: `tuning` and `optimiser` of a run."),
     "anyformer.training": ("Training", "One `Run` in, one directory out."),

@@ -58,6 +58,7 @@ ASKED = {
     "watch": ("watch watched --json", "state"),
     "launch": ("launch run.toml --nodes 1 --gpus 2 --json", "submit"),
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
+    "reward": ("reward answers.jsonl --reward exact_match --json", "varying"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
     "inspect": ("inspect MODEL --json", "heads"),
@@ -86,6 +87,7 @@ def place(tmp_path_factory) -> Path:
     (here / "watched").mkdir()
     (here / "watched" / "run.toml").write_text("steps = 4\n")
     (here / "run.toml").write_text(RUN)
+    (here / "answers.jsonl").write_text('{"prompt": "2 + 2", "response": ["4", "5"], "answer": "4"}\n')
     write_model(here, plain(LOGICS["thinking"]))
     return here
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from anyformer.describe import Notice, naming
-from anyformer.rewards import FunctionReward, JSONSchemaReward, MathReward, Query, Response, RewardError, aside
+from anyformer.rewards import (
+    FunctionReward,
+    JSONSchemaReward,
+    MathReward,
+    Query,
+    ReasoningGymReward,
+    Response,
+    RewardError,
+    aside,
+    write_problems,
+)
 from anyformer.rewards.aside import AsideError
 from anyformer.tasks import Sorting, TaskData, questions
 
@@ -140,3 +151,49 @@ def test_a_schema_that_is_none_is_refused_before_training():
 def test_a_schema_fetches_nothing():
     reward = JSONSchemaReward(schema_text='{"$ref": "http://localhost:1/schema.json"}')
     assert reward.grade(Query("?"), Response("3")).total == 0
+
+
+GYM = """
+class Problems:
+    def __init__(self, size, seed, high):
+        self.rows = [(seed + n) % high for n in range(size)]
+
+    def __getitem__(self, n):
+        a = self.rows[n]
+        metadata = {"source_dataset": "doubling", "a": a}
+        return {"question": f"{a} + {a} = ?", "answer": str(2 * a), "metadata": metadata}
+
+
+def create_dataset(name, size, seed, **fields):
+    assert name == "doubling"
+    return Problems(size, seed, **fields)
+
+
+def get_score_answer_fn(name):
+    assert name == "doubling"
+    return lambda said, entry: 1.0 if said == str(2 * entry["metadata"]["a"]) else 0.05
+"""
+
+
+def test_problems_of_reasoning_gym_are_written_and_graded_as_it_grades_them(tmp_path, monkeypatch):
+    """By a package of its face: itself it takes a compiler and a minute to install."""
+    (tmp_path / "reasoning_gym.py").write_text(GYM)
+    monkeypatch.syspath_prepend(tmp_path)
+    aside.aside().close()
+    write_problems(tmp_path / "rows.jsonl", "doubling", count=3, seed=4, high=6)
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert [(row["prompt"], row["answer"]) for row in rows] == [("4 + 4 = ?", "8"), ("5 + 5 = ?", "10"), ("0 + 0 = ?", "0")]
+    grades = [ReasoningGymReward().grade(Query(row["prompt"], row), Response(" 8\n")) for row in rows[:2]]
+    assert [grade.total for grade in grades] == [1.0, 0.05]
+    assert grades[1].parts == {"whole": 0, "in_time": 1}
+    with pytest.raises(RewardError, match=r"should be a problem .* of the prompt 'why'; `write_problems` writes"):
+        ReasoningGymReward().grade(Query("why", {"entry": "8"}), Response("8"))
+    aside.aside().close()
+
+
+@pytest.mark.parametrize(("reward", "extra"), [(MathReward(), "rewards"), (ReasoningGymReward(), "reasoning")])
+def test_a_package_that_is_missing_is_named_before_training(reward, extra, monkeypatch):
+    for module in ("math", "reasoning_gym"):
+        monkeypatch.setattr(f"anyformer.rewards.{module}.find_spec", lambda name: None)
+    with pytest.raises(RewardError, match=f"anyformer\\[{extra}\\]"):
+        reward.check()

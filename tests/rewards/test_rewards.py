@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyformer.describe import from_toml, to_toml
 from anyformer.rewards import ExactMatchReward, Query, Response, Reward, RewardError, TaskReward
 from anyformer.tasks import Parity, Sorting, TaskData, questions
+from anyformer.testing import rewards
 
 
 def test_a_task_grades_its_own_answers():
@@ -35,7 +40,7 @@ def test_only_the_right_answer_is_whole_and_its_share_is_the_greatest(wanted, sa
     assert (parts["whole"] == 1) == (wanted == said)
     assert 0 <= parts["share"] <= 1
     assert (parts["share"] == 1) == (wanted == said and wanted != [])
-    assert Sorting().grade(wanted, [*wanted, *said])["share"] <= Sorting().grade(wanted, wanted)["share"]
+    assert Sorting().grade(wanted, [*wanted, *said, "a"])["share"] < 1, "and one that goes on behind it is worth less"
 
 
 def test_a_prompt_without_a_task_is_named():
@@ -74,7 +79,38 @@ def test_a_record_without_an_answer_is_named_with_its_prompt(record):
         ExactMatchReward().grade(Query("how many?", record), Response("x"))
 
 
-@pytest.mark.parametrize("kind", sorted(Reward.kinds))
+PARTS = {"right": {"reward": "exact_match"}, "words": {"reward": {"kind": "length", "unit": "words"}, "weight": -0.5}}
+NEEDED = {"function": {"function": "x"}, "mixture": {"parts": PARTS}, "model": {"path": "x"}, "pattern": {"pattern": "4."}}
+"""Fields without which a reward is none."""
+BESIDE = {"function", "model", "task"}
+"""Kinds that are graded by something else, whose own tests have it."""
+SLOW = {"code", "json_schema", "math", "reasoning_gym"}
+"""Kinds that ask a process, or a package."""
+
+
+KINDS = sorted(kind for kind, entry in Reward.kinds.items() if entry.__module__.startswith("anyformer."))
+
+
+def made(kind: str) -> Reward:
+    return Reward.kinds[kind].parse(NEEDED.get(kind, {}))  # type: ignore[attr-defined,no-any-return]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_reward_survives_text(kind):
-    made = Reward.kinds[kind]()
-    assert type(made).parse(made.plain()) == made
+    assert from_toml(type(made(kind)), to_toml(made(kind))) == made(kind)
+
+
+@pytest.mark.parametrize("contract", rewards.CONTRACTS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - BESIDE - SLOW))
+def test_every_contract_holds(kind, contract):
+    contract(made(kind), rewards.pairs_of(made(kind), ()))
+
+
+@pytest.mark.parametrize("kind", ["json_schema", "math"])
+def test_hostile_answers_are_graded_aside(kind):
+    rewards.hostile_answers_are_graded(made(kind), rewards.pairs_of(made(kind), ()))
+
+
+def test_every_kind_stands_in_the_guide():
+    text = (Path(__file__).parents[2] / "docs" / "rewards.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) - {"kind"} == set(KINDS)

@@ -20,7 +20,7 @@ HELD = {
     "a process": "import subprocess; subprocess.run(['true'])",
     "a thread": "import threading; threading.Thread(target=print).start()",
     "a file to write": "open('/tmp/anyformer-was-here', 'w')",
-    "a file to append to": "import os; os.open('/dev/null', os.O_RDONLY | os.O_APPEND)",
+    "a file to append to": "import os; os.open(os.__file__, os.O_RDONLY | os.O_APPEND)",
     "a file to read": "open('/etc/hostname').read()",
     "a folder": "import os; os.listdir('/')",
     "its own environment": "open('/proc/self/environ').read()",

@@ -120,8 +120,8 @@ def regression(row: Row) -> Solved:
 ORACLES = {
     each.__name__: each
     for each in (
-        mqar, induction, copying, reversal, selective_copying, sorting, modular_addition, addition, needle, parity, dyck, fuzzy_recall,
-        compression, regression, indirect_object,
+        mqar, induction, copying, reversal, selective_copying, sorting, modular_addition, addition, needle, parity, dyck,
+        fuzzy_recall, compression, regression, indirect_object,
     )
 }  # fmt: skip
 """The tasks whose answers follow from the row; those of `memorisation` are told nowhere."""

@@ -12,6 +12,7 @@ from anyformer.rewards.math import MathReward
 from anyformer.rewards.mixture import MixtureReward, WeightedReward
 from anyformer.rewards.model import ModelReward
 from anyformer.rewards.pattern import PatternReward
+from anyformer.rewards.reasoning_gym import ReasoningGymReward, write_problems
 from anyformer.rewards.reward import Grade, Judge, Query, Response, Reward, RewardError
 from anyformer.rewards.task import TaskReward
 
@@ -31,10 +32,12 @@ __all__ = [
     "ModelReward",
     "PatternReward",
     "Query",
+    "ReasoningGymReward",
     "Response",
     "Reward",
     "RewardError",
     "TaskReward",
     "WeightedReward",
     "reward_function",
+    "write_problems",
 ]

@@ -76,7 +76,7 @@ class Aside:
             self._replies.clear()
             self._prepared.clear()
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "anyformer.rewards.beside"],
+                [sys.executable, "-P", "-m", "anyformer.rewards.beside"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONPATH": paths},

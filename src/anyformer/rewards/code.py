@@ -13,7 +13,7 @@ from pydantic import Field
 from anyformer.describe import Count, Positive
 from anyformer.rewards.record_fields import value_of
 from anyformer.rewards.reward import NO_JUDGES, Grade, Judge, Pair, Query, Response, Reward, RewardError, shown
-from anyformer.rewards.sandbox import Outcome, SandboxLimits, check_sandbox, run_confined
+from anyformer.rewards.sandbox import CodeOutcome, SandboxLimits, check_sandbox, run_confined
 
 _FENCE = re.compile(r"^```[^\n`]*\n(.*?)^```", re.S | re.M)
 
@@ -95,7 +95,7 @@ def _is_pair(test: Any) -> bool:
     return isinstance(test, Mapping) and all(isinstance(test.get(name), str) for name in ("input", "output"))
 
 
-def _says(found: Outcome, wanted: str) -> bool:
+def _says(found: CodeOutcome, wanted: str) -> bool:
     """Whether a program came to its end and wrote what was wanted, but for blanks at the ends of lines and of all."""
     said, asked = ([line.rstrip() for line in text.rstrip().splitlines()] for text in (found.output, wanted))
     return found.ended == "whole" and said == asked

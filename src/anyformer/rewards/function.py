@@ -37,7 +37,7 @@ class FunctionReward(Reward):
     """
 
     kind: Literal["function"] = "function"
-    function: Annotated[str, Field(min_length=1)] = "length_in_words"
+    function: Annotated[str, Field(min_length=1)]
     """The function's name."""
     seconds: Positive = 30.0
     """The longest time of one call, of a processor; of a clock ten times that."""

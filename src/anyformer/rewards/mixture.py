@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import Named, Value
 from anyformer.rewards.reward import NO_JUDGES, Grade, Judge, Pair, Query, Response, Reward
-from anyformer.rewards.task import TaskReward
 
 
 class WeightedReward(Value):
@@ -28,7 +27,7 @@ class MixtureReward(Reward):
     """
 
     kind: Literal["mixture"] = "mixture"
-    parts: Named[WeightedReward] = Named(right=WeightedReward(reward=TaskReward()))
+    parts: Named[WeightedReward]
     """The rewards by their names: `parts.right = { reward = { kind = "task" }, weight = 1.0 }`."""
 
     @model_validator(mode="after")

@@ -20,7 +20,7 @@ class ModelReward(Reward):
     """
 
     kind: Literal["model"] = "model"
-    path: Annotated[str, Field(min_length=1)] = "runs/reward"
+    path: Annotated[str, Field(min_length=1)]
     """The model: a run, a checkpoint, or a directory of Hugging Face's layout."""
     batch: Count = 1
     """Answers that it reads at a time. More are faster, and the last bits of a reward then depend on those beside it."""

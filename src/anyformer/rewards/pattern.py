@@ -15,7 +15,7 @@ class PatternReward(Reward):
     """
 
     kind: Literal["pattern"] = "pattern"
-    pattern: Expression = r"\S"
+    pattern: Expression
     """The expression, of the package `regex`; `(?s)` in front lets a dot be a line's end."""
 
     def grade(self, query: Query, response: Response) -> Grade:

@@ -37,7 +37,7 @@ class SandboxLimits:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CodeOutcome:
     """What became of some code. `passed`: whether each test held; `ran`: whether the code came to its end; `output`: what it
     wrote; `ended`: in a word, `whole`, `error`, `time`, `output` or `killed`."""
 
@@ -75,7 +75,7 @@ _TRIED = {
 """What is tried before a sandbox is trusted."""
 
 
-def run_confined(code: str, tests: Sequence[str], limits: SandboxLimits, given: str | None = None) -> Outcome:
+def run_confined(code: str, tests: Sequence[str], limits: SandboxLimits, given: str | None = None) -> CodeOutcome:
     """Run `code`, then each test in its names; or with `given` as its input the code alone, as a program.
 
     `RewardError` where the machine cannot confine it, before a line of it runs.
@@ -153,7 +153,7 @@ def _watched(pipes: tuple[int, int], key: str, seconds: float) -> tuple[bytes, b
     return bytes(found[output]), bytes(found[report]), ended
 
 
-def _outcome(report: bytes, key: str, tests: int, output: str, ended: str) -> Outcome:
+def _outcome(report: bytes, key: str, tests: int, output: str, ended: str) -> CodeOutcome:
     """What a report and the way a process ended say; lines without the key are somebody else's."""
     lines = [line.split(" ", 1)[1] for line in report.decode(errors="replace").splitlines() if line.startswith(f"{key} ")]
     refused = next((line.removeprefix("refused ") for line in lines if line.startswith("refused ")), None)
@@ -163,4 +163,4 @@ def _outcome(report: bytes, key: str, tests: int, output: str, ended: str) -> Ou
     told = [line for line in lines if line.startswith("test ")]
     ran = "ran" in lines
     word = "error" if any(line.startswith("error ") for line in lines) else "killed"
-    return Outcome(tuple(passed), ran, output, "whole" if ran and len(told) == tests and not ended else ended or word)
+    return CodeOutcome(tuple(passed), ran, output, "whole" if ran and len(told) == tests and not ended else ended or word)

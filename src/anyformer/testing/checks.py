@@ -10,9 +10,11 @@ if TYPE_CHECKING:  # a plug-in that is only used has no need of them
     from torch import Tensor
 
     from anyformer.describe import Value
+    from anyformer.rewards.reward import Pair
     from anyformer.testing.formulas import Formula
     from anyformer.testing.objectives import ObjectiveTwin
     from anyformer.testing.optimisers import OptimiserTwin
+    from anyformer.testing.rewards import RewardTwin
     from anyformer.testing.twins import SublayerTwin
 
 
@@ -24,7 +26,7 @@ class Checks:
     """
 
     examples: Sequence[Value] = ()
-    """Small values of its parts, optimisers and tasks, or tiny architectures that have its parts."""
+    """Small values of its parts, optimisers, tasks and rewards, or tiny architectures that have its parts."""
     twins: Mapping[str, SublayerTwin] = field(default_factory=dict)
     """Kind of a sublayer -> its mathematics again, in plain loops over one row: twin(part, weights, x), (T, D) to (T, D)."""
     formulas: Mapping[str, Formula] = field(default_factory=dict)
@@ -37,6 +39,10 @@ class Checks:
     updates: Mapping[str, OptimiserTwin] = field(default_factory=dict)
     """Kind of an optimiser -> its update again, of one matrix or vector: (optimiser, weight, gradient, state, number of the
     update, rate) to the new weight; the state is an empty dict at first."""
+    rewards: Mapping[str, RewardTwin] = field(default_factory=dict)
+    """Kind of a reward -> its formula again: (reward, query, response) to the total."""
+    answers: Sequence[Pair] = ()
+    """Prompts and answers that its rewards grade; by default the fields that one reads hold a text."""
     losses: Mapping[str, ObjectiveTwin] = field(default_factory=dict)
     """Kind of an objective of tokens -> its loss again: (objective, logits (B, T, V) in float64, targets (B, T), `IGNORED`
     where there is none) to the sum over the targets; its gradient follows by autograd."""

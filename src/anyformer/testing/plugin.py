@@ -17,8 +17,9 @@ from anyformer.huggingface.plugin_families import families_of_module
 from anyformer.objectives import Objective
 from anyformer.parts.masks.mask import Mask
 from anyformer.resizing.tiny import tiny
+from anyformer.rewards import Reward
 from anyformer.tasks import Task
-from anyformer.testing import architectures, families, masks, objectives, optimisers, runs, tasks
+from anyformer.testing import architectures, families, masks, objectives, optimisers, rewards, runs, tasks
 from anyformer.testing.around import around
 from anyformer.testing.checks import Checks
 from anyformer.testing.promise import Promise
@@ -35,7 +36,7 @@ def promises(module: ModuleType) -> Iterator[Promise]:
     given = next((each for each in vars(module).values() if type(each) is Checks), Checks())
     folder = Path(str(vars(module).get("__file__", "."))).parent
     mine = classes_of(module)
-    parts = {each: _name(each) for each in mine if not issubclass(each, Objective | Optimiser | Task)}
+    parts = {each: _name(each) for each in mine if not issubclass(each, Objective | Optimiser | Reward | Task)}
     for defined in sorted(mine, key=lambda each: each not in parts):
         of = _name(defined)
         if issubclass(defined, Objective):
@@ -79,6 +80,8 @@ def _of_class(of: str, defined: type[Value], given: Checks) -> Iterator[Promise]
 def _of_example(of: str, example: Value, given: Checks) -> Iterator[Promise]:
     if isinstance(example, Task):
         return _of_task(of, example, given)
+    if isinstance(example, Reward):
+        return _of_reward(of, example, given)
     return _of_optimiser(of, example, given) if isinstance(example, Optimiser) else _of_part(of, example, given)
 
 
@@ -149,6 +152,11 @@ def _of_task(of: str, task: Task, given: Checks) -> Iterator[Promise]:
         missing = "give a plain one in Checks(solutions={...}) to compare with"
         owes.append(Promise(of, same.__name__, missing=missing, needed=False))
     yield from _with_run(owes, of, runs.run_on_task(task))
+
+
+def _of_reward(of: str, reward: Reward, given: Checks) -> Iterator[Promise]:
+    yield Promise(of, "description_survives_text", partial(_survives_text, reward))
+    yield from rewards.promises(of, reward, given.answers, given.rewards.get(reward.kind))
 
 
 FALLS, RESUMES = runs.loss_falls_on_one_repeated_batch, runs.killed_and_resumed_equals_never_interrupted
