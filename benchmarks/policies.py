@@ -34,6 +34,7 @@ from anyformer.objectives.policy import (
     AsymmetricClip,
     BatchStdAdvantage,
     ConstantNormaliser,
+    DetachedClip,
     DistantCorrection,
     DualClip,
     GroupMeanAdvantage,
@@ -45,6 +46,7 @@ from anyformer.objectives.policy import (
     ProductRatio,
     Rewarded,
     ScoredTokens,
+    SymmetricClip,
     TokenNormaliser,
     TruncatedCorrection,
     at_the_end,
@@ -55,8 +57,10 @@ from anyformer.objectives.policy import (
     exact_on_policy_distillation,
     grpo,
     gspo,
+    on_policy_distillation,
     reverse_divergences,
     rloo,
+    sapo,
 )
 
 RESULT = RESULTS / "policies.json"
@@ -104,6 +108,11 @@ SETTINGS: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
         NO_PENALTY | {"importance_sampling_level": "sequence", "epsilon": 0.2, "epsilon_high": 0.3},
     ),
     "CISPO": (cispo(high=0.3), "grpo", {"beta": 0.0, "loss_type": "cispo", "epsilon_high": 1.3}),
+    "SAPO": (sapo(), "grpo", {"beta": 0.0, "loss_type": "sapo"}),
+    "GSPO by sums": (
+        gspo().but(clip=SymmetricClip(), normaliser=ConstantNormaliser()), "grpo",
+        {"beta": 0.0, "loss_type": "luspo", "importance_sampling_level": "sequence"},
+    ),
     "dual clip": (PolicyLoss(clip=DualClip(most=1.25)), "grpo", NO_PENALTY | {"delta": 1.25}),
     "truncated correction": (
         PolicyLoss(correction=TruncatedCorrection(most=1.05)), "grpo", NO_PENALTY | TRUNCATED,
@@ -114,7 +123,11 @@ SETTINGS: dict[str, tuple[PolicyLoss, str, dict[str, Any]]] = {
     "without distant rows": (
         PolicyLoss(correction=DistantCorrection(most=0.0)), "grpo", NO_PENALTY | {"off_policy_mask_threshold": 0.0},
     ),
-    "on-policy distillation": (exact_on_policy_distillation(), "distillation", {"beta": 1.0}),
+    "on-policy distillation": (
+        on_policy_distillation().but(ratio=NoRatio(), clip=DetachedClip()), "estimate",
+        {"iw_opd_gamma": 0.0, "iw_opd_epsilon": 1e-8},
+    ),
+    "exact on-policy distillation": (exact_on_policy_distillation(), "distillation", {"beta": 1.0}),
 }  # fmt: skip
 """Our loss; the trainer, and its fields, that computes the same."""
 
@@ -170,7 +183,7 @@ def own_loss(
         before, teacher = (models[name](tokens[:, :-1]) / temperature for name in ("sampler", "reference"))
     logits = models["policy"](tokens[:, :-1]) / temperature
     sampled = log_p(before, tokens)
-    rewards = 0 * torch.tensor(rollouts.rewards) if trainer == "distillation" else torch.tensor(rollouts.rewards)
+    rewards = 0 * torch.tensor(rollouts.rewards) if trainer in ("distillation", "estimate") else torch.tensor(rollouts.rewards)
     given = sampled + noise if trainer == "grpo" else sampled  # TRL's ratios are the trainer's, as before the first update
     rewarded = Rewarded(at_the_end(rewards, mask), mask, GROUP, given, log_p(teacher, tokens))
     learnt = policy.learnt(rewarded)

@@ -68,10 +68,12 @@ def _written(value: object) -> str:
 def settings(record: Mapping[str, Any]) -> str:
     """How near TRL's losses and gradients are."""
     losses = record["losses"].values()
+    trl, command = record["theirs"]["trl"], "`python -m benchmarks.policies`"
     return (
-        f"{len(losses)} settings, none further apart than {max(one['apart'] for one in losses):.0e} of a loss and "
-        f"{max(one['gradient apart'] for one in losses):.0e} of a gradient (TRL {record['theirs']['trl']}; "
-        "`python -m benchmarks.policies`)."
+        "All equal their papers' formulas written out token by token. From the same rollouts, rewards and weights, losses and "
+        f"gradients of all weights are those of TRL {trl}'s trainers in {len(losses)} settings, no further apart than "
+        f"{max(one['apart'] for one in losses):.0e} of a loss and {max(one['gradient apart'] for one in losses):.0e} of a "
+        f"gradient ({command}); PPO and expert iteration are not in it."
     )
 
 

@@ -14,8 +14,10 @@ import json
 import os
 import sys
 import tempfile
+from collections import defaultdict
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ.update(TOKENIZERS_PARALLELISM="false", HF_HUB_OFFLINE="1", TQDM_DISABLE="1", HF_DATASETS_OFFLINE="1")
@@ -27,6 +29,7 @@ from datasets import Dataset
 from safetensors.torch import save_file
 from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 from trl.experimental.gkd import GKDTrainer
+from trl.experimental.iw_opd import IWOPDTrainer
 from trl_losses import model_of, padded, usual, words
 
 TOLD = {"engine", "temperature"}
@@ -100,18 +103,34 @@ def finished(trainer: Any, place: Path, batch: dict[str, Any]) -> tuple[Any, tor
     return trainer.model, trainer._compute_loss(trainer.model, inputs)
 
 
-def distillation(place: Path, setting: dict[str, Any], batch: dict[str, Any], folder: str) -> tuple[Any, torch.Tensor]:
-    """The reverse divergence over the vocabulary, by the function of TRL's trainer of on-policy distillation."""
+def taught(place: Path, batch: dict[str, Any]) -> tuple[Any, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The model, its rows of tokens, their labels, and the teacher's logits."""
     model, teacher = loaded(place / "policy"), loaded(place / "reference")
     rows = [prompt + answer for prompt, answer in zip(batch["prompts"], batch["answers"], strict=True)]
     own = [[0] * len(prompt) + mask for prompt, mask in zip(batch["prompts"], batch["own"], strict=True)]
-    tokens, labels = padded(rows)[:, :-1], torch.where(padded(own) > 0, padded(rows), -100)[:, 1:]
+    tokens, labels = padded(rows), torch.where(padded(own) > 0, padded(rows), -100)[:, 1:]
     with torch.no_grad():
-        theirs = teacher(tokens).logits
-    return model, GKDTrainer.generalized_jsd_loss(model(tokens).logits, theirs, labels, **setting)
+        return model, tokens, labels, teacher(tokens[:, :-1]).logits
 
 
-TRAINERS = {"grpo": grpo, "rloo": rloo, "distillation": distillation}
+def distillation(place: Path, setting: dict[str, Any], batch: dict[str, Any], folder: str) -> tuple[Any, torch.Tensor]:
+    """The reverse divergence over the vocabulary, by the function of TRL's trainer of on-policy distillation."""
+    model, tokens, labels, theirs = taught(place, batch)
+    return model, GKDTrainer.generalized_jsd_loss(model(tokens[:, :-1]).logits, theirs, labels, **setting)
+
+
+def estimate(place: Path, setting: dict[str, Any], batch: dict[str, Any], folder: str) -> tuple[Any, torch.Tensor]:
+    """On-policy distillation by the sampled tokens alone, by the method of TRL's trainer, which reads these fields of it."""
+    model, tokens, labels, theirs = taught(place, batch)
+    with torch.no_grad():
+        before = loaded(place / "sampler")(tokens[:, :-1]).logits
+    sampled, teacher = (z.log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0] for z in (before, theirs))
+    trainer = SimpleNamespace(temperature=1.0, model=model, _metrics={"eval": defaultdict(list)}, **setting)
+    logits = model(tokens[:, :-1]).logits
+    return model, IWOPDTrainer._compute_iw_opd_loss(trainer, logits, tokens[:, 1:], labels, teacher, sampled)
+
+
+TRAINERS = {"grpo": grpo, "rloo": rloo, "distillation": distillation, "estimate": estimate}
 
 
 def main() -> None:

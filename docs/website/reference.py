@@ -11,6 +11,7 @@ from pathlib import Path
 PACKAGES = {
     "anyformer": ("The verbs", "What `import anyformer as af` gives."),
     "anyformer.objectives": ("Objectives", "What a model is trained to do: the value `objective` of a run."),
+    "anyformer.objectives.policy": ("Losses of policies", "Reinforcement learning from rewards, part by part."),
     "anyformer.tasks": ("Tasks", 'Sequences made from a seed, with known answers: `data` of a run with `kind = "task"`.'),
     "anyformer.rewards": ("Rewards", "What answers are worth."),
     "anyformer.data": ("Data", "Texts, tokens and batches."),

@@ -168,6 +168,14 @@ def cispo(x: Sampled) -> Tensor:
     return sum(sum(row) for row in rows) / sum(map(len, rows))
 
 
+def sapo(x: Sampled) -> Tensor:
+    def term(ratio: Tensor, advantage: Tensor, i: int, t: int) -> Tensor:
+        steep = 1.0 if advantage > 0 else 1.05
+        return 4 / steep / (1 + (-steep * (ratio - 1)).exp()) * advantage
+
+    return torch.stack([sum(row) / len(row) for row in by_token(x, term, grouped(x.rewards))]).mean()
+
+
 def expert_iteration(x: Sampled) -> Tensor:
     best = [max(rows, key=lambda i: float(x.rewards[i])) for rows in groups()]
     found = [-x.log_p[i, t] for i in best for t in places(x.mask, i)]
@@ -204,6 +212,7 @@ TWINS: dict[str, Callable[[Sampled], Tensor]] = {
     "DAPO": dapo,
     "GSPO": gspo,
     "CISPO": cispo,
+    "SAPO": sapo,
     "expert iteration": expert_iteration,
     "on-policy distillation": on_policy_distillation,
     "exact on-policy distillation": exact_on_policy_distillation,

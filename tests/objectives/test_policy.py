@@ -280,12 +280,12 @@ def test_figures_are_sums_over_tokens():
     x, policy = drawn(12), grpo().but(entropy=0.01, correction=TruncatedCorrection())
     scored = x.scored(policy.advantages(x.rewarded), x.mask)
     found, where = policy.figures(scored), x.mask
-    ratio = (x.log_p - scored.before_RT)[where].exp()
+    ratio = (x.log_p.detach() - scored.before_RT)[where].exp()
     assert found["tokens"] == where.sum()
     assert float(found["ratio"]) == pytest.approx(float(ratio.sum()))
     assert float(found["moved"]) == pytest.approx(float((ratio - 1 - ratio.log()).sum()))
-    assert float(found["kl"]) == pytest.approx(float((x.log_p - x.reference)[where].sum()))
-    assert float(found["entropy"]) == pytest.approx(float(entropies(x.logits)[where].sum()))
+    assert float(found["kl"]) == pytest.approx(float((x.log_p.detach() - x.reference)[where].sum()))
+    assert float(found["entropy"]) == pytest.approx(float(entropies(x.logits.detach())[where].sum()))
     assert float(found["correction"]) == pytest.approx(float((scored.before_RT - x.sampled)[where].exp().clamp(max=2).sum()))
     up = scored.advantages_RT[where] > 0
     assert found["clipped"] == ((ratio > 1.2) & up).sum() + ((ratio < 0.8) & ~up).sum()

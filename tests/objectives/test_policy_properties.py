@@ -26,6 +26,7 @@ from anyformer.objectives.policy import (
     ScoredTokens,
     SequenceNormaliser,
     SequenceRatio,
+    SoftClip,
     TokenNormaliser,
     at_the_end,
 )
@@ -93,7 +94,8 @@ def test_the_ratio_1_gives_the_policy_gradient(clip, kind, seed):
     expected = torch.where(x.mask_RT, -x.advantages_RT, 0)
     if isinstance(policy.ratio, ProductRatio) and not isinstance(policy.clip, DetachedClip):
         expected = expected * x.mask_RT.sum(1, keepdim=True)  # The row's ratio stands at all of its tokens.
-    if isinstance(policy.ratio, SequenceRatio | ProductRatio) and not isinstance(policy.clip, DetachedClip):
+    row = isinstance(policy.ratio, SequenceRatio | ProductRatio) and not isinstance(policy.clip, DetachedClip)
+    if row or isinstance(policy.clip, SoftClip):
         torch.testing.assert_close(gradient, expected, rtol=1e-12, atol=1e-14)
     else:
         assert torch.equal(gradient, expected)
@@ -108,6 +110,8 @@ def test_no_advantage_no_gradient(kind, clip, seed):
     policy = PolicyLoss(ratio=Ratio.kinds[kind](), clip=CLIPS[clip])
     (gradient,) = torch.autograd.grad(policy.losses(x).sum(), x.log_p_RT)
     assert not gradient.any()
+    if not isinstance(policy.clip, DetachedClip):  # which weighs tokens whatever their advantages
+        assert not policy.figures(x)["clipped"]
 
 
 @pytest.mark.parametrize("clip", CLIPS)
@@ -121,7 +125,10 @@ def test_a_clip_never_turns_a_gradient_round(clip, seed, moved):
     assert (gradient * x.advantages_RT <= 0).all()
     stopped = x.mask_RT & (gradient == 0)
     clipped = policy.clip.clipped(policy.ratio.logs(x), x.advantages_RT) & x.mask_RT
-    if not isinstance(policy.clip, DetachedClip):  # which stops none
+    if isinstance(policy.clip, SoftClip):  # whose gradient fades
+        assert not clipped.any()
+        assert (gradient.abs() <= (x.advantages_RT * (x.log_p_RT - x.sampled_RT).exp()).abs() + 1e-12).all()
+    elif not isinstance(policy.clip, DetachedClip):  # which stops none
         assert torch.equal(stopped, clipped)
     else:
         assert not stopped.any()

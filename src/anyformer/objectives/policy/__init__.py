@@ -10,7 +10,7 @@ from anyformer.objectives.policy.advantages import (
     ReturnsAdvantage,
     ValuesAdvantage,
 )
-from anyformer.objectives.policy.clips import AsymmetricClip, DetachedClip, DualClip, NoClip, RatioClip, SymmetricClip
+from anyformer.objectives.policy.clips import AsymmetricClip, DetachedClip, DualClip, NoClip, RatioClip, SoftClip, SymmetricClip
 from anyformer.objectives.policy.corrections import Correction, DistantCorrection, MaskedCorrection, TruncatedCorrection
 from anyformer.objectives.policy.distributions import entropies, reverse_divergences
 from anyformer.objectives.policy.divergences import ESTIMATORS, Divergence, LossDivergence, RewardDivergence
@@ -30,6 +30,7 @@ from anyformer.objectives.policy.recipes import (
     ppo,
     reinforce,
     rloo,
+    sapo,
 )
 from anyformer.objectives.policy.scored import Rewarded, ScoredTokens, at_the_end
 from anyformer.objectives.policy.selections import AboveSelection, BestSelection, RowSelection, VariedSelection
@@ -69,6 +70,7 @@ __all__ = [
     "ScoredTokens",
     "SequenceNormaliser",
     "SequenceRatio",
+    "SoftClip",
     "SymmetricClip",
     "TokenNormaliser",
     "TokenRatio",
@@ -90,5 +92,6 @@ __all__ = [
     "reinforce",
     "reverse_divergences",
     "rloo",
+    "sapo",
     "value_losses",
 ]

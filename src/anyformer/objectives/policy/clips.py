@@ -124,6 +124,26 @@ class DetachedClip(RatioClip):
         return -MOST if self.low is None else log1p(-self.low), MOST if self.high is None else log1p(self.high)
 
 
+class SoftClip(RatioClip):
+    """l = -(4 / t) sigmoid(t (r - 1)) A, t = `rising` where A > 0 and `falling` elsewhere: the gradient fades with the distance
+    of r from 1, where it is that of r A, and is never cut off (SAPO, Gao et al. 2025, arXiv 2511.20347). No token counts as
+    clipped.
+    """
+
+    kind: Literal["soft"] = "soft"
+    rising: Positive = 1.0
+    """t of tokens with a positive advantage: the larger, the sooner the gradient fades."""
+    falling: Positive = 1.05
+    """t of other tokens."""
+
+    def losses(self, log_r: Tensor, advantages_RT: Tensor, log_p_RT: Tensor) -> Tensor:
+        t_RT = self.falling + (self.rising - self.falling) * (advantages_RT > 0).to(log_r.dtype)
+        return -4 / t_RT * torch.sigmoid(t_RT * (bounded_exp(log_r) - 1)) * advantages_RT
+
+    def clipped(self, log_r: Tensor, advantages_RT: Tensor) -> Tensor:
+        return torch.zeros_like(advantages_RT, dtype=torch.bool)
+
+
 def _lower(log_r: Tensor, advantages_RT: Tensor, low: float, high: float, most: float | None = None) -> Tensor:
     """-min(r A, clip(r, 1 - low, 1 + high) A), r at most `most`."""
     ratio = bounded_exp(log_r, most=MOST if most is None else log(most))

@@ -12,7 +12,7 @@ from anyformer.objectives.policy.advantages import (
     ReturnsAdvantage,
     ValuesAdvantage,
 )
-from anyformer.objectives.policy.clips import AsymmetricClip, DetachedClip, NoClip
+from anyformer.objectives.policy.clips import AsymmetricClip, DetachedClip, NoClip, SoftClip
 from anyformer.objectives.policy.divergences import LossDivergence, RewardDivergence
 from anyformer.objectives.policy.loss import PolicyLoss
 from anyformer.objectives.policy.normalisers import ConstantNormaliser, TokenNormaliser
@@ -77,6 +77,12 @@ def cispo(high: float = 4.0) -> PolicyLoss:
     return PolicyLoss(clip=DetachedClip(high=high), normaliser=TokenNormaliser())
 
 
+def sapo() -> PolicyLoss:
+    """L = -1/G sum_i 1/|y_i| sum_t (4 / t) sigmoid(t (r_t - 1)) A_i, t = 1 where A_i > 0 and 1.05 elsewhere, A as GRPO's (Gao
+    et al. 2025, arXiv 2511.20347)."""
+    return PolicyLoss(clip=SoftClip())
+
+
 def expert_iteration(count: int = 1, least: float | None = None) -> PolicyLoss:
     """L = -mean_t log pi(y_t) over the tokens of the `count` best answers of a group, of those with a reward of `least` or more
     (rejection sampling; Dong et al. 2023, arXiv 2304.06767)."""
@@ -114,6 +120,7 @@ RECIPES: Mapping[str, Callable[..., PolicyLoss]] = {
     "DAPO": dapo,
     "GSPO": gspo,
     "CISPO": cispo,
+    "SAPO": sapo,
     "expert iteration": expert_iteration,
     "on-policy distillation": on_policy_distillation,
     "exact on-policy distillation": exact_on_policy_distillation,
