@@ -192,6 +192,30 @@ CASES = {
     "task_packed": Case(
         tiny("llama-2-7b"), {"kind": "task", "pack": True}, {"kind": "task", "task": "parity", "shortest": 5, "longest": 15}, []
     ),
+    "policy": Case(
+        tiny("llama-2-7b", **{"embedding.vocab": 40}),
+        {
+            "kind": "policy",
+            "group": 4,
+            "loss": "grpo",
+            "rollouts": {"top_p": 0.9, "temperature": 0.9},
+            "reward": {"kind": "task", "counts": "share"},
+        },
+        {"kind": "task", "task": {"kind": "sorting", "numbers": 4}, "shortest": 8, "longest": 12},
+        [],
+    ),
+    "policy of values": Case(
+        tiny("llama-2-7b", **{"embedding.vocab": 40}),
+        {"kind": "policy", "group": 2, "loss": "ppo", "reward": {"kind": "task", "counts": "share"}},
+        {"kind": "task", "task": {"kind": "copying", "letters": 4}, "longest": 12},
+        [],
+    ),
+    "policy of chats": Case(
+        tiny("gpt2"),
+        {"kind": "policy", "group": 2, "loss": "expert_iteration", "reward": "exact_match", "rollouts": {"tokens": 5}},
+        {"kind": "prompts"},
+        ASKED,
+    ),
     "task_seq2seq": Case(
         tiny("t5-small"),
         {"kind": "task_seq2seq"},

@@ -133,8 +133,7 @@ def begin(
     return logits, state, grow, again
 
 
-@torch.inference_mode()
-def continued(
+def going_on(
     model: Transformer,
     prompts: Sequence[Sequence[int]],
     *,
@@ -187,6 +186,10 @@ def continued(
         state = grow(state, batch=len(rows), count=1)
         state.slots.reserve(1, multiple)
         logits = again(model, next_B, state)
+
+
+continued = torch.inference_mode()(going_on)
+"""`going_on` without any record of what is computed, which a model that learns between its steps may need."""
 
 
 def continuations(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Any) -> Iterator[Tensor]:

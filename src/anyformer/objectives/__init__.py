@@ -39,6 +39,7 @@ from anyformer.objectives.objective import (
 )
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.pair_losses import HingeLoss, LogisticLoss, PairLoss, RobustLoss, SmoothedLoss, SquaredLoss
+from anyformer.objectives.policy_objective import PolicyObjective
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
@@ -94,6 +95,7 @@ __all__ = [
     "PairLoss",
     "Partner",
     "Partners",
+    "PolicyObjective",
     "PreferenceObjective",
     "PrefixObjective",
     "RegressionObjective",

@@ -28,6 +28,9 @@ class Examples:
     call. `facts` (B, ...): what metrics need to know besides, as its objective says.
     `taught` (B, T, k), or (B, k): log-probabilities of the tokens that a teacher finds likeliest, and `taught_tokens` which
     these are, where they are kept.
+    Of tokens that the model in training sampled, (R, T) each: `sampled`, their log-probabilities then; `kept` (R, T, V / 8),
+    the tokens that could be drawn, as bits; `advantages`; `reference`, log p of another model; `before`, log p of a forward
+    pass before the first update on them; `values`, of the states before them.
     """
 
     tokens: Tensor
@@ -49,6 +52,12 @@ class Examples:
     classes: Tensor | None = None
     audio: Tensor | None = None
     audio_padding: Tensor | None = None
+    sampled: Tensor | None = None
+    kept: Tensor | None = None
+    advantages: Tensor | None = None
+    reference: Tensor | None = None
+    before: Tensor | None = None
+    values: Tensor | None = None
 
     @property
     def count(self) -> float:

@@ -14,6 +14,7 @@ from torch import Tensor
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Feed, Objective, Partners, added
 from anyformer.objectives.mixing import parts_of
+from anyformer.objectives.own_samples import OwnSamples
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.text import Tokenizer
@@ -76,13 +77,15 @@ def evaluate(
     ranks: Ranks = ALONE,
     within: Within = directly,
     tokenizer: Tokenizer | None = None,
+    samples: OwnSamples | None = None,
 ) -> Evaluated:
     """The loss and metrics over a split, or over `most` rows spread evenly over it, without the objective's penalties.
 
     Of a mixture, what n_c rows of part c give counts w_c n / n_c times, w_c being its share and n = sum n_c: so the parts count
     by their shares, however many of their rows there are; the loss of each is told among the metrics. `names`: the classes of
     the data. `progress` is called after every batch, with the tokens or records read so far. `tokenizer`: of the text that the
-    objective may ask the model for; None: it asks for none.
+    objective may ask the model for; None: it asks for none. `samples`: makes examples of the model's answers, where the feed
+    gives prompts alone.
     """
     modes = {one: one.training for one in (model, *(partners or {}).values())}
     for one in modes:
@@ -96,7 +99,8 @@ def evaluate(
             for name, (part, some, share) in parts_of(feed, most).items():
                 done = told(part, seen, ranks.replicas, progress)
                 asked = partial(_asked, objective, model, tokenizer)
-                own = _summed(model, objective, batches(part, some, ranks), partners or {}, within, done, asked)
+                given = _own(model, samples, batches(part, some, ranks), within)
+                own = _summed(model, objective, given, partners or {}, within, done, asked)
                 sums[name] = joined(ranks.of_replicas(own), objective)
                 rows[name], shares[name] = part.rows_of(some), share
                 seen += min(rows[name] * part.each, part.whole)
@@ -175,6 +179,14 @@ def _summed(
             count, rows = count + examples.count, rows + len(examples.rows)
             done(rows)
     return _Sums(totals, count, loads)
+
+
+def _own(
+    model: Transformer, samples: OwnSamples | None, given: Iterable[tuple[Examples, bool]], within: Within
+) -> Iterator[tuple[Examples, bool]]:
+    """The batches, of the model's own answers where it makes these."""
+    for part, counts in given:
+        yield part if samples is None else within(partial(samples.asked, model, part.to(model.device))), counts
 
 
 def _asked(objective: Objective, model: Transformer, tokenizer: Tokenizer | None, examples: Examples) -> dict[str, Tensor]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -21,8 +21,32 @@ from anyformer.training.precision import autocast
 
 Loads = dict[str, tuple[Tensor, Tensor]]
 """The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""
-Found = tuple[float, dict[str, Load]]
-"""The mean loss of an update, unscaled, and the load of the experts by layer."""
+Reported = tuple[Loads, dict[str, Tensor], dict[str, Tensor]]
+"""What a micro-batch told beside its loss: the loads, and the sums and the largest numbers of `Auxiliary`."""
+
+
+@dataclass(frozen=True)
+class PassReports:
+    """What the micro-batches of an update told: the load of the experts by layer, sums and largest numbers by name."""
+
+    loads: Mapping[str, Load] = field(default_factory=dict)
+    sums: Mapping[str, Tensor] = field(default_factory=dict)
+    largest: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def and_of(self, reported: Reported) -> PassReports:
+        """This and what one micro-batch more told."""
+        loads, sums, largest = reported
+        added = {name: value.detach() + self.sums.get(name, 0) for name, value in sums.items()}
+        most = {
+            name: value.detach() if name not in self.largest else torch.maximum(self.largest[name], value.detach())
+            for name, value in largest.items()
+        }
+        every = add_loads(self.loads, {path: Load(*load) for path, load in loads.items()})
+        return PassReports(every, {**self.sums, **added}, {**self.largest, **most})
+
+
+Found = tuple[float, PassReports]
+"""The mean loss of an update, unscaled, and what its micro-batches told."""
 
 
 class TrainingSignal(Protocol):
@@ -49,13 +73,15 @@ def unpenalised(total: Tensor, examples: Examples, auxiliary: Auxiliary) -> Tens
 @dataclass(frozen=True)
 class MicroBatches:
     """What update number `step` is computed from: the `pieces` of a batch, and the `count` that their summed loss is divided
-    by. `seed`: of the noise; `data`: the digest of the examples."""
+    by. `seed`: of the noise; `data`: the digest of the examples; `told`: sums that the model's own samples tell, of all
+    processes."""
 
     pieces: Sequence[Examples]
     count: float
     seed: int = 0
     step: int = 0
     data: str = ""
+    told: Mapping[str, Tensor] = field(default_factory=dict)
 
     def key(self, piece: Examples) -> Tensor:
         """The key of a piece's noise."""
@@ -77,15 +103,15 @@ class MicroBatchLoss:
         self.plan, self.device = plan, model.device
         self.partners: Partners = partners or {}
 
-    def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Loads]:
-        """The summed loss, and the loads of the experts; `key`: of the noise."""
+    def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
+        """The summed loss, and what is told beside it; `key`: of the noise."""
         examples = Examples.of(given)
         noise = None if key is None else Noise(key, examples.rows)
         auxiliary = Auxiliary(self.objective.counted(examples))
         with autocast(self.plan, self.device):
             total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
             total = self.penalised(total, examples, auxiliary)
-        return total, plain(auxiliary.loads)
+        return total, (plain(auxiliary.loads), auxiliary.sums, auxiliary.largest)
 
 
 class Passes(Protocol):
@@ -110,13 +136,13 @@ class OneByOne:
         self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        means, loads = list[Tensor](), dict[str, Load]()
+        means, told = list[Tensor](), PassReports()
         for piece in batch.pieces:
             summed, more = self.summed(piece.tensors(), batch.key(piece))
             mean = summed / batch.count
             (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
-            means, loads = [*means, mean.detach()], added(loads, more)
-        return total_of(means), loads
+            means, told = [*means, mean.detach()], told.and_of(more)
+        return total_of(means), told
 
 
 class Gathered:
@@ -131,7 +157,7 @@ class Gathered:
         self.loss, self.within, self.alike = loss, within, alike
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
-        means, loads = list[Tensor](), dict[str, Load]()
+        means, told = list[Tensor](), PassReports()
         some = self.loss.model.images is not None or self.loss.model.audio is not None
         for number, piece in enumerate(batch.pieces, 1):
             self.within.sum_over_copies(number == len(batch.pieces) or some)
@@ -139,8 +165,8 @@ class Gathered:
             mean = summed / batch.count
             own = mean / self.alike
             (own if scale is None else scale.times(own)).backward()  # type: ignore[no-untyped-call]
-            means, loads = [*means, mean.detach()], added(loads, more)
-        return total_of(means), loads
+            means, told = [*means, mean.detach()], told.and_of(more)
+        return total_of(means), told
 
 
 def total_of(means: Sequence[Tensor]) -> float:
@@ -149,8 +175,3 @@ def total_of(means: Sequence[Tensor]) -> float:
     for mean in means:
         total = total + mean.double()
     return total.item()
-
-
-def added(loads: dict[str, Load], more: Loads) -> dict[str, Load]:
-    """The loads of some micro-batches with those of one more."""
-    return add_loads(loads, {path: Load(*load) for path, load in more.items()})

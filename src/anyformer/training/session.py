@@ -21,6 +21,7 @@ from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
 from anyformer.training.lines import unbroken
 from anyformer.training.loss_scale import scale_figures
+from anyformer.training.made_examples import told_figures
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
 from anyformer.training.parallel import Ranks, losses_told
@@ -140,8 +141,8 @@ class Session:
             with self.memory.watching(number - self.first, trainer.held), self.profiler.around(number):
                 try:
                     with self.usage.loading():
-                        batch = trainer.micro_batches(self.step, self.past.passed)
-                    outcome = trainer.updates.update(batch, trainer.rate(self.step), hold)
+                        own = trainer.fetched(self.step, self.past.passed)
+                    outcome = trainer.updates.update(trainer.cut(self.step, own), trainer.rate(self.step), hold)
                 except NonFiniteError as error:
                     self._skip(number, error)
                     return
@@ -151,7 +152,7 @@ class Session:
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, usage=used, **outcome.of_experts,
+                data=outcome.data, usage=used, **outcome.of_experts, **told_figures(run.objective, number, outcome, self._say),
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number

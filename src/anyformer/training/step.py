@@ -22,7 +22,7 @@ from anyformer.parts.experts.router_module import rebalance
 from anyformer.training.computing_place import Within, directly
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.ranks import ALONE, Ranks
-from anyformer.training.passes import MicroBatches, Passes
+from anyformer.training.passes import MicroBatches, Passes, PassReports
 from anyformer.training.precision import autocast
 from anyformer.training.trainee import Trainee
 
@@ -51,6 +51,9 @@ class Outcome:
     data: str = ""
     skipped: bool = False
     """Whether the scaled gradient overflowed, so that no weight changed."""
+    sums: Mapping[str, Tensor] = field(default_factory=dict)
+    """What losses and the model's own samples told, by name, of all processes; and `largest`, what is not added up."""
+    largest: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def of_experts(self) -> dict[str, Any]:
@@ -89,13 +92,14 @@ class Updates:
         """
         for one in self.trainees:
             one.begin()
-        total, loads = self.passes.add_gradients(batch, self.scale)
+        total, told = self.passes.add_gradients(batch, self.scale)
         weights = [p for one in self.trainees for p in one.learning if p.grad is not None]
         if self.scale is not None:
             self.scale.undo(weights)
-        total, loads = self.ranks.total(total), summed_loads(self.ranks, loads)
+        total, told = self.ranks.total(total), told_by_all(self.ranks, told)
+        loads = told.loads
         norm = clipped(self.model, weights, self.clip if self.clip is not None else math.inf, self.ranks)
-        outcome = Outcome(total, norm, rate, loads, batch.data)
+        outcome = Outcome(total, norm, rate, loads, batch.data, sums={**batch.told, **told.sums}, largest=told.largest)
         if not outcome.finite:
             if self.scale is None or not math.isfinite(total) or self.scale.exhausted:
                 raise self._trouble(batch, outcome)
@@ -183,6 +187,13 @@ def summed_loads(ranks: Ranks, loads: Mapping[str, Load]) -> dict[str, Load]:
     counts = ranks.of_stages(ranks.sum({path: load.counts for path, load in loads.items()}))
     dropped = ranks.of_stages(ranks.sum({path: load.dropped for path, load in loads.items()}))
     return {path: Load(counts[path], dropped[path]) for path in counts}
+
+
+def told_by_all(ranks: Ranks, told: PassReports) -> PassReports:
+    """What all processes told."""
+    sums = ranks.sum({name: value.double() for name, value in told.sums.items()})
+    largest = {name: ranks.largest(value) for name, value in told.largest.items()}
+    return PassReports(summed_loads(ranks, told.loads), sums, largest)
 
 
 def first_trouble(found: Sequence[str]) -> str:

@@ -46,6 +46,8 @@ def timed(trainer: Trainer, left: float) -> Durations:
         gradient = seconds(gradients) if trainer.run.plan.compile == "on" or first < 0.05 * left else first
         if gradient < 0.02 * left:
             gradient = median([gradient, *(seconds(gradients) for _ in range(2))])
+        if trainer.samples is not None:
+            gradient += seconds(lambda: trainer.micro_batches(0))
     if trainer.ranks.size == 1:
         gradient += optimiser_seconds(trainer)
     worked = budget.worked()

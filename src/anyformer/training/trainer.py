@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from anyformer import checkpoint
@@ -19,8 +18,9 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Examples, Feed, Setting, penalised, prepared
+from anyformer.objectives import Examples, Feed, Setting, penalised
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
+from anyformer.objectives.own_samples import OwnSamples
 from anyformer.precision.running import Running
 from anyformer.quantising.planes import planes_of
 from anyformer.quantising.tensor import stored_bytes
@@ -31,10 +31,11 @@ from anyformer.training.computing_place import Within, directly
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
+from anyformer.training.made_examples import check_own_answers, own_answers, prepared_piece
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
-from anyformer.training.precision import Host, autocast
+from anyformer.training.precision import Host
 from anyformer.training.retention import Retention
 from anyformer.training.run import Run
 from anyformer.training.run_models import Given, RunModels
@@ -73,6 +74,8 @@ class Trainer:
     """The processes of the run; each has its part of every batch, and perhaps of every weight."""
     within: Within = directly
     """Where models compute whose weights are divided."""
+    samples: OwnSamples | None = None
+    """What makes examples of the model's own answers, where it learns from these."""
 
     @staticmethod
     def start(
@@ -100,11 +103,15 @@ class Trainer:
         penalties = partial(penalised, run.objective)
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
+        samples = run.objective.own_samples(run.data, setting)
+        check_own_answers(run, samples, ranks)
+        models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
         return Trainer(
-            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within
-        )
+            run, corpus, trainee, models.partners, trainees, passes, training, held_out, scale, answers, ranks, models.within,
+            samples,
+        )  # fmt: skip
 
     @property
     def model(self) -> Transformer:
@@ -125,25 +132,25 @@ class Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
+    def fetched(self, step: int, passed: int = 0) -> Examples:
+        """What a feed gives for update number `step` (from 0): this process's part of the batch `passed` places further on."""
+        own = self.training.at(step + passed, self.ranks.replica, self.ranks.replicas)
+        return own if self.answers is None else self.answers.beside(own)
+
     def micro_batches(self, step: int, passed: int = 0) -> MicroBatches:
-        """What update number `step` (from 0) is computed from: this process's part of the batch `passed` places further on."""
+        """What update number `step` is computed from."""
+        return self.cut(step, self.fetched(step, passed))
+
+    def cut(self, step: int, own: Examples) -> MicroBatches:
+        """The micro-batches of update number `step`, of what was `fetched` for it."""
         run, ranks = self.run, self.ranks
-        own = self.training.at(step + passed, ranks.replica, ranks.replicas)
-        own = own if self.answers is None else self.answers.beside(own)
-        rows = run.batch // ranks.replicas
-        size = rows // run.accumulation
-        pieces = [self._prepared(own.slice(at, at + size).to(self.model.device)) for at in range(0, rows, size)]
+        size = (rows := run.batch // ranks.replicas) // run.accumulation
+        own, told = own_answers(self.samples, self.model, self.partners, own, size, run, ranks, self.within)
+        parts = (own.slice(at, at + size).to(self.model.device) for at in range(0, rows, size))
+        pieces = [prepared_piece(part, self.model, self.partners, run, self.within) for part in parts]
         # A batch without a single target has a loss of 0.
         count = max(ranks.total(own.count), 1.0)
-        return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)))
-
-    @torch.no_grad()
-    def _prepared(self, piece: Examples) -> Examples:
-        """A micro-batch as the loss reads it. Without a partner that prepares it no weights are gathered."""
-        if all(partner.prepares is None for partner in self.run.objective.partners.values()):
-            return piece
-        with autocast(self.run.plan, self.model.device):
-            return self.within(partial(prepared, self.run.objective, piece, self.partners))
+        return MicroBatches(pieces, count, run.seed, step, "".join(ranks.of_replicas(own.digest)), told)
 
     def rate(self, step: int) -> float:
         """The rate of update number `step` (from 0)."""
@@ -181,7 +188,7 @@ class Trainer:
             return evaluate(
                 self.model, self.run.objective, self.held_out, self.run.plan,
                 most=rows, partners=self.partners, names=self.corpus.names, progress=progress, ranks=self.ranks,
-                within=self.within, tokenizer=self.corpus.tokenizer if self.ranks.size == 1 else None,
+                within=self.within, tokenizer=self.corpus.tokenizer if self.ranks.size == 1 else None, samples=self.samples,
             )  # fmt: skip
 
     def finished(self) -> Transformer | None:

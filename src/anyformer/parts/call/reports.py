@@ -106,6 +106,10 @@ class Auxiliary:
 
     counted: Tensor | None = None
     reports: dict[str, Report] = field(default_factory=dict)
+    sums: dict[str, Tensor] = field(default_factory=dict)
+    """What a loss tells of itself beside its value, by name: 0-d sums over the examples."""
+    largest: dict[str, Tensor] = field(default_factory=dict)
+    """The same of what is not added up: the largest number of all counts."""
 
     def of_source(self) -> Auxiliary:
         """The same collector for another sequence, all of whose tokens count but padding."""

@@ -28,12 +28,11 @@ from torch.distributed.pipelining.stage import _PipelineStageBase
 from anyformer.mesh import Schedule
 from anyformer.model.divided import local
 from anyformer.objectives import Examples
-from anyformer.parts.call.reports import Load
 from anyformer.parts.layers.stack_module import StackModule
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.parallel.relay import Arrived, Departed, Line, ShapeOnly
 from anyformer.training.parallel.sharding import Root, kept_whole
-from anyformer.training.passes import Found, Loads, MicroBatches, MicroBatchLoss, added
+from anyformer.training.passes import Found, MicroBatches, MicroBatchLoss, PassReports, Reported
 
 Outputs = Tensor | tuple[Tensor, Tensor]
 Order = PipelineScheduleSingle | PipelineScheduleMulti
@@ -46,7 +45,7 @@ class Pieces:
     batch: MicroBatches
     scale: LossScale | None
     means: list[float] = field(default_factory=list)
-    loads: list[Loads] = field(default_factory=list)
+    reported: list[Reported] = field(default_factory=list)
 
 
 class LayerChunk(nn.Module):
@@ -62,8 +61,8 @@ class LayerChunk(nn.Module):
         assert self.pieces is not None, "a schedule runs within `Pipelined`"
         batch = self.pieces.batch
         examples = batch.pieces[int(number)]
-        outputs, loads = self._computed(Arrived(self.chunk, given), examples, batch.key(examples))
-        self.pieces.loads.append(loads)
+        outputs, reported = self._computed(Arrived(self.chunk, given), examples, batch.key(examples))
+        self.pieces.reported.append(reported)
         last = int(number) == len(batch.pieces) - 1
         goes_back = outputs if isinstance(outputs, Tensor) else outputs[0]
         if goes_back.requires_grad:
@@ -81,20 +80,20 @@ class LayerChunk(nn.Module):
         (stream, _), _ = self._computed(ShapeOnly(), examples, key)
         return torch.empty_like(stream, device="meta", requires_grad=True)
 
-    def _computed(self, given: Arrived | ShapeOnly, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
+    def _computed(self, given: Arrived | ShapeOnly, examples: Examples, key: Tensor) -> tuple[Outputs, Reported]:
         self.line.given = given
         try:
-            found: tuple[Outputs, Loads] = self.root(partial(self._part, examples, key))
+            found: tuple[Outputs, Reported] = self.root(partial(self._part, examples, key))
             return found
         finally:
             self.line.given = None
 
-    def _part(self, examples: Examples, key: Tensor) -> tuple[Outputs, Loads]:
+    def _part(self, examples: Examples, key: Tensor) -> tuple[Outputs, Reported]:
         """The loss, or before the last chunk the stream on its way to the next."""
         try:
             return self.loss.summed(examples.tensors(), key)
         except Departed as departed:
-            return (departed.stream, departed.penalties), departed.loads
+            return (departed.stream, departed.penalties), (departed.loads, {}, {})
 
 
 class Pipelined:
@@ -128,10 +127,10 @@ class Pipelined:
         self._add_up()
         total = torch.tensor(sum(pieces.means), dtype=torch.float64, device=self._device)
         dist.all_reduce(total, group=self.line.group.group)
-        loads: dict[str, Load] = {}
-        for each in pieces.loads:
-            loads = added(loads, each)
-        return float(total), loads
+        told = PassReports()
+        for each in pieces.reported:
+            told = told.and_of(each)
+        return float(total), told
 
     def _work_at(self, pieces: Pieces | None) -> None:
         for chunk in self.chunks:

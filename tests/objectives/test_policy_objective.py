@@ -1,0 +1,179 @@
+"""The policy objective: what its examples are, what they do not depend on, what it says, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from zoo import ZOO
+
+from anyformer.catalogue import architecture
+from anyformer.data import IGNORED
+from anyformer.describe import DescriptionError, change_all
+from anyformer.generation.rollouts import Rollouts
+from anyformer.objectives import PolicyObjective
+from anyformer.objectives.answer_rows import prompts_of
+from anyformer.objectives.policy import PolicyLoss
+from anyformer.objectives.policy.recipes import RECIPES, dapo
+from anyformer.objectives.policy_objective import LOSSES
+from anyformer.testing import runs
+from anyformer.training import Run, train
+from anyformer.training.journal import read_metrics
+
+SORTING = {"kind": "task", "task": {"kind": "sorting", "numbers": 4}, "shortest": 6, "longest": 12}
+SHARE = {"kind": "task", "counts": "share"}
+CHATS = [{"prompt": f"{n}?", "answer": f"{n % 3}."} for n in range(60)]
+
+
+def described(objective: dict[str, Any] | None = None, **fields: Any) -> Run:
+    model = change_all(architecture("llama-2-7b", tiny=True), {"embedding.vocab": 12})
+    own = {"kind": "policy", "group": 4, "reward": SHARE, **(objective or {})}
+    plain = {"steps": 5, "batch": 4, "length": 12, "seed": 7, "data": SORTING, "architecture": model.plain(), **fields}
+    return Run.parse({**plain, "objective": own})
+
+
+def pieces(run: Run):
+    trainer = runs.trainer_of(run)
+    return trainer, trainer.micro_batches(0).pieces
+
+
+@pytest.fixture(scope="module")
+def first():
+    """A trainer with dropout described, and the examples of its first update, of a cut distribution."""
+    run = described({"rollouts": {"top_p": 0.7, "temperature": 1.3}})
+    dropout = {f"architecture.decoder.layer.{name}.dropout": 0.5 for name in ("attention", "feedforward")}
+    trainer, (examples,) = pieces(change_all(run, dropout))
+    return trainer, examples
+
+
+def test_answers_stand_behind_their_prompts(first):
+    trainer, examples = first
+    prompts = prompts_of(trainer.fetched(0))
+    assert len(examples.tokens) == 16
+    assert examples.rows.tolist() == [0, 1, 2, 3]
+    for row in range(16):
+        prompt = prompts[row // 4]
+        start = len(prompt.tokens)
+        targets = examples.targets[row].tolist()
+        answer = [target for target in targets if target != IGNORED]
+        assert targets[start - 1 : start - 1 + len(prompt.answer)] == answer
+        assert examples.tokens[row, : start + len(answer) - 1].tolist() == [*prompt.tokens, *answer[:-1]]
+        assert examples.padding[row].tolist() == [at >= start + len(answer) - 1 for at in range(12)]
+        assert (examples.sampled[row] != 0).sum() <= len(answer)
+
+
+def test_an_update_finds_the_probabilities_that_were_sampled_from(first):
+    """Though the architecture describes dropout, and tokens that top-p cut away have none."""
+    trainer, examples = first
+    _, told = trainer.passes.add_gradients(trainer.micro_batches(0))
+    assert float(told.largest["difference"]) < 2e-6
+    assert float(told.sums["clipped"]) == 0
+    assert float(told.sums["ratio"] / told.sums["tokens"]) == pytest.approx(1, abs=1e-6)
+    without = trainer.passes.add_gradients(replace(trainer.micro_batches(0), pieces=[replace(examples, kept=None)]))[1]
+    assert float(without.largest["difference"]) > 0.01
+
+
+def test_advantages_compare_the_members_of_a_group(first):
+    _, examples = first
+    means = examples.advantages.amax(1).view(4, 4).where(examples.advantages.view(4, -1).abs().amax(1, keepdim=True) > 0, 0)
+    assert (examples.advantages[examples.targets == IGNORED] == 0).all()
+    assert means.isfinite().all()
+    each = examples.advantages.gather(1, (examples.targets != IGNORED).byte().argmax(1, keepdim=True)).view(4, 4)
+    torch.testing.assert_close(each.sum(1), torch.zeros(4), atol=1e-4, rtol=0)
+    assert each.abs().max() > 0
+
+
+@pytest.mark.parametrize("loss", ["grpo", "dapo"])
+def test_the_loss_does_not_depend_on_the_cut(loss):
+    runs.loss_does_not_depend_on_the_cut(described({"loss": loss}))
+
+
+def test_samples_are_those_of_any_batch():
+    """Of the same weights: by the number of the sample, whatever is sampled beside it."""
+    _, (whole,) = pieces(described())
+    _, parts = pieces(described(accumulation=2))
+    assert torch.equal(torch.cat([part.targets for part in parts]), whole.targets)
+    small = runs.trainer_of(described(batch=2))
+    later = small.micro_batches(1).pieces[0]
+    assert torch.equal(later.targets, whole.targets[8:])
+    assert not torch.equal(pieces(described(seed=8))[1][0].targets, whole.targets)
+
+
+def test_a_run_tells_what_it_samples_and_what_to_do_where_nothing_moves(tmp_path):
+    said = Console(record=True, width=1000, file=open(tmp_path / "said", "w"))  # noqa: SIM115
+    hopeless = described({"reward": "task"}, data={"kind": "task", "task": {"kind": "copying", "letters": 8}, "longest": 12})
+    train(runs.short(hopeless).but(steps=2), tmp_path / "run", console=said)
+    assert "nothing is learnt of it: their mean reward is 0, alike in every group of 4" in said.export_text()
+    rows = read_metrics(tmp_path / "run")
+    figures = next(row for row in rows if row["kind"] == "train")["objective"]
+    assert {"reward", "reward of whole", "reward of share", "length", "truncated", "moving", "varied", "clipped", "ratio",
+            "entropy", "difference", "sampling_seconds"} <= set(figures)  # fmt: skip
+    assert figures["length"] == 6
+    assert figures["moving"] == figures["varied"] == 0
+    held = [row for row in rows if row["kind"] == "validation"][-1]
+    assert held["loss"] == -held["metrics"]["reward"]
+    assert {"reward", "exact", "length", "truncated"} == set(held["metrics"])
+
+
+def test_a_reference_is_the_model_as_it_began(tmp_path):
+    run = described({"loss": "grpo"}, tuning={"adapter": {"kind": "lora", "rank": 2, "dropout": 0.3}})
+    trainer = runs.trainer_of(run)
+    (examples,) = trainer.micro_batches(0).pieces
+    torch.testing.assert_close(examples.reference, examples.sampled, atol=2e-6, rtol=0)
+
+
+def test_answers_to_chats_end_with_their_turn(tmp_path):
+    (tmp_path / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHATS))
+    data = {"kind": "prompts", "paths": [str(tmp_path / "chats.jsonl")], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+    model = architecture("gpt2", tiny=True)
+    run = Run.parse(
+        {
+            "steps": 2, "batch": 4, "length": 32, "data": data, "architecture": model.plain(),
+            "objective": {"kind": "policy", "group": 2, "reward": "exact_match", "rollouts": {"tokens": 4}},
+        }
+    )  # fmt: skip
+    trainer = runs.trainer_of(run)
+    prompts = prompts_of(trainer.fetched(0))
+    end = prompts[0].answer[-1]
+    assert end in trainer.samples.ends
+    (examples,) = trainer.micro_batches(0).pieces
+    for row in examples.targets.tolist():
+        answer = [token for token in row if token != IGNORED]
+        assert len(answer) == 4 or (answer[-1] in trainer.samples.ends)
+        assert all(token not in trainer.samples.ends for token in answer[:-1])
+    right = trainer.samples._query(prompts[0])
+    assert right.record["answer"] in {"0.", "1.", "2."}
+    assert right.text.find("?") > 0
+
+
+def test_every_recipe_has_a_name_but_the_one_that_needs_a_length():
+    assert len(LOSSES) == len(RECIPES) - 1
+    assert PolicyObjective.parse({"kind": "policy", "loss": "dapo"}).loss == dapo()
+    assert PolicyObjective.parse({"kind": "policy", "loss": {"ratio": {"kind": "sequence"}}}).loss.ratio.kind == "sequence"
+    assert PolicyObjective.parse(PolicyObjective(loss=dapo()).plain()).loss == dapo()
+
+
+def test_what_cannot_work_is_refused():
+    with pytest.raises(DescriptionError, match="did you mean 'dapo'"):
+        described({"loss": "dappo"})
+    with pytest.raises(DescriptionError, match="group = 1: set it to 2 or more"):
+        described({"group": 1})
+    with pytest.raises(DescriptionError, match="loss has no divergence from one"):
+        described({"reference": "runs/teacher"})
+    with pytest.raises(DescriptionError, match="samples answers to questions"):
+        described(data={"kind": "text", "paths": ["x"]})
+    with pytest.raises(DescriptionError, match="grades questions of generated tasks"):
+        described({"reward": "task"}, data={"kind": "prompts", "paths": ["x"]})
+    with pytest.raises(DescriptionError, match="order of the whole batch"):
+        described(architecture=ZOO["capacity"].plain())
+    with pytest.raises(DescriptionError, match="accumulation = 2 cuts the batch"):
+        described({"loss": {"advantage": {"kind": "batch_mean"}}}, accumulation=2)
+
+
+def test_defaults_are_those_of_grpo():
+    assert PolicyObjective().loss == PolicyLoss()
+    assert PolicyObjective().rollouts == Rollouts()
