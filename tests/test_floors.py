@@ -31,7 +31,7 @@ FLOORS = [
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
     {"conforming", "probing", "starting_points", "studies", "transforming"},
-    {"api", "building", "exploring"},
+    {"api", "building", "exploring", "porting"},
     {"cli"},
 ]
 PARTS = [

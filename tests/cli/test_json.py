@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -69,6 +70,7 @@ ASKED = {
     "export": ("export MODEL exported --json", "model_type"),
     "verify": ("verify MODEL --length 4 --json", "agrees"),
     "conform": ("conform - MODEL --save golden.json --cases plain --json", "saved"),
+    "port": ("port unread --json", "nearest"),
     "new": ("new mixer mixer_of_mine --json", "written"),
     "check": ("check parts_of_mine.py --only twice --json", "holds"),
 }
@@ -89,6 +91,9 @@ def place(tmp_path_factory) -> Path:
     (here / "run.toml").write_text(RUN)
     (here / "answers.jsonl").write_text('{"prompt": "2 + 2", "response": ["4", "5"], "answer": "4"}\n')
     write_model(here, plain(LOGICS["thinking"]))
+    shutil.copytree(here / "model", here / "unread")
+    config = here / "unread" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "model_type": "unread"}))
     return here
 
 

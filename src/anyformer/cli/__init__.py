@@ -48,6 +48,7 @@ COMMANDS = {
     "import": ("importing", EXCHANGE),
     "export": ("exporting", EXCHANGE),
     "verify": ("verifying", EXCHANGE),
+    "port": ("porting", EXCHANGE),
     "conform": ("conforming", EXCHANGE),
     "new": ("starting", EXTEND),
     "check": ("checking", EXTEND),

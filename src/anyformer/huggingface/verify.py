@@ -82,8 +82,8 @@ def verify(
     theirs = _in_transformers(directory, family)
     if architecture.head is not None and architecture.head.pool == "last" and architecture.head.passed_over is None:
         batch = 1  # of more rows transformers cannot tell the last tokens without a token of padding
-    given = _given(architecture, batch, length, seed)
-    target = _target(architecture, batch, length, seed + 1) if architecture.two_inputs else None
+    given = example_of(architecture, batch, length, seed)
+    target = target_of(architecture, batch, length, seed + 1) if architecture.two_inputs else None
     shown: dict[str, Tensor] = {}
     images_shown: Images | None = None
     if architecture.images is not None:
@@ -115,7 +115,7 @@ def verify(
     with torch.no_grad():
         mine["logits"] = ours(given, target, images=images_shown, audio=heard)
         pools = architecture.embedding.rank == 4 and architecture.head is not None and architecture.head.pool is not None
-        other["logits"] = _output(theirs, given, target, shown, pools=pools)
+        other["logits"] = output_of(theirs, given, target, shown, pools=pools)
     # Towers of transformers have the patches of all images in one row.
     gaps = {where: _gap(output, other[where].reshape(output.shape)) for where, output in mine.items() if where in other}
     return Verdict(family.model_type, tuple(Drift(where, gap) for where, gap in gaps.items()))
@@ -133,7 +133,7 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
             cache = out.past_key_values
             pieces.append(out.logits)
         return Verdict(own().model_type, (Drift("logits", _gap(ours(given), torch.cat(pieces, 1))),), STEPS)
-    other = _output(theirs, given, target)
+    other = output_of(theirs, given, target)
     # A class without logits returns the features that a head would read.
     whole = ours if other.shape[-1] == architecture.outputs else ours.features
     mine = whole(given) if target is None else whole(given, target)
@@ -201,13 +201,13 @@ def _watch(
     module.register_forward_hook(record)
 
 
-def _target(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
+def target_of(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
     """Random tokens of a target, as many as its positions allow."""
     longest = architecture.output_stack.max_length
     return architecture.output_embedding.example(batch, length if longest is None else min(length, longest), seed=seed)
 
 
-def _given(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
+def example_of(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:
     """A random input: of text up to `length` tokens, of images squares with all positions of a table."""
     entrance, fits = architecture.embedding, _fits(architecture.stacks, length)
     if entrance.rank != 4:
@@ -216,7 +216,7 @@ def _given(architecture: Architecture, batch: int, length: int, seed: int) -> Te
     return entrance.published(batch, length if first is None else first, seed)
 
 
-def _output(
+def output_of(
     theirs: nn.Module,
     given: Tensor,
     target: Tensor | None,

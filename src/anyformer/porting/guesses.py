@@ -1,0 +1,242 @@
+"""What neither names nor shapes tell: the ways in which known families differ there, as alternatives to be tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from anyformer.describe import get
+from anyformer.huggingface.words.activations import ACTIVATIONS
+from anyformer.model import Architecture
+from anyformer.parts import Causal, Embedding, Experts, FeedForward, LayerNorm, Renormalise, RMSNorm, Window
+from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
+from anyformer.porting.evidence import Step, assignments, blocks_in, grouped, heads_in, is_norm, norms_of_layer, wirings_of
+from anyformer.porting.explaining import Fit
+
+_FRACTIONS = (1.0, 0.5, 0.25)
+_EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
+
+
+def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str = "") -> Iterator[Step]:
+    """Every alternative to what is guessed, the ones that differ most often among known families first.
+
+    `where`, `side`: the first place that departs, of which those that cannot change it are left out: what goes into the last
+    projection of attention follows from positions, scores and masks, what goes into that of a network from its activation.
+    """
+    end = where.rpartition(".")[2]
+    mixed = side == "input" and ".attention" in where and end == "output"
+    acted = side == "input" and end == "down"
+    normed = side == "output" and "norm" in end
+    if not acted and not normed:
+        yield from _positions(fit, table)
+    if not mixed and not acted:
+        yield from _norms(fit, table)
+    if not mixed and not acted and not normed:
+        yield from _scales(fit, table)
+    if not acted and not normed:
+        yield from _heads(fit, table)
+    if not mixed and not normed:
+        yield from _networks(fit)
+    if not acted and not normed:
+        yield from _masks(fit, table)
+        yield from _layers(fit)
+    if not mixed and not acted and not normed:
+        yield from _wiring(fit)
+        yield from _experts(fit)
+
+
+def _one(why: str, *changes: ArchitectureChange) -> Step:
+    return Step(why, changes)
+
+
+def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+    heads = next(heads_in(fit.architecture), None)
+    if heads is None or (rotary := get(heads, "rotary")) is None:
+        return
+    said = [table.get("partial_rotary_factor"), table.get("rotary_pct"), *_shares(table)]
+    fractions = dict.fromkeys(float(each) for each in (rotary.fraction, *said, *_FRACTIONS) if isinstance(each, int | float))
+    for fraction in fractions:
+        for pairing in ("halves", "adjacent"):
+            if (pairing, fraction) != (rotary.pairing, rotary.fraction):
+                changes = [Put("attention.rotary.pairing", pairing)] if pairing != rotary.pairing else []
+                changes += [Put("attention.rotary.fraction", fraction)] if fraction != rotary.fraction else []
+                yield _one(f"rotary positions of {fraction:g} of every head, pairs {pairing}", *changes)
+
+
+def _shares(table: Mapping[str, Any]) -> Iterator[Any]:
+    """Shares of a head in the tables of rotary settings."""
+    for value in table.values():
+        if isinstance(value, Mapping):
+            yield value.get("partial_rotary_factor")
+
+
+def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+    norm = next(norms_of_layer(fit.architecture), None)
+    if not isinstance(norm, RMSNorm | LayerNorm):
+        return
+    kinds = ("layer_norm",) if norm.bias else ("rms_norm", "layer_norm")
+    if norm.gain == "none":
+        for eps in dict.fromkeys((norm.eps, *_EPSILONS)):
+            yield _one(f"norms: layer_norm without a gain, epsilon {eps}", Normed("layer_norm", "none", eps=eps))
+    for kind in kinds:
+        for gain in ("weight", "one_plus_weight") if norm.gain != "none" else ("none",):
+            if (kind, gain) != (norm.kind, norm.gain):
+                yield _one(f"norms: {kind}, gain {gain}", Normed(kind, gain, norm.bias))
+    given = [value for name, value in sorted(table.items()) if name.endswith(("eps", "epsilon")) and isinstance(value, float)]
+    for eps in dict.fromkeys((*given, *_EPSILONS)):
+        if eps != norm.eps:
+            yield _one(f"epsilon of norms: {eps}", Normed(norm.kind, norm.gain, norm.bias, eps=eps))
+
+
+def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+    architecture = fit.architecture
+    assert architecture is not None
+    numbers = sorted({
+        float(value) for name, value in table.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
+        and any(word in name for word in ("scal", "multipl", "factor", "cap", "alpha", "beta"))
+    })  # fmt: skip
+    for scale in ("sqrt_width", 1.0, *numbers):
+        if isinstance(architecture.embedding, Embedding) and architecture.embedding.scale != scale:
+            yield _one(f"factor of embeddings: {scale}", Put("embedding.scale", scale))
+    head = architecture.head
+    if head is not None and head.outputs is None:
+        for scale in (1.0, "inverse_sqrt_width", *numbers, *(1 / number for number in numbers)):
+            if head.scale != scale:
+                yield _one(f"factor of logits: {scale}", Put("head.scale", scale))
+        for cap in (None, *numbers):
+            if head.softcap != cap:
+                yield _one(f"bound of logits: {cap}", Put("head.softcap", cap))
+    for number in (1.0, *numbers):
+        yield _one(
+            f"factor of branches: {number}",
+            Put("attention.multiplier", number),
+            Put("feedforward.multiplier", number),
+            Put("experts.multiplier", number),
+        )
+
+
+def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+    heads = next(heads_in(fit.architecture), None)
+    assert fit.architecture is not None
+    if heads is None:
+        return
+    normed = get(heads, "qk_norm")
+    if normed is not None:
+        for over in ("head", "each_head", "projection"):
+            for at in ("before_rotary", "after_rotary"):
+                if (over, at) != (normed.over, normed.at):
+                    yield _one(f"norms of queries and keys: of {over}, {at}", HeadsNormed(over, at))  # type: ignore[arg-type]
+    width = heads.width_of_head(fit.architecture.width)
+    scales = [
+        1.0,
+        1 / width,
+        *(float(value) ** -0.5 for name, value in table.items() if "scalar" in name and value),
+        *(float(value) for name, value in table.items() if "attention" in name and "mult" in name and value),
+    ]
+    for scale in dict.fromkeys((None, *scales)):
+        if heads.score.scale != scale:
+            yield _one(f"factor of scores: {scale or 'E^-0.5'}", Put("attention.scale", scale))
+    for name, value in table.items():
+        if "softcap" in name and isinstance(value, int | float) and heads.score.softcap != value:
+            yield _one(f"bound of scores: {value}", Put("attention.softcap", float(value)))
+    for why, more in grouped(fit):
+        if more.items() - fit.derivation.more.items():
+            yield Step(why, (), more)
+
+
+def _networks(fit: Fit) -> Iterator[Step]:
+    networks = [
+        each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward | Experts)
+    ]
+    if not networks:
+        return
+    for activation in dict.fromkeys(ACTIVATIONS.values()):
+        if networks[0].activation != activation and activation != "xielu":
+            yield _one(
+                f"activation: {activation}", Put("feedforward.activation", activation), Put("experts.activation", activation)
+            )
+    for branch in ("feedforward", "experts"):
+        swapped = {f"{branch}.gate", f"{branch}.up"}
+        named = {
+            source: fit.matched[line.module.name]
+            for line in fit.lines
+            for source in line.source
+            if source in swapped and line.module.name in fit.matched and len(line.source) == 1
+        }
+        if named.keys() == swapped:
+            gate, up = f"{branch}.gate", f"{branch}.up"
+            yield Step("gate and up the other way round", (), {gate: named[up], up: named[gate]})
+
+
+def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+    heads = next(heads_in(fit.architecture), None)
+    if heads is None:
+        return
+    size = table.get("sliding_window")
+    if heads.mask.window:
+        yield _one("no window", Put("attention.mask", Causal()))
+    elif isinstance(size, int) and size > 0 and isinstance(heads.mask, Causal):
+        yield _one(f"a window of {size} tokens in every layer", Put("attention.mask", Window(size=size)))
+
+
+def _layers(fit: Fit) -> Iterator[Step]:
+    """Rotary positions in some layers alone."""
+    kinds = {bool(heads.mask.window) for heads in heads_in(fit.architecture)}
+    if len(kinds) > 1:
+        yield _one("rotary positions in layers with a window alone", RotaryInWindows())
+
+
+def _wiring(fit: Fit) -> Iterator[Step]:
+    """Other places of the norms, and other orders among them."""
+    names = tuple(
+        sorted(
+            {
+                fit.matched[line.module.name]
+                for line in fit.lines
+                if line.stack and is_norm(line) and line.module.name in fit.matched
+            }
+        )
+    )
+    architecture = fit.architecture
+    if architecture is None or not names:
+        return
+    for wiring in wirings_of(names):
+        for slots in assignments(wiring, names, architecture, most=2):
+            yield Step(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
+
+
+def _experts(fit: Fit) -> Iterator[Step]:
+    found = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
+    if not found:
+        return
+    router = found[0].router
+    for renormalise in (None, Renormalise(eps=0.0), Renormalise()):
+        if router.renormalise != renormalise:
+            yield _one(
+                f"weights of chosen experts: {'sum to 1' if renormalise else 'as they are'}",
+                Put("experts.router.renormalise", renormalise),
+            )
+    for score in ("softmax", "sigmoid"):
+        if router.score != score:
+            yield _one(f"scores of experts: {score}", Put("experts.router.score", score))
+    for over in ("all", "chosen"):
+        if router.over != over:
+            yield _one(f"softmax over {over} experts", Put("experts.router.over", over))
+
+
+def described(architecture: Architecture) -> tuple[tuple[str, str], ...]:
+    """(what, value) of everything that no shape told."""
+    heads = next(heads_in(architecture), None)
+    found: list[tuple[str, str]] = []
+    if heads is not None:
+        rotary = get(heads, "rotary")
+        found.append(("rotary positions", "none" if rotary is None else f"theta {rotary.theta:g}, pairs {rotary.pairing}"))
+        found.append(("factor of scores", "E^-0.5" if heads.score.scale is None else f"{heads.score.scale:g}"))
+    for sublayer in {each for block in blocks_in(architecture) for each in block.sublayers}:
+        if isinstance(sublayer, FeedForward | Experts):
+            found.append(("activation", sublayer.activation))
+    norm = next(norms_of_layer(architecture), None)
+    if isinstance(norm, RMSNorm | LayerNorm):
+        found.append(("norm", f"{norm.kind}, epsilon {norm.eps:g}, gain {norm.gain}"))
+    return tuple(dict.fromkeys(found))

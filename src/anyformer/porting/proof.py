@@ -1,0 +1,164 @@
+"""A derived family against a reference: the same weights, the logits, and the first place where they depart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.describe import UserError
+from anyformer.huggingface.convert import fill
+from anyformer.huggingface.files import Stored
+from anyformer.huggingface.verify import TOLERANCE, example_of, output_of, target_of
+from anyformer.model import Architecture
+from anyformer.model.transformer import Transformer
+from anyformer.porting.evidence import Step
+from anyformer.porting.explaining import Fit, explained
+from anyformer.porting.guesses import alternatives
+from anyformer.porting.probes import Probe, Seen, compared, gap, watched
+from anyformer.porting.reference import Reference
+from anyformer.porting.tensors import FileModule
+
+_LENGTH, _BATCH = 13, 2
+_FOLLOWED = 3
+"""Fits whose guesses are changed."""
+_NEARER = 0.6
+"""A change that makes the first departure so many times as large is kept, although nothing more agrees."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How a derived family compares: `logits`, the largest difference relative to the largest; `probes` in order.
+
+    `failed`: why nothing could be compared. `taken`: the guesses that were changed for it, in words.
+    """
+
+    fit: Fit
+    logits: float = float("inf")
+    probes: tuple[Probe, ...] = ()
+    failed: str = ""
+    taken: tuple[str, ...] = field(default=())
+
+    @property
+    def equal(self) -> bool:
+        return self.logits <= TOLERANCE
+
+    @property
+    def first(self) -> Probe | None:
+        """The first place that departs."""
+        return next((probe for probe in self.probes if not probe.agrees), None)
+
+    @property
+    def rank(self) -> tuple[bool, int, float, float]:
+        """Equal logits first; then how many places agree before the first that departs, and how far that one is."""
+        agree = next((at for at, probe in enumerate(self.probes) if not probe.agrees), len(self.probes))
+        first = self.first
+        return self.equal, agree, -(first.difference if first else 0.0), -self.logits
+
+
+class Comparison:
+    """A reference, run once on one input, with which derived families are compared."""
+
+    def __init__(self, of: Reference, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> None:
+        self.of, self.table, self.modules = of, table, modules
+        self._runs: dict[tuple[int, ...], tuple[Tensor, Seen]] = {}
+
+    def proof(self, fit: Fit) -> Proof:
+        """The proof of one fit; a model that cannot be built, filled or run is a failure in words."""
+        if not fit.whole or fit.architecture is None:
+            return Proof(fit, failed=fit.refusal or "some weights have no place")
+        try:
+            ours = self._built(fit, fit.architecture)
+            given, target = self._input(fit.architecture)
+            theirs, seen = self._reference(given, target)
+            logits, mine = watched(ours, lambda: ours(given) if target is None else ours(given, target))
+        except (UserError, ValueError, RuntimeError, LookupError, TypeError, AssertionError) as error:
+            return Proof(fit, failed=f"{type(error).__name__}: {error}")
+        return Proof(fit, gap(logits, theirs), compared(fit, ours, mine, seen))
+
+    def _built(self, fit: Fit, architecture: Architecture) -> Transformer:
+        family = fit.derivation.family(str(self.table["model_type"]), "")
+        stored = Stored(self.of.directory, family.base, family.older_names)
+        with torch.device("meta"):
+            model = Transformer(architecture, None)
+        fill(model, family, stored, dtype=torch.float32)
+        return model.eval()
+
+    def _input(self, architecture: Architecture) -> tuple[Tensor, Tensor | None]:
+        given = example_of(architecture, _BATCH, _LENGTH, 0)
+        return given, target_of(architecture, _BATCH, _LENGTH, 1) if architecture.two_inputs else None
+
+    def _reference(self, given: Tensor, target: Tensor | None) -> tuple[Tensor, Seen]:
+        """The reference's logits of an input; one that other architectures gave is remembered."""
+        key = tuple(given.flatten().tolist()) + (() if target is None else tuple(target.flatten().tolist()))
+        if key not in self._runs:
+            self._runs[key] = watched(self.of.model, lambda: _logits(self.of.model, given, target))
+        return self._runs[key]
+
+
+def _logits(model: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
+    """The logits of a class that is not ours: alone, or in what it returns."""
+    try:
+        from transformers import PreTrainedModel
+
+        if isinstance(model, PreTrainedModel):
+            return output_of(model, given, target)
+    except ImportError:
+        pass
+    out = model(given) if target is None else model(given, target)
+    if isinstance(out, Tensor):
+        return out
+    logits: Tensor = out["logits"] if isinstance(out, Mapping) else out[0] if isinstance(out, tuple) else out.logits
+    return logits
+
+
+def proved(fits: Sequence[Fit], against: Comparison, *, rounds: int = 12) -> Proof:
+    """The best proof of several fits; what was guessed is changed, one thing at a time, as long as more places agree.
+
+    Of the fits, those of which most places agree are followed, until one is equal.
+    """
+    proofs = sorted((against.proof(fit) for fit in fits), key=lambda proof: proof.rank, reverse=True)
+    ends: list[Proof] = []
+    for proof in proofs[:_FOLLOWED]:
+        ends.append(_followed(proof, against, rounds))
+        if ends[-1].equal:
+            break
+    return max(ends, key=lambda proof: proof.rank)
+
+
+def _followed(best: Proof, against: Comparison, rounds: int) -> Proof:
+    """The end of a way of single changes, every one of which is better than the one before."""
+    for _ in range(rounds):
+        if best.equal or best.failed:
+            break
+        first = best.first
+        where, side = (first.where, first.side) if first else ("", "")
+        better = next(_improved(best, against, alternatives(best.fit, against.table, where, side)), None)
+        if better is None:
+            break
+        best = better
+    return best
+
+
+def _improved(best: Proof, against: Comparison, steps: Iterable[Step]) -> Iterator[Proof]:
+    """Proofs with one guess changed, of which more places agree; or else the one whose first departure is much smaller.
+
+    Where two guesses are wrong in one place, no single change makes it agree.
+    """
+    nearer: list[Proof] = []
+    for step in steps:
+        fit = explained(step.applied(best.fit.derivation), against.table, against.modules)
+        proof = replace(against.proof(fit), taken=(*best.taken, step.why))
+        if proof.rank[:2] > best.rank[:2]:
+            yield proof
+        elif (
+            proof.rank[:2] == best.rank[:2]
+            and proof.first
+            and best.first
+            and proof.first.difference < _NEARER * best.first.difference
+        ):
+            nearer.append(proof)
+    yield from sorted(nearer, key=lambda proof: proof.rank, reverse=True)

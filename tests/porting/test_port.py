@@ -1,0 +1,153 @@
+"""Model types that are hidden, and one of nobody's: proposed, written, loaded, and equal to their references."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from anyformer import huggingface
+from anyformer.describe import UserError, load_plugin
+from anyformer.huggingface import plugin_families
+from anyformer.porting import ported_files, proposal, write_port
+from anyformer.porting.neighbours import neighbours
+from anyformer.porting.proposal import check_new
+from anyformer.porting.tensors import modules_of, shapes_in
+from porting.hidden import changed, tiny, without
+from porting.reference_class import CODE, CONFIG, Riverbed
+
+NEAR = ("llama", "granite", "qwen2", "stablelm", "mixtral", "gpt2", "openai-gpt", "cwm")
+"""Neighbours in these tests: all types would take seconds each."""
+
+
+@pytest.fixture
+def plugged():
+    """Loads files of families, and forgets them afterwards."""
+    known = dict(plugin_families._REGISTERED)
+    loaded: list[str] = []
+
+    def load(path: Path):
+        loaded.append(path.stem)
+        return load_plugin(path)
+
+    yield load
+    plugin_families._REGISTERED.clear()
+    plugin_families._REGISTERED.update(known)
+    for name in loaded:
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "guesses"),
+    [("helium", ["rotary positions of 1 of every head, pairs adjacent"]), ("olmo2", []), ("starcoder2", None)],
+)
+def test_a_hidden_type_loads_untouched_with_equal_logits(model_type, guesses, tmp_path, plugged):
+    more = {"head_dim": 6} if model_type == "helium" else {}
+    directory = tiny(model_type, tmp_path / "model", **more)
+    with without(model_type):
+        found = proposal(directory, "transformers", among=NEAR)
+        assert found.proof.equal, found.proof.first
+        assert guesses is None or list(found.proof.taken) == guesses
+        assert {probe.layer for probe in found.proof.probes} >= {"decoder layer 0", "decoder layer 1"}
+        write_port(found, tmp_path / "ports", f"{model_type}_ported")
+        plugged(tmp_path / "ports" / f"{model_type}_ported.py")
+        assert huggingface.verify(directory).agrees
+
+
+def test_a_type_of_nobodys_is_ported_against_its_class_and_its_code_never_run(tmp_path, plugged, monkeypatch):
+    torch.manual_seed(0)
+    save_file(Riverbed(CONFIG).state_dict(), tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "modeling_riverbed.py").write_text(CODE)
+    found = proposal(tmp_path, "porting.reference_class:Riverbed", among=NEAR)
+    assert found.proof.equal, (found.proof.first, found.proof.failed)
+    assert found.derivation.keys["hidden_size"] == "n_embd"
+    assert [(each.key, each.value) for each in found.unknown] == [("riverbed_depth", 3)]
+    assert found.unknown[0].uses == ("modeling_riverbed.py:4: self.depth = config.riverbed_depth",)
+    write_port(found, tmp_path / "ports")
+    assert {path.name for path in (tmp_path / "ports").iterdir()} == {
+        "riverbed.py", "test_riverbed.py", "riverbed_entry.py", "riverbed.toml",
+    }  # fmt: skip
+    plugged(tmp_path / "ports" / "riverbed.py")
+    model, _ = huggingface.load(tmp_path)
+    theirs = Riverbed(CONFIG)
+    theirs.load_state_dict(load_file(tmp_path / "model.safetensors"))
+    tokens = torch.randint(0, 53, (2, 9))
+    torch.testing.assert_close(model(tokens), theirs(tokens), rtol=1e-4, atol=1e-5)
+    family = huggingface.family("riverbed")
+    written = family.write(model.architecture)
+    assert (written["n_embd"], written["riverbed_depth"], written["norm_epsilon"]) == (24, 3, 1e-4)
+    assert family.read(huggingface.Config({**written, "model_type": "riverbed"})) == model.architecture
+    with pytest.raises(UserError, match="riverbed_depth = 4 is not supported"):
+        huggingface.read_architecture(huggingface.Config({**CONFIG, "riverbed_depth": 4}))
+
+
+def test_without_a_reference_nothing_is_proved_and_a_wrong_one_says_where(tmp_path):
+    directory = tiny("helium", tmp_path / "model", head_dim=6)
+    with without("helium"):
+        bare = proposal(directory, among=("llama",))
+        assert bare.proof is None
+        assert "Nothing was proved" in ported_files(bare, tmp_path, "bare").new["bare.py"]
+        # Norms of gain 1 + w in a class whose activation nothing here can guess.
+        torch.nn.functional.silu, kept = lambda x, inplace=False: x.sin(), torch.nn.functional.silu
+        try:
+            wrong = proposal(directory, "transformers", among=("llama",))
+        finally:
+            torch.nn.functional.silu = kept
+    assert not wrong.proof.equal
+    assert wrong.proof.first.where == "decoder.layers.0.feedforward.sublayer.down"
+    text = ported_files(wrong, tmp_path, "wrong").new["wrong.py"]
+    assert "NOT PROVED" in text
+    assert wrong.proof.first.where in text
+
+
+def test_the_nearest_family_is_the_one_that_explains_most(tmp_path):
+    directory = tiny("olmo2", tmp_path / "model")
+    table, modules = json.loads((directory / "config.json").read_text()), modules_of(shapes_in(directory))
+    found = neighbours(table, modules, ("gpt2", "llama", "mixtral", "olmo2", "qwen3"))
+    assert found[0].model_type == "olmo2"
+    assert found[0].weights == found[0].names == 1.0
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    assert "k_norm" in next(each for each in found if each.model_type == "llama").reasons
+
+
+def test_what_cannot_be_ported_is_refused_with_the_remedy(tmp_path):
+    directory = tiny("llama", tmp_path / "model")
+    with pytest.raises(UserError, match="read here already"):
+        check_new("llama")
+    changed(directory, text_config={"model_type": "llama"})
+    with pytest.raises(UserError, match="is a composite"):
+        proposal(directory)
+    (directory / "config.json").write_text('{"model_type": "x", "hidden_size": 3')
+    with pytest.raises(UserError, match="config"):
+        proposal(directory)
+    (directory / "config.json").write_text("{}")
+    with pytest.raises(UserError, match="model_type should be a name"):
+        proposal(directory)
+    (directory / "config.json").write_text('{"model_type": "x", "vocab_size": "many"}')
+    with pytest.raises(UserError, match="no family that is known here can read"):
+        proposal(directory, among=NEAR)
+    (directory / "model.safetensors").unlink()
+    with pytest.raises(UserError, match="has no names of weights"):
+        proposal(directory)
+    (directory / "config.json").unlink()
+    with pytest.raises(UserError, match="has no config"):
+        proposal(directory)
+
+
+@pytest.mark.parametrize(
+    ("against", "says"),
+    [
+        ("nowhere:Class", "cannot be imported"),
+        ("json:Nothing", "nothing called"),
+        ("torch", "module:Class"),
+        ("json:JSONDecoder", "cannot be built|no torch.nn.Module"),
+    ],
+)
+def test_a_reference_that_is_none_is_refused(against, says, tmp_path):
+    with pytest.raises(UserError, match=says):
+        proposal(tiny("llama", tmp_path / "model"), against, among=("llama",))
