@@ -64,6 +64,14 @@ INNER = [
         },
     ),
     Case(
+        "mllama_text_model",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 5, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "dropout": 0.1, "pad_token_id": 0,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}, "cross_attention_layers": [1, 3],
+        },
+    ),
+    Case(
         "step3p5",
         {
             "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
@@ -281,6 +289,7 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
+    "mllama": {"vision_config": {"intermediate_layers_indices": [0], "vision_output_dim": 64}},
     "molmo2": {
         "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},
         "adapter_config": {"head_dim": 8, "vision_feature_layer": [0, 1], "text_hidden_size": 32},

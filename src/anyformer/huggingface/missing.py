@@ -45,7 +45,7 @@ _BY_MECHANISM: Mapping[str, str] = {
 
 BY_PARTS: Mapping[str, str] = {
     "Capacity": "nllb-moe",
-    "CrossAttention": "idefics mllama pix2struct pp_formulanet",
+    "CrossAttention": "idefics pix2struct pp_formulanet",
     "Latents": "perceiver",
 }
 """The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""

@@ -171,6 +171,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_nas": ("nemotron-nas",),
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
+    "mllama": ("mllama_text_model",),
     "muse": ("muse_glimmer_text",),
     "longformer": ("longformer-text", "led-text"),
     "moshi": ("moshi-text",),
