@@ -71,6 +71,7 @@ from anyformer.parts import (
     Joined,
     KeysFrom,
     LatentAttention,
+    LatentExperts,
     Latents,
     LayerEmbedding,
     LayerInput,
@@ -435,6 +436,18 @@ PUBLISHED_EXPERTS = {
     "ernie": {"router": Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=0.7))},
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
 }
+
+LATENT_EXPERTS = {
+    "nemotron": {
+        "router": DEEPSEEK, "shared": SMALL.but(gate="sigmoid"), "latent_bias": True, "gated": False, "activation": "relu",
+        "bias": ["up", "down"], "clamp": 0.6, "capacity": RowCapacity(tokens=3),
+    },
+    "muse": {
+        "norm": RMSNorm(gain="weight"), "up_offset": 1.0, "gate_multiplier": 1.7, "clamp": 0.15, "clamp_at": "after_activation",
+        "router": Router(renormalise=Renormalise(eps=0.0)),
+    },
+    "identity": {"experts": 3, "identity_experts": 2, "weigh": "input", "chosen": 3},
+}  # fmt: skip
 
 DECODERS = {
     "llama": _llama(),
@@ -943,6 +956,12 @@ DECODERS = {
     "experts_input_weighed": _experts(chosen=1, weigh="input", router=Router(score="sigmoid"), shared=SMALL),
     "experts_all": _experts(experts=3, chosen=3, width=7),
     **{f"experts_{name}": _experts(**fields) for name, fields in PUBLISHED_EXPERTS.items()},
+    **{
+        f"latent_experts_{name}": _decoder(
+            pre_norm(RMS, SELF, LatentExperts(**{"experts": 6, "chosen": 2, "width": 12, "latent": 10} | fields))
+        )
+        for name, fields in LATENT_EXPERTS.items()
+    },
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
     "clamped": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"activation": "quick_gelu", "clamp": 0.6, "up_offset": 1.0}.items()}

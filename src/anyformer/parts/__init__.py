@@ -57,6 +57,7 @@ from anyformer.parts.embedding.waves import RowNorm, WaveLayer, Waves
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
+from anyformer.parts.experts.latent_experts import LatentExperts
 from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert

@@ -9,7 +9,7 @@ from naive.attention import attention, cross_attention, latent_attention
 from naive.basics import convolved_positions, linear, norm, position
 from naive.compressed import compressed_attention
 from naive.dictionaries import dictionary
-from naive.experts import attention_experts, experts
+from naive.experts import attention_experts, experts, latent_experts
 from naive.modulation import condition, modulation
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.ngrams import engram, hashed_ngrams
@@ -288,5 +288,6 @@ SUBLAYERS = RECURRENT | {
     "cross_attention": cross_attention,
     "feedforward": feedforward,
     "experts": experts,
+    "latent_experts": latent_experts,
     "attention_experts": attention_experts,
 }
