@@ -31,15 +31,13 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
     "an encoder of sound beside a decoder of another type": "speech-encoder-decoder",
-    "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
+    "positions of words on a page": "bros layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",
-    "embeddings of shapes and sounds of characters": "roc_bert",
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
     "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
-    "positions of cells in a table": "tapas",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 

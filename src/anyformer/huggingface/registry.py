@@ -64,6 +64,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "nystromformer": ("nystromformer",),
     "fnet": ("fnet",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "marked": ("layoutlm", "tapas", "roc_bert"),
     "modernbert": ("modernbert", "modernbert-decoder"),
     "eurobert": ("eurobert",),
     "esm": ("esm",),

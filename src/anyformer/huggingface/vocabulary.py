@@ -116,6 +116,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
+        max_2d_position_embeddings
         max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
         model_max_length moe_intermediate_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
@@ -126,6 +127,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
         post_attention_groups projection_dim projection_size
+        pronunciation_embed_dim pronunciation_vocab_size shape_embed_dim shape_vocab_size
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -199,7 +201,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
         parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm proj_bias
         projectors_bias query_bias value_bias
-        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
+        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings reset_position_index_per_cell
+        rope_interleave rotary
         rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
@@ -237,7 +240,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         INTEGERS,
         """attn_layer_indices attn_type_list compress_ratios conv_dim conv_kernel_sizes conv_stride full_attn_idxs
-        full_attn_layers
+        full_attn_layers cross_attention_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
         num_attention_heads_per_layer rope_scaling_layers
@@ -245,6 +248,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window conv_kernel"""),
+    (SIZES, """type_vocab_sizes"""),
     (SIZE | MAPPING, """crop_size size"""),
     (
         NUMBERS,

@@ -50,6 +50,7 @@ from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
+from anyformer.parts.embedding.marked import MarkedEmbedding, Marks, MarkSpan
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches

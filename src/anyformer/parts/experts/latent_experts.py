@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class LatentExperts(Experts):
-    """Experts of a latent of C features: z = x W_in, y = (sum over the chosen e of weight_e * FFN_e(z)) W_out.
+    """Experts of a latent of P features: z = x W_in, y = (sum over the chosen e of weight_e * FFN_e(z)) W_out.
 
-    x, y: (B, T, D); z: (B, T, C); W_in: (C, D), W_out: (D, C); G, U: (X, F, C), W: (X, C, F) of the experts. The router, and
-    the shared expert, read x; `norm` is one of z. Rows that travel to their experts have C features in the place of D, and an
-    expert C / D of the parameters, for which there are more of them (Nemotron 3 Super, whose `moe_latent_size` is C).
+    x, y: (B, T, D); z: (B, T, P); W_in: (P, D), W_out: (D, P); G, U: (X, F, P), W: (X, P, F) of the experts. The router, and
+    the shared expert, read x; `norm` is one of z. Rows that travel to their experts have P features in the place of D, and an
+    expert P / D of the parameters, for which there are more of them (Nemotron 3 Super, whose `moe_latent_size` is P).
     """
 
     kind: Literal["latent_experts"] = "latent_experts"  # type: ignore[assignment]
     latent: Count
-    """C."""
+    """P."""
     latent_bias: bool = False
     """Whether W_in and W_out add biases."""
 
@@ -65,11 +65,11 @@ class LatentExperts(Experts):
         return LatentExpertsModule(self, width, plan, name)
 
     def watchable(self, width: int) -> Watchables:
-        J, C = self.chosen, self.latent
+        J, P = self.chosen, self.latent
         return {
             **super().watchable(width),
-            "latent": value("BTC", "what the experts read, before its norm", C=C),
-            "expert_outputs": value("BTJC", "the outputs of the experts chosen, without their weights", J=J, C=C),
+            "latent": value("BTP", "what the experts read, before its norm", P=P),
+            "expert_outputs": value("BTJP", "the outputs of the experts chosen, without their weights", J=J, P=P),
         }
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:

@@ -13,7 +13,7 @@ from anyformer.plan import Plan
 
 
 class LatentExpertsModule(ExpertsModule):
-    """(B, T, D) -> (B, T, D), by way of (B, T, C)."""
+    """(B, T, D) -> (B, T, D), by way of (B, T, P)."""
 
     def __init__(self, description: LatentExperts, width: int, plan: Plan, name: str) -> None:
         super().__init__(description.but(norm=None), width, plan, name)
@@ -22,6 +22,6 @@ class LatentExpertsModule(ExpertsModule):
         self.latent_norm = description.norm.build(latent) if description.norm else nn.Identity()
 
     def _mixed(self, x_BTD: Tensor, routing: RouterScores, placement: Placement, context: Context) -> Tensor:
-        z_BTC = self.latent_norm(context.see("latent", self.latent_in(x_BTD)))
-        mixed: Tensor = self.latent_out(super()._mixed(z_BTC, routing, placement, context))
+        z_BTP = self.latent_norm(context.see("latent", self.latent_in(x_BTD)))
+        mixed: Tensor = self.latent_out(super()._mixed(z_BTP, routing, placement, context))
         return mixed
