@@ -32,6 +32,7 @@ from anyformer.parts import (
     ChannelCrossAttention,
     Chunk,
     Clip,
+    Collisions,
     CompressedAttention,
     Compressor,
     Constant,
@@ -89,6 +90,7 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MixedNorm,
     MultiTokenWeights,
     NetworkGroups,
     Ngrams,
@@ -892,6 +894,16 @@ DECODERS = {
         pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, weigh=Differential(maps=Softpick(dropout=0.1))), FEED),
     ),
+    "collisions": _llama(
+        **_at(
+            weigh=Collisions(bits=4, dropout=0.1),
+            kv_heads=2,
+            qk_norm=QKNorm(norm=RMSNorm(gain="none")),
+            scale=1 / 6,
+            mixed_norm=MixedNorm(norm=RMS, factor=0.4),
+        )
+    ),
+    "mixed_norm": _llama(**_at(mixed_norm=MixedNorm(norm=RMS), gate=Gate(), exclusive=Exclusive(), kv_heads=2)),
     "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
     "value_embedding_options": _decoder(OWN_KEYS).but(
         decoder=Stack(

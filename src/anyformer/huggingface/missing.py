@@ -37,7 +37,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
-    "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
+    "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 

@@ -62,6 +62,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mobilebert": ("mobilebert",),
     "albert": ("albert",),
     "nystromformer": ("nystromformer",),
+    "yoso": ("yoso",),
     "fnet": ("fnet",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "marked": ("layoutlm", "tapas", "roc_bert"),

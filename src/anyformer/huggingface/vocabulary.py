@@ -107,7 +107,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
+        hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
         index_topk index_topk_blocks
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor

@@ -6,6 +6,7 @@ What is imported here is the room's: no list names it again (`pyproject.toml` sa
 from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.collisions import Collisions
 from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
 from anyformer.parts.attention.compressor import Compressor
@@ -23,6 +24,7 @@ from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
+from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
