@@ -53,8 +53,10 @@ from anyformer.parts import (
     ForgettingGate,
     FourierMixing,
     Gain,
+    GainedFirst,
     Gate,
     GatedNorm,
+    GatedResidual,
     GlobalTokens,
     GroupedLayerNorm,
     GroupedOutput,
@@ -445,6 +447,7 @@ LATENT_EXPERTS = {
         "bias": ["up", "down"], "clamp": 0.6, "capacity": RowCapacity(tokens=3),
     },
     "muse": {
+        "output_norm": GainedFirst(),
         "norm": RMSNorm(gain="weight"), "up_offset": 1.0, "gate_multiplier": 1.7, "clamp": 0.15, "clamp_at": "after_activation",
         "router": Router(renormalise=Renormalise(eps=0.0)),
     },
@@ -611,6 +614,12 @@ DECODERS = {
     "streams_independent": _llama(
         **{"decoder.streams": IndependentConnections(count=3, magnitude=1.3, eps=1e-2, norm_eps=1e-2, merge="learned")}
     ),
+    "streams_gated": _decoder(
+        pre_norm(GainedFirst(first="one_plus_weight"), SELF, FEED),
+        pre_norm(GainedFirst(eps=1e-3), SELF, FEED),
+        streams=GatedResidual(),
+    ),
+    "streams_gated_several": _decoder(parallel(RMS, SELF, FEED), streams=GatedResidual(count=3, temperature=0.8, least=0.7)),
     "streams_independent_mean": _decoder(parallel(RMS, SELF, FEED), streams=IndependentConnections(count=2, merge="mean")),
     "streams_alternating": _decoder(
         ALTERNATING,

@@ -48,6 +48,17 @@ INNER = [
         },
     ),
     Case(
+        "muse_spark_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 4,
+            "post_norm_eps": 1e-2, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+            "moe_intermediate_size": 12, "num_local_experts": 6, "num_experts_per_tok": 2, "routed_scaling_factor": 1.7,
+            "moe_hidden_size": 16, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+            "residual_gate_temperature": 0.8,
+        },
+    ),
+    Case(
         "blip_text_model",
         {
             "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -289,6 +300,17 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
+    "muse_spark": {
+        "projector_hidden_size": 64,
+        "audio_config": {
+            "model_type": "muse_spark_audio",
+            "patch_sizes": [2, 2],
+            "hidden_sizes": [8, 8],
+            "depths": [1, 1],
+            "num_hidden_layers": 2,
+            "out_hidden_size": 32,
+        },
+    },
     "mllama": {"vision_config": {"intermediate_layers_indices": [0], "vision_output_dim": 64}},
     "molmo2": {
         "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},

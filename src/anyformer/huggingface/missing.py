@@ -14,7 +14,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
-    "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",

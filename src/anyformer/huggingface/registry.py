@@ -174,7 +174,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "mllama": ("mllama_text_model",),
-    "muse": ("muse_glimmer_text",),
+    "muse": ("muse_glimmer_text", "muse_spark_text"),
     "longformer": ("longformer-text", "led-text"),
     "moshi": ("moshi-text",),
     "text_decoders": ("trocr-text", "blip_text_model"),

@@ -119,6 +119,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         max_2d_position_embeddings
         max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
         model_max_length moe_intermediate_size
+        moe_hidden_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_conv_pos_embedding_groups num_conv_pos_embeddings
@@ -158,6 +159,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
+        residual_gate_temperature
         logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
         scale_depth
         swa_rope_theta""",

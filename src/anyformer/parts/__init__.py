@@ -92,6 +92,7 @@ from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.cycles import Cycles
+from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
@@ -109,6 +110,7 @@ from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
+from anyformer.parts.norms.gained_first import GainedFirst
 from anyformer.parts.norms.gated_norm import GatedNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate

@@ -100,14 +100,15 @@ def routed(part, name, weights, v, token):
 def expert(part, name, weights, e, v):
     """One expert's network on one token."""
     if e >= part.experts:
-        return v
+        return norm(part.output_norm, f"{name}.output_norm", weights, v) if part.kind == "latent_experts" else v
 
     def project(kind, z):
         y = weights[f"{name}.{kind}"][e] @ z
         return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
 
     gate = project("gate", v) if part.gated else None
-    return project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
+    y = project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
+    return norm(part.output_norm, f"{name}.output_norm", weights, y) if part.kind == "latent_experts" else y
 
 
 def placed(part, choices):

@@ -228,6 +228,13 @@ def weigh_independently(part, name, weights, streams, place):
     return read, list(streams), write
 
 
+def weigh_by_gates(part, name, weights, streams, place):
+    """Each feature of a stream keeps its share; that of what is written follows from it."""
+    shares = [sigmoid(g / part.temperature) for g in weights[f"{name}.gate"]]
+    kept = [torch.sqrt((1 - b * b).clamp(min=part.least)) * x for b, x in zip(shares, streams, strict=True)]
+    return sum(streams) / part.count, kept, shares
+
+
 def merged(part, name, weights, streams):
     """The streams behind the last layer, each by a weight of the token."""
     v = torch.cat(list(streams))
@@ -245,6 +252,7 @@ WEIGH = {
     "manifold_connections": weigh_on_manifold,
     "attention_residuals": weigh_by_attention,
     "independent_connections": weigh_independently,
+    "gated_residual": weigh_by_gates,
 }
 
 

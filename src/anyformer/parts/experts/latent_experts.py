@@ -10,6 +10,7 @@ from anyformer.operations import Shape, Tally, Watchables, matrix, value
 from anyformer.parts.experts.experts import Experts
 from anyformer.parts.feedforward.feedforward import Projection
 from anyformer.parts.layout import WeightLayout
+from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch, number
 from anyformer.parts.sublayer import Routed
 from anyformer.plan import Plan
@@ -29,6 +30,8 @@ class LatentExperts(Experts):
     kind: Literal["latent_experts"] = "latent_experts"  # type: ignore[assignment]
     latent: Count
     """P."""
+    output_norm: Norm | None = None
+    """Norm of what an expert gives, before its weight (Muse Spark)."""
     latent_bias: bool = False
     """Whether W_in and W_out add biases."""
 
@@ -81,4 +84,6 @@ class LatentExperts(Experts):
         made = replace(made, own_weights=inside)
         made += matrix(into, width, self.latent, tokens, role="replicate", bias=self.latent_bias)
         made += matrix(out, self.latent, width, tokens, role="replicate", bias=self.latent_bias, fill="residual")
+        if self.output_norm is not None:
+            made += self.output_norm.cost(self.latent, tokens * self.chosen).within("output_norm")
         return made if self.norm is None else made + self.norm.cost(self.latent, tokens).within("latent_norm")
