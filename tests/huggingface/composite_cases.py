@@ -83,6 +83,14 @@ INNER = [
         },
     ),
     Case(
+        "pix2struct_text_model",
+        {
+            "hidden_size": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4, "layer_norm_epsilon": 1e-3,
+            "relative_attention_num_buckets": 6, "relative_attention_max_distance": 7, "dropout_rate": 0.2,
+            "dense_act_fn": "silu",
+        },
+    ),
+    Case(
         "step3p5",
         {
             "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,

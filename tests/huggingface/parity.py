@@ -171,7 +171,7 @@ def text_model(theirs: Any) -> Any:
         return getattr(theirs, inner)
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
-    if outer.startswith(("ColPali", "Moshi")):
+    if outer.startswith(("ColPali", "Moshi", "Pix2Struct")):
         return theirs.vlm if outer.startswith("ColPali") else theirs.decoder
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 

@@ -135,7 +135,7 @@ ENTRIES = (
     Entry("muse-glimmer-30b", 2026, "three local layers to a global one without positions, gated attention; the text model",
           "released configuration Muse-Glimmer-30B, which the defaults of MuseGlimmerTextConfig of transformers 5.23 are",
           muse_glimmer),
-    Entry("muse-spark-816b-a42b", 2026, "8 of 256 experts in half of the features, gated residuals; the text model",
-          "released configuration Muse-Spark-Open-816B-A42B, which the defaults of MuseSparkTextConfig of transformers 5.23 are",
+    Entry("muse-spark-816b-a42b", 2026, "8 of 256 experts in half of the features, gated residuals; its text model",
+          "released configuration Muse-Spark-Open-816B-A42B, the defaults of MuseSparkTextConfig of transformers 5.23",
           muse_spark),
 )  # fmt: skip

@@ -179,6 +179,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "moshi": ("moshi-text",),
     "text_decoders": ("trocr-text", "blip_text_model"),
     "chameleon": ("chameleon-text",),
+    "pix2struct": ("pix2struct_text_model",),
     "step3p7": ("step3p5",),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of

@@ -218,6 +218,16 @@ TEXT_ALONE: tuple[Composite, ...] = (
         aside=(r"model\.embed_tokens_extend\..*",),
     ),
     Composite(
+        "pix2struct",
+        "Pix2StructForConditionalGeneration",
+        "pix2struct_text_model",
+        False,
+        headless="Pix2StructTextModel",
+        renamed={r"decoder\.(.*)": r"\1"},
+        aside=(r"decoder\.layer\.\d+\.encoder_decoder_attention\..*",),
+        outside=("is_vqa",),
+    ),
+    Composite(
         "pop2piano",
         "Pop2PianoForConditionalGeneration",
         "t5",
