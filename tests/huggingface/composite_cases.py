@@ -116,6 +116,14 @@ INNER = [
         unpadded="transformers counts positions from the first slot, padding included",
     ),
     Case(
+        "pp_formulanet_text",
+        {
+            "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "max_position_embeddings": 24, "activation_function": "relu",
+        },
+        unpadded="transformers counts positions from the first slot, padding included",
+    ),
+    Case(
         "moshi-text",
         {
             "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,

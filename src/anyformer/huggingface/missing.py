@@ -42,7 +42,7 @@ _BY_MECHANISM: Mapping[str, str] = {
 
 BY_PARTS: Mapping[str, str] = {
     "Capacity": "nllb-moe",
-    "CrossAttention": "idefics pp_formulanet",
+    "CrossAttention": "idefics",
     "Latents": "perceiver",
 }
 """The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""

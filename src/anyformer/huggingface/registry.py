@@ -177,7 +177,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "muse": ("muse_glimmer_text", "muse_spark_text"),
     "longformer": ("longformer-text", "led-text"),
     "moshi": ("moshi-text",),
-    "text_decoders": ("trocr-text", "blip_text_model"),
+    "text_decoders": ("trocr-text", "pp_formulanet_text", "blip_text_model"),
     "chameleon": ("chameleon-text",),
     "pix2struct": ("pix2struct_text_model",),
     "step3p7": ("step3p5",),

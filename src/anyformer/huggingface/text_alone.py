@@ -246,6 +246,14 @@ TEXT_ALONE: tuple[Composite, ...] = (
         renamed={r"((?:shared|lm_head|encoder|decoder)\..*)": r"\1"},
         outside=("composer_vocab_size",),
     ),
+    Composite(
+        "pp_formulanet",
+        "PPFormulaNetForConditionalGeneration",
+        "pp_formulanet_text",
+        False,
+        renamed={r"(model\.decoder\..*|lm_head\..*)": r"\1"},
+        aside=(r".*\.encoder_attn(?:_layer_norm)?\..*",),
+    ),
     *(
         Composite(
             model_type,
