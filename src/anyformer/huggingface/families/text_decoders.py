@@ -1,4 +1,4 @@
-"""Text decoders that also attend to images, without them: TrOCR's (BART's decoder), PP-FormulaNet's (mBART's), BLIP's (BERT's)."""
+"""Text decoders that also attend to images, here without: of TrOCR (BART), of PP-FormulaNet (mBART), of BLIP (BERT)."""
 
 from __future__ import annotations
 
