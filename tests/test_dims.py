@@ -83,7 +83,7 @@ FIELDS = {
     "K": {"kv_heads", "value_heads"},
     "M": {"key_width", "state_width"},
     "N": {"count"},
-    "P": {"kv_rank", "width"},
+    "P": {"kv_rank", "latent", "width"},
     "R": {"rope_width"},
     "T": {"length", "count"},
     "U": {"value_width"},

@@ -32,6 +32,7 @@ from anyformer.parts import (
     ChannelCrossAttention,
     Chunk,
     Clip,
+    Collisions,
     CompressedAttention,
     Compressor,
     Constant,
@@ -52,8 +53,10 @@ from anyformer.parts import (
     ForgettingGate,
     FourierMixing,
     Gain,
+    GainedFirst,
     Gate,
     GatedNorm,
+    GatedResidual,
     GlobalTokens,
     GroupedLayerNorm,
     GroupedOutput,
@@ -71,6 +74,7 @@ from anyformer.parts import (
     Joined,
     KeysFrom,
     LatentAttention,
+    LatentExperts,
     Latents,
     LayerEmbedding,
     LayerInput,
@@ -88,6 +92,7 @@ from anyformer.parts import (
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MixedNorm,
     MultiTokenWeights,
     NetworkGroups,
     Ngrams,
@@ -436,6 +441,19 @@ PUBLISHED_EXPERTS = {
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
 }
 
+LATENT_EXPERTS = {
+    "nemotron": {
+        "router": DEEPSEEK, "shared": SMALL.but(gate="sigmoid"), "latent_bias": True, "gated": False, "activation": "relu",
+        "bias": ["up", "down"], "clamp": 0.6, "capacity": RowCapacity(tokens=3),
+    },
+    "muse": {
+        "output_norm": GainedFirst(),
+        "norm": RMSNorm(gain="weight"), "up_offset": 1.0, "gate_multiplier": 1.7, "clamp": 0.15, "clamp_at": "after_activation",
+        "router": Router(renormalise=Renormalise(eps=0.0)),
+    },
+    "identity": {"experts": 3, "identity_experts": 2, "weigh": "input", "chosen": 3},
+}  # fmt: skip
+
 DECODERS = {
     "llama": _llama(),
     "grouped": _llama(**_at(kv_heads=2)),
@@ -596,6 +614,12 @@ DECODERS = {
     "streams_independent": _llama(
         **{"decoder.streams": IndependentConnections(count=3, magnitude=1.3, eps=1e-2, norm_eps=1e-2, merge="learned")}
     ),
+    "streams_gated": _decoder(
+        pre_norm(GainedFirst(first="one_plus_weight"), SELF, FEED),
+        pre_norm(GainedFirst(eps=1e-3), SELF, FEED),
+        streams=GatedResidual(),
+    ),
+    "streams_gated_several": _decoder(parallel(RMS, SELF, FEED), streams=GatedResidual(count=3, temperature=0.8, least=0.7)),
     "streams_independent_mean": _decoder(parallel(RMS, SELF, FEED), streams=IndependentConnections(count=2, merge="mean")),
     "streams_alternating": _decoder(
         ALTERNATING,
@@ -879,6 +903,16 @@ DECODERS = {
         pre_norm(RMS, SELF.but(weigh=Softpick(eps=0.3), mask=Window(size=3), softcap=3.0), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, weigh=Differential(maps=Softpick(dropout=0.1))), FEED),
     ),
+    "collisions": _llama(
+        **_at(
+            weigh=Collisions(bits=4, dropout=0.1),
+            kv_heads=2,
+            qk_norm=QKNorm(norm=RMSNorm(gain="none")),
+            scale=1 / 6,
+            mixed_norm=MixedNorm(norm=RMS, factor=0.4),
+        )
+    ),
+    "mixed_norm": _llama(**_at(mixed_norm=MixedNorm(norm=RMS), gate=Gate(), exclusive=Exclusive(), kv_heads=2)),
     "value_embedding": _llama(**_at(value_embedding=GATED_ROWS, kv_heads=2, value_width=3)),
     "value_embedding_options": _decoder(OWN_KEYS).but(
         decoder=Stack(
@@ -943,6 +977,12 @@ DECODERS = {
     "experts_input_weighed": _experts(chosen=1, weigh="input", router=Router(score="sigmoid"), shared=SMALL),
     "experts_all": _experts(experts=3, chosen=3, width=7),
     **{f"experts_{name}": _experts(**fields) for name, fields in PUBLISHED_EXPERTS.items()},
+    **{
+        f"latent_experts_{name}": _decoder(
+            pre_norm(RMS, SELF, LatentExperts(**{"experts": 6, "chosen": 2, "width": 12, "latent": 10} | fields))
+        )
+        for name, fields in LATENT_EXPERTS.items()
+    },
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
     "clamped": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"activation": "quick_gelu", "clamp": 0.6, "up_offset": 1.0}.items()}

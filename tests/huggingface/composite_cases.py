@@ -48,6 +48,17 @@ INNER = [
         },
     ),
     Case(
+        "muse_spark_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 4,
+            "post_norm_eps": 1e-2, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+            "moe_intermediate_size": 12, "num_local_experts": 6, "num_experts_per_tok": 2, "routed_scaling_factor": 1.7,
+            "moe_hidden_size": 16, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+            "residual_gate_temperature": 0.8,
+        },
+    ),
+    Case(
         "blip_text_model",
         {
             "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -61,6 +72,22 @@ INNER = [
             "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
             "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "swin_norm": True,
             "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+    Case(
+        "mllama_text_model",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 5, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "dropout": 0.1, "pad_token_id": 0,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}, "cross_attention_layers": [1, 3],
+        },
+    ),
+    Case(
+        "pix2struct_text_model",
+        {
+            "hidden_size": 32, "d_kv": 8, "d_ff": 40, "num_layers": 2, "num_heads": 4, "layer_norm_epsilon": 1e-3,
+            "relative_attention_num_buckets": 6, "relative_attention_max_distance": 7, "dropout_rate": 0.2,
+            "dense_act_fn": "silu",
         },
     ),
     Case(
@@ -85,6 +112,14 @@ INNER = [
         {
             "d_model": 24, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
             "max_position_embeddings": 24, "scale_embedding": True, "activation_function": "relu",
+        },
+        unpadded="transformers counts positions from the first slot, padding included",
+    ),
+    Case(
+        "pp_formulanet_text",
+        {
+            "d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "max_position_embeddings": 24, "activation_function": "relu",
         },
         unpadded="transformers counts positions from the first slot, padding included",
     ),
@@ -281,6 +316,18 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
+    "muse_spark": {
+        "projector_hidden_size": 64,
+        "audio_config": {
+            "model_type": "muse_spark_audio",
+            "patch_sizes": [2, 2],
+            "hidden_sizes": [8, 8],
+            "depths": [1, 1],
+            "num_hidden_layers": 2,
+            "out_hidden_size": 32,
+        },
+    },
+    "mllama": {"vision_config": {"intermediate_layers_indices": [0], "vision_output_dim": 64}},
     "molmo2": {
         "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},
         "adapter_config": {"head_dim": 8, "vision_feature_layer": [0, 1], "text_hidden_size": 32},

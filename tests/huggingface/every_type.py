@@ -31,6 +31,7 @@ DEFAULTS = {
     "qwen3_omni_moe_thinker": "the class's defaults have heads that do not divide the width",
     "hunyuan_vl": "the class's defaults leave out the width of heads",
     "hunyuan_v1_dense": "the class's defaults leave out the width of heads",
+    "tapas": "positions that begin anew in every cell, which the class has by default, are refused",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }
 """Model type that is read -> why the default configuration of its class is not."""

@@ -163,6 +163,18 @@ def family_of(case: Case) -> huggingface.Family:
     return huggingface.family_of(huggingface.Config({**case.config, "model_type": case.model_type}))
 
 
+class Headed:
+    """A decoder of text under the head of the model around it, whose own forward asks for an image."""
+
+    main_input_name = "input_ids"
+
+    def __init__(self, theirs: Any) -> None:
+        self.theirs, self.dtype = theirs, theirs.dtype
+
+    def __call__(self, **given: Any) -> SimpleNamespace:
+        return SimpleNamespace(logits=self.theirs.lm_head(self.theirs.model.decoder(**given).last_hidden_state))
+
+
 def text_model(theirs: Any) -> Any:
     """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
     outer = type(theirs).__name__
@@ -171,7 +183,9 @@ def text_model(theirs: Any) -> Any:
         return getattr(theirs, inner)
     if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
         return theirs.thinker
-    if outer.startswith(("ColPali", "Moshi")):
+    if outer.startswith("PPFormula"):
+        return Headed(theirs)
+    if outer.startswith(("ColPali", "Moshi", "Pix2Struct")):
         return theirs.vlm if outer.startswith("ColPali") else theirs.decoder
     return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from anyformer.catalogue.row import Listed
-from anyformer.describe import nested
+from anyformer.describe import Value, nested
 from anyformer.model import Architecture
 
 
@@ -51,12 +52,23 @@ class EntryFacts:
         return held is not None and (not mechanism.field or mechanism.field in held)
 
 
+@cache
+def kinds_of(part: type[Value]) -> tuple[str, ...]:
+    """The names of a part's class and of every part that it is a kind of: experts of a latent are experts."""
+    return part.__name__, *(
+        base.__name__
+        for base in part.__mro__[1:]
+        if issubclass(base, Value) and base is not Value and (kind := base.model_fields.get("kind")) and not kind.is_required()
+    )
+
+
 def facts_of(entry: Listed, architecture: Architecture) -> EntryFacts:
     """The facts of an entry with this description."""
     held: dict[str, set[str]] = {}
     for value in nested(architecture):
-        own = held.setdefault(type(value).__name__, set())
-        own |= {name for name, item in vars(value).items() if item}
+        fields = {name for name, item in vars(value).items() if item}
+        for kind in kinds_of(type(value)):
+            held.setdefault(kind, set()).update(fields)
     return EntryFacts(words_of(entry), {name: frozenset(fields) for name, fields in held.items()})
 
 

@@ -17,6 +17,7 @@ from anyformer.parts import (
     FeedForward,
     GroupedRMSNorm,
     Head,
+    LatentExperts,
     Mamba,
     Mamba2,
     RMSNorm,
@@ -148,6 +149,17 @@ _NANO_NETWORK = Experts(
     router=by_correction(scale=2.5),
     shared=SharedExpert(feedforward=FeedForward(width=3712, activation="relu_squared", gated=False)),
 )
+_SUPER = "MEMEMEM*" + "EMEMEMEM*" * 2 + "EMEMEMEMEM*" * 4 + "EMEMEMEM*EMEMEMEME"
+_SUPER_NETWORK = LatentExperts(
+    experts=512,
+    chosen=22,
+    width=2688,
+    latent=1024,
+    activation="relu_squared",
+    gated=False,
+    router=by_correction(scale=5.0),
+    shared=SharedExpert(feedforward=FeedForward(width=5376, activation="relu_squared", gated=False)),
+)
 _H1 = "arXiv 2507.22448, section 2; released configuration Falcon-H1-{}-Base, muP's factors left at 1"
 _SIZES = (("130m", 768, 24), ("370m", 1024, 48), ("790m", 1536, 48), ("1.4b", 2048, 48), ("2.8b", 2560, 64))
 _SIZES2 = (("130m", 768, 24), ("370m", 1024, 48), ("780m", 1536, 48), ("1.3b", 2048, 48), ("2.7b", 2560, 64))
@@ -169,6 +181,10 @@ ENTRIES = (
     Entry("nemotron-3-nano-30b-a3b", 2025, "23 layers of Mamba-2, 23 of experts, six of attention; 6 of 128 experts",
           "released configuration NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
           partial(nemotron_h, _NANO_NETWORK, width=2688, order=_NANO, kv_heads=2, heads=64), organisation="NVIDIA"),
+    Entry("nemotron-3-super-120b-a12b", 2026,
+          "40 layers of Mamba-2, 40 of experts that read a quarter of the features, eight of attention; 22 of 512 experts",
+          "released configuration NVIDIA-Nemotron-3-Super-120B-A12B-BF16, without its prediction of later tokens",
+          partial(nemotron_h, _SUPER_NETWORK, width=4096, order=_SUPER, kv_heads=2, heads=128), organisation="NVIDIA"),
     Entry("falcon-h1-0.5b", 2025, "Mamba-2 beside attention in every layer", _H1.format("0.5B"),
           partial(falcon_h1, width=1024, depth=36, heads=8, kv_heads=2, head_width=64, ffn=2048, vocab=32_784,
                   mixer={"heads": 24, "head_width": 64, "state_width": 128}), organisation="TII"),

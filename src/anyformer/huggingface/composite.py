@@ -48,7 +48,7 @@ def text_family(
         read=read,
         default_class=composite.default_class,
         text=text,
-        text_name=composite.text_name,
+        text_name=composite.names_of(table),
         text_path=(*composite.path[:-1], _last(composite, _around(composite, config))),
     )
 

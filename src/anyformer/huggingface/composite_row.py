@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,9 @@ class Composite:
     """Patterns of keys beside the text model's own that change nothing of text."""
     aside: tuple[str, ...] = ()
     """Patterns of names that would be the text model's, of weights that text alone does not reach: left aside as towers are."""
+    reached: Callable[[Mapping[str, Any]], Sequence[int]] | None = None
+    """Of the text model's table: the numbers of the layers that text alone goes through, where those are not all. The others
+    are left aside, and these are counted from 0 in the text model."""
 
     def is_outside(self, key: str) -> bool:
         """Whether a key of its own changes nothing of text."""
@@ -57,6 +60,21 @@ class Composite:
             if re.fullmatch(pattern, name):
                 return re.sub(pattern, own, name, count=1)
         return None
+
+    def names_of(self, table: Mapping[str, Any]) -> Callable[[str], str | None]:
+        """`text_name` for the text model of this table."""
+        if self.reached is None:
+            return self.text_name
+        numbers = {str(layer): str(own) for own, layer in enumerate(self.reached(table))}
+
+        def named(name: str) -> str | None:
+            own = self.text_name(name)
+            layer = re.fullmatch(r"(model\.layers\.)(\d+)(\..*)", own or "")
+            if layer is None:
+                return own
+            return f"{layer[1]}{numbers[layer[2]]}{layer[3]}" if layer[2] in numbers else None
+
+        return named
 
 
 TEXT_NAMES: Mapping[str, str] = {

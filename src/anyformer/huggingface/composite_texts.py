@@ -94,6 +94,9 @@ COMPOSITE_TEXTS: Mapping[str, TextType] = {
     "llama": TextType("llama", sized(4096, 32, 32, 11008, 32_000)),
     "llama4_text": TextType("llama4_text", sized(5120, 48, 40, 8192, 202_048)),
     "mistral": TextType("mistral", sized(4096, 32, 32, 14336, 32_000)),
+    "mllama_text_model": TextType(
+        "mllama_text_model", sized(4096, 40, 32, 14336, 128_256, num_key_value_heads=8, rope_theta=500_000.0)
+    ),
     "modernbert": TextType("modernbert", sized(768, 22, 12, 1152, 50_368)),
     "paddleocr_vl_text": TextType(  # ERNIE 4.5 whose rotary pairs are halves, which is Llama
         "llama",

@@ -118,6 +118,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("mistral3", "Mistral3ForConditionalGeneration", "mistral", True),
     Composite("moss_transcribe_diarize", "MossTranscribeDiarizeForConditionalGeneration", "qwen3", True),
     Composite("muse_glimmer", "MuseGlimmerForConditionalGeneration", "muse_glimmer_text", False),
+    Composite("muse_spark", "MuseSparkForConditionalGeneration", "muse_spark_text", False),
     Composite("musicflamingo", "MusicFlamingoForConditionalGeneration", "qwen2"),
     Composite(
         "nemo_speechlm",

@@ -14,7 +14,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
-    "experts of a narrower latent width, and a gated residual": "muse_spark muse_spark_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
@@ -31,21 +30,19 @@ _BY_MECHANISM: Mapping[str, str] = {
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
     "an encoder of sound beside a decoder of another type": "speech-encoder-decoder",
-    "positions of words on a page": "bros layoutlm layoutlmv2 layoutlmv3 lilt markuplm udop",
+    "positions of words on a page": "bros layoutlmv2 layoutlmv3 lilt markuplm udop",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
     "hashed attention and reversible layers": "reformer",
-    "embeddings of shapes and sounds of characters": "roc_bert",
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
-    "approximations of attention (multiresolution, sampling of a hash)": "mra yoso",
-    "positions of cells in a table": "tapas",
+    "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
 BY_PARTS: Mapping[str, str] = {
     "Capacity": "nllb-moe",
-    "CrossAttention": "idefics mllama pix2struct pp_formulanet",
+    "CrossAttention": "idefics",
     "Latents": "perceiver",
 }
 """The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""

@@ -6,6 +6,7 @@ Sources: the classes of transformers 5.23, which tests/huggingface/test_composit
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from anyformer.describe import get
@@ -71,6 +72,16 @@ def _seamless(architecture: Architecture) -> dict[str, Any]:
         f"{side}.layer.feedforward.dropout": get(architecture, f"{side}.layer.feedforward.sublayer.dropout")
         for side in architecture.stacks
     }
+
+
+MLLAMA_READS_IMAGES = (3, 8, 13, 18, 23, 28, 33, 38)
+"""The layers of Llama 3.2 Vision that read images, where its table does not say."""
+
+
+def without_images(table: Mapping[str, Any]) -> list[int]:
+    """The numbers of the layers of Llama 3.2 Vision that text alone goes through."""
+    listed = table.get("cross_attention_layers")
+    return sorted(set(range(table.get("num_hidden_layers", 40))) - set(MLLAMA_READS_IMAGES if listed is None else listed))
 
 
 TEXT_ALONE: tuple[Composite, ...] = (
@@ -172,6 +183,7 @@ TEXT_ALONE: tuple[Composite, ...] = (
         outside=("entity_.*", "use_entity_aware_attention"),
         aside=(r".*\.(?:w2e|e2w|e2e)_query\..*",),
     ),
+    Composite("mllama", "MllamaForConditionalGeneration", "mllama_text_model", False, reached=without_images),
     Composite(
         "molmo2",
         "Molmo2ForConditionalGeneration",
@@ -206,6 +218,16 @@ TEXT_ALONE: tuple[Composite, ...] = (
         aside=(r"model\.embed_tokens_extend\..*",),
     ),
     Composite(
+        "pix2struct",
+        "Pix2StructForConditionalGeneration",
+        "pix2struct_text_model",
+        False,
+        headless="Pix2StructTextModel",
+        renamed={r"decoder\.(.*)": r"\1"},
+        aside=(r"decoder\.layer\.\d+\.encoder_decoder_attention\..*",),
+        outside=("is_vqa",),
+    ),
+    Composite(
         "pop2piano",
         "Pop2PianoForConditionalGeneration",
         "t5",
@@ -223,6 +245,14 @@ TEXT_ALONE: tuple[Composite, ...] = (
         },
         renamed={r"((?:shared|lm_head|encoder|decoder)\..*)": r"\1"},
         outside=("composer_vocab_size",),
+    ),
+    Composite(
+        "pp_formulanet",
+        "PPFormulaNetForConditionalGeneration",
+        "pp_formulanet_text",
+        False,
+        renamed={r"(model\.decoder\..*|lm_head\..*)": r"\1"},
+        aside=(r".*\.encoder_attn(?:_layer_norm)?\..*",),
     ),
     *(
         Composite(

@@ -107,7 +107,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
+        hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
         index_topk index_topk_blocks
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
@@ -116,8 +116,10 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
+        max_2d_position_embeddings
         max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
         model_max_length moe_intermediate_size
+        moe_hidden_size
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_conv_pos_embedding_groups num_conv_pos_embeddings
@@ -126,6 +128,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
         o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
         post_attention_groups projection_dim projection_size
+        pronunciation_embed_dim pronunciation_vocab_size shape_embed_dim shape_vocab_size
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
         relative_attention_max_distance relative_attention_num_buckets segment_means_seq_len seq_length
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
@@ -156,6 +159,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
+        residual_gate_temperature
         logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
         scale_depth
         swa_rope_theta""",
@@ -199,7 +203,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         multimodal_projector_bias mup_enabled new_decoder_architecture no_bias norm_after norm_bias norm_topk_prob
         parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm proj_bias
         projectors_bias query_bias value_bias
-        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings rope_interleave rotary
+        qk_layernorm qk_ln qk_norm qkv_bias quant_mode relative_attention rescale_embeddings reset_position_index_per_cell
+        rope_interleave rotary
         rotary_value route_norm router_bias same_length scale_attn_by_inverse_layer_idx scale_attn_weights
         scale_decoder_outputs scale_embedding scale_embeddings scale_sqrt_depth share_att_key
         share_encoder_decoder_embeddings share_inout_emb swin_norm talking_head tie_embedding tie_encoder_decoder
@@ -237,7 +242,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         INTEGERS,
         """attn_layer_indices attn_type_list compress_ratios conv_dim conv_kernel_sizes conv_stride full_attn_idxs
-        full_attn_layers
+        full_attn_layers cross_attention_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
         num_attention_heads_per_layer rope_scaling_layers
@@ -245,6 +250,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (SIZE | INTEGERS, """attention_window conv_kernel"""),
+    (SIZES, """type_vocab_sizes"""),
     (SIZE | MAPPING, """crop_size size"""),
     (
         NUMBERS,

@@ -66,7 +66,7 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         architecture.audio.check(call.audio, call.audio_padding, tokens)
     for name, value, like in (
         ("padding", padding, tokens), ("decoder_padding", call.decoder_padding, decoder_tokens),
-        ("documents", documents, tokens), ("types", call.types, tokens),
+        ("documents", documents, tokens), ("types", _segments(architecture, call.types), tokens),
     ):  # fmt: skip
         if value is not None and like is not None and value.shape != like.shape[:2]:
             raise InputError(f"{name} should have the shape of its tokens {tuple(like.shape[:2])}, got {tuple(value.shape)}")
@@ -90,6 +90,19 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
     if prefix is not None and tuple(prefix.shape) != (len(call.generated),):
         raise InputError(f"prefix is a length per row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
     _check_lengths(architecture, read, length, 0 if state is None else state.slots.used)
+
+
+def _segments(architecture: Architecture, types: Tensor | None) -> Tensor | None:
+    """The kinds of segments among the numbers of tokens; refuses tokens that have more or fewer numbers."""
+    more = architecture.embedding.more_numbers
+    if types is None or types.dim() != 3 or not more:
+        return types
+    if types.shape[2] != 1 + more:
+        raise InputError(
+            f"types should have {1 + more} numbers of every token, the kind of its segment first, or that one alone, got "
+            f"{tuple(types.shape)}"
+        )
+    return types[..., 0]
 
 
 def _check_kept(architecture: Architecture, call: Call, length: int) -> None:

@@ -123,7 +123,8 @@ class Transformer(Openable):
         kept (B, K) int: the numbers of the positions that the stack reads, all others are left out (MAE, arXiv 2111.06377);
         learned vectors in front of an image's patches stay there.
         times (B,) real, classes (B,) int: what a stack's `Condition` reads: by default time 0 and the null class.
-        positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
+        positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types;
+        with n more numbers of every token (B, T, 1 + n), for one with tables of marks.
         state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
         """
         return self._features(Call(tokens, decoder_tokens, **options))

@@ -6,6 +6,7 @@ What is imported here is the room's: no list names it again (`pyproject.toml` sa
 from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.collisions import Collisions
 from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
 from anyformer.parts.attention.compressor import Compressor
@@ -23,6 +24,7 @@ from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
 from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
+from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -50,6 +52,7 @@ from anyformer.parts.embedding.head import Head, Transform
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.embedding.layer_embedding import LayerEmbedding
 from anyformer.parts.embedding.layer_inputs import LayerInput, LayerInputs
+from anyformer.parts.embedding.marked import MarkedEmbedding, Marks, MarkSpan
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches
@@ -57,6 +60,7 @@ from anyformer.parts.embedding.waves import RowNorm, WaveLayer, Waves
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts
+from anyformer.parts.experts.latent_experts import LatentExperts
 from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
@@ -88,6 +92,7 @@ from anyformer.parts.layers.bottleneck import Bottleneck
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.cycles import Cycles
+from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.manifold import ManifoldConnections
@@ -105,6 +110,7 @@ from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
+from anyformer.parts.norms.gained_first import GainedFirst
 from anyformer.parts.norms.gated_norm import GatedNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
 from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate

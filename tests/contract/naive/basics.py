@@ -40,6 +40,10 @@ def layer(v, eps):
     return v / torch.sqrt((v * v).sum() / len(v) + eps)
 
 
+def root_mean_square(v, eps):
+    return v / torch.sqrt((v * v).sum() / len(v) + eps)
+
+
 def linear(name, weights, v):
     """Where a row of the weight is shorter than v, the rows are of groups, and each group reads its own share of v."""
     weight = weights[f"{name}.weight"]
@@ -128,6 +132,7 @@ NORMS = {
     "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),
     "layer_norm": lambda part, own, v: layer(v, part.eps),
     "affine": lambda part, own, v: v,
+    "gained_first": lambda part, own, v: root_mean_square(v * (own("weight") + (part.first == "one_plus_weight")), part.eps),
     "dynamic_tanh": lambda part, own, v: torch.tanh(own("alpha") * v),
     "grouped_layer_norm": lambda part, own, v: torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)]),
     "grouped_rms_norm": lambda part, own, v: torch.cat(

@@ -28,6 +28,16 @@ def tokens_enter(part, name, weights, tokens):
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 
+def marked_tokens_enter(part, name, weights, tokens):
+    """Without numbers of its tokens every number is 0, and so is every difference of two."""
+    rows = tokens_enter(part, name, weights, tokens)
+    for i, marks in enumerate(part.marks):
+        y = (len(marks.of) + len(marks.spans)) * weights[f"{name}.marks.{i}.table"][0]
+        y = y if marks.width is None else weights[f"{name}.marks.{i}.projection.weight"] @ y
+        rows = [row + y for row in rows]
+    return rows
+
+
 def features_enter(part, name, weights, vectors):
     return [norm(part.norm, f"{name}.norm", weights, linear(f"{name}.projection", weights, numbers(v))) for v in vectors]
 
@@ -119,6 +129,7 @@ def convolve(weights, name, rows):
 
 ENTRANCES = {
     "tokens": tokens_enter,
+    "marked_tokens": marked_tokens_enter,
     "activations": lambda part, name, weights, vectors: [numbers(v) for v in vectors],
     "features": features_enter,
     "patches": patches_enter,

@@ -100,14 +100,15 @@ def routed(part, name, weights, v, token):
 def expert(part, name, weights, e, v):
     """One expert's network on one token."""
     if e >= part.experts:
-        return v
+        return norm(part.output_norm, f"{name}.output_norm", weights, v) if part.kind == "latent_experts" else v
 
     def project(kind, z):
         y = weights[f"{name}.{kind}"][e] @ z
         return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
 
     gate = project("gate", v) if part.gated else None
-    return project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
+    y = project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
+    return norm(part.output_norm, f"{name}.output_norm", weights, y) if part.kind == "latent_experts" else y
 
 
 def placed(part, choices):
@@ -132,11 +133,22 @@ def placed(part, choices):
 
 def experts(part, name, weights, x, run):
     """Token by token and expert by expert."""
+    seen = [norm(part.norm, f"{name}.norm", weights, v) for v in x]
+    return mixture(part, name, weights, x, run, seen, seen, lambda y: y)
+
+
+def latent_experts(part, name, weights, x, run):
+    """The same in a latent, beside a shared expert of the stream."""
+    seen = [norm(part.norm, f"{name}.latent_norm", weights, linear(f"{name}.latent_in", weights, v)) for v in x]
+    return mixture(part, name, weights, x, run, seen, x, lambda z: linear(f"{name}.latent_out", weights, z))
+
+
+def mixture(part, name, weights, x, run, seen, beside, written):
+    """The experts of what is `seen`, `written` to the stream, and the shared expert of what is `beside`."""
     out, choices = [], [routed(part, name, weights, v, run.tokens[t]) for t, v in enumerate(x)]
     taken = placed(part, choices)
-    for t, v in enumerate(x):
-        read = norm(part.norm, f"{name}.norm", weights, v)
-        y = torch.zeros_like(v)
+    for t, read in enumerate(seen):
+        y = torch.zeros_like(read)
         for r, (e, share) in enumerate(choices[t]):
             if (t, r) not in taken:
                 continue
@@ -144,10 +156,11 @@ def experts(part, name, weights, x, run):
                 y = y + expert(part, name, weights, e, share * read)
             else:
                 y = y + share * expert(part, name, weights, e, read)
+        y = written(y)
         if part.shared is not None:
-            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [read], run)[0]
+            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [beside[t]], run)[0]
             if part.shared.gate is not None:
-                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, read)))
+                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, beside[t])))
             y = y + shared if part.shared.join == "sum" else (y + shared) / 2
         out.append(y)
     return out

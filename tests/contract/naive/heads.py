@@ -90,6 +90,9 @@ TERM = {
 COMBINE = {
     "exclusive": lambda part, a, heads, t: [without_own(part, a, m, h, t) for h, m in enumerate(heads)],
     "value_convolution": lambda part, a, heads, t: [m + near(part, a, a.group(h), t) for h, m in enumerate(heads)],
+    "mixed_norm": lambda part, a, heads, t: [
+        part.factor * norm(part.norm, f"{a.name}.mixed_norm", a.weights, m) for m in heads
+    ],
     "gate": lambda part, a, heads, t: gated(part, a, heads, t),
     "sub_norm": lambda part, a, heads, t: split(norm(part.norm, f"{a.name}.sub_norm", a.weights, torch.cat(heads)), heads),
     "convolution": lambda part, a, heads, t: [
@@ -153,7 +156,15 @@ MAPS = {
     "softmax": lambda part, a, scores, h: softmax_with_sink(part, a, scores, h),
     "sigmoid_weights": lambda part, a, scores, h: 1 / (1 + (part.length or len(scores)) * torch.exp(-scores)),
     "softpick": lambda part, a, scores, h: softpick(part, scores),
+    "collisions": lambda part, a, scores, h: torch.stack([collided(part, s) for s in scores]),
 }
+
+
+def collided(part, score):
+    """The chance that hashes collide; a derivative of n / 2 of it."""
+    cosine = min(max(score.item(), -1.0), 1.0)
+    chance = (1 - math.acos(cosine) / math.pi) ** part.bits
+    return chance + chance * part.bits / 2 * (score - score.item())
 
 
 def softmax_with_sink(part, a, scores, h):

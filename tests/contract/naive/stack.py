@@ -9,7 +9,7 @@ from naive.attention import attention, cross_attention, latent_attention
 from naive.basics import convolved_positions, linear, norm, position
 from naive.compressed import compressed_attention
 from naive.dictionaries import dictionary
-from naive.experts import attention_experts, experts
+from naive.experts import attention_experts, experts, latent_experts
 from naive.modulation import condition, modulation
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.ngrams import engram, hashed_ngrams
@@ -228,6 +228,13 @@ def weigh_independently(part, name, weights, streams, place):
     return read, list(streams), write
 
 
+def weigh_by_gates(part, name, weights, streams, place):
+    """Each feature of a stream keeps its share; that of what is written follows from it."""
+    shares = [sigmoid(g / part.temperature) for g in weights[f"{name}.gate"]]
+    kept = [torch.sqrt((1 - b * b).clamp(min=part.least)) * x for b, x in zip(shares, streams, strict=True)]
+    return sum(streams) / part.count, kept, shares
+
+
 def merged(part, name, weights, streams):
     """The streams behind the last layer, each by a weight of the token."""
     v = torch.cat(list(streams))
@@ -245,6 +252,7 @@ WEIGH = {
     "manifold_connections": weigh_on_manifold,
     "attention_residuals": weigh_by_attention,
     "independent_connections": weigh_independently,
+    "gated_residual": weigh_by_gates,
 }
 
 
@@ -288,5 +296,6 @@ SUBLAYERS = RECURRENT | {
     "cross_attention": cross_attention,
     "feedforward": feedforward,
     "experts": experts,
+    "latent_experts": latent_experts,
     "attention_experts": attention_experts,
 }

@@ -21,6 +21,8 @@ LEAK = "transformers zeroes padding before the projection, whose bias then enter
 CASES = [
     Case("nemotron_h", BASE),
     Case("nemotron_h", BASE | GROUPED, name="grouped"),
+    Case("nemotron_h", BASE | {"moe_latent_size": 16}, name="latent"),
+    Case("nemotron_h", BASE | GROUPED | {"moe_latent_size": 16}, name="latent-biased"),
     Case(
         "nemotron_h",
         BASE | {"use_bias": True, "layers_block_type": ["linear_attention", "mlp", "full_attention"]},

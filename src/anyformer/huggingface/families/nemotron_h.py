@@ -1,4 +1,7 @@
-"""Nemotron-H: each layer is one of Mamba-2, attention without positions, a network, or experts (arXiv 2504.03624)."""
+"""Nemotron-H: each layer is one of Mamba-2, attention without positions, a network, or experts (arXiv 2504.03624).
+
+The experts of Nemotron 3 Super and Ultra read a latent.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.names import decoder_names, projections
 from anyformer.huggingface.words.state_space import KERNELS, LINEAR, MAMBA2, mamba2, mamba2_names
 from anyformer.model import Architecture
-from anyformer.parts import Experts, pre_norm
+from anyformer.parts import Experts, LatentExperts, pre_norm
 
 _KINDS = {LINEAR: "mamba", "mamba": "mamba", FULL: "attention", "attention": "attention", "mlp": "dense", "moe": "experts"}
 """Type of layer -> our word."""
@@ -36,7 +39,6 @@ _USUAL = ("linear_attention", "moe", "full_attention", "mlp")
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=131_072, hidden_size=4096)
-    config.expect("moe_latent_size", None, why="experts of a narrower latent width are not described yet")
     config.expect_all(num_nextn_predict_layers=0, sliding_window=None)
     config.put(num_hidden_layers=lambda target: target.depth())
     norm = words.rms_norm(config, 1e-5, "layer_norm_epsilon", cast="after_gain")
@@ -82,7 +84,11 @@ def _experts(config: Config, biased: bool) -> Experts:
         gated=False, activation=activation,
     )  # fmt: skip
     width = config("moe_shared_expert_intermediate_size", 7688, "experts.shared.feedforward.width")
-    return experts.but(shared=words.shared_expert(width, activation, gated=False, bias=("up", "down") if biased else ()))
+    shared = words.shared_expert(width, activation, gated=False, bias=("up", "down") if biased else ())
+    latent = config("moe_latent_size", None, "experts.latent")
+    if latent is None:
+        return experts.but(shared=shared)
+    return LatentExperts(**{**dict(experts), "kind": "latent_experts", "shared": shared}, latent=latent, latent_bias=biased)
 
 
 _OUTSIDE = {"embedding": "backbone.embeddings", "decoder.final_norm": "backbone.norm_f", "head": "lm_head"}
@@ -94,6 +100,8 @@ _OWN = {
     "experts.router.correction": "mixer.gate.e_score_correction_bias",
     **{f"experts.{side}": To(f"mixer.experts.{{x}}.{side}_proj.weight", Stacked()) for side in ("up", "down")},
     **{f"experts.shared.{side}": f"mixer.shared_experts.{side}_proj" for side in ("up", "down")},
+    "experts.latent_in": "mixer.fc1_latent_proj",
+    "experts.latent_out": "mixer.fc2_latent_proj",
 }
 
 

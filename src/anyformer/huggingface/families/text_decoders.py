@@ -1,4 +1,4 @@
-"""Text decoders that also attend to images, without images: TrOCR's, which is BART's decoder, and BLIP's, which is BERT's."""
+"""Text decoders that also attend to images, here without: of TrOCR (BART), of PP-FormulaNet (mBART), of BLIP (BERT)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,32 @@ from anyformer.parts import (
     Softmax,
     Transform,
     post_norm,
+    pre_norm,
 )
 
 
 def read(config: Config) -> Architecture:
     config.assume(d_model=1024, decoder_layers=12, decoder_attention_heads=16, decoder_ffn_dim=4096, vocab_size=50_265)
     normed = config("layernorm_embedding", True, has_part("stack.input_norm"))
-    layers = BartVariant(_position, input_norm=normed).stack(config, "decoder")
+    return _alone(config, BartVariant(_position, input_norm=normed), tied=True, scaled=False)
+
+
+def read_formula(config: Config) -> Architecture:
+    config.assume(d_model=512, decoder_layers=8, decoder_attention_heads=16, decoder_ffn_dim=2048, vocab_size=50_000)
+    config.expect("decoder_layerdrop", 0.0)
+    variant = BartVariant(learned(2, 2560), wiring=pre_norm, input_norm=True, final_norm=True)
+    return _alone(config, variant, tied=False, scaled=True)
+
+
+def _alone(config: Config, variant: BartVariant, *, tied: bool, scaled: bool) -> Architecture:
+    """The decoder of a variant of BART without its cross-attention; `tied`, `scaled`: defaults of absent keys."""
+    layers = variant.stack(config, "decoder")
     block = layers.variants[layers.layers[0]]
     alone = block.but(steps=tuple(step for step in block.steps if "cross_attention" not in step.branches))
-    scale = words.root_scale(config, False)
+    scale = words.root_scale(config, scaled)
     stack = layers.but(variants={"layer": alone})
     made = words.decoder(
-        config, [("layer", alone)] * layers.depth, None, tied=True, width="d_model", embedding_scale=scale,
+        config, [("layer", alone)] * layers.depth, None, tied=tied, width="d_model", embedding_scale=scale,
         starts=words.initialisation(config, key="init_std"),
     )  # fmt: skip
     return made.but(decoder=stack)
@@ -85,6 +98,16 @@ FAMILIES = (
         Names(_OUTSIDE, {"decoder": ("model.decoder.layers.{i}.", _LAYERS)}),
         "TrOCRForCausalLM",
         inert=("cross_attention_hidden_size", "decoder_layerdrop"),
+    ),
+    Family(
+        "pp_formulanet_text",
+        read_formula,
+        Names(
+            {**_OUTSIDE, "decoder.final_norm": "model.decoder.layer_norm", "head": "lm_head"},
+            {"decoder": ("model.decoder.layers.{i}.", _LAYERS)},
+        ),
+        "",
+        inert=("encoder_attention_heads", "encoder_layers", "forced_eos_token_id", "is_encoder_decoder"),
     ),
     Family(
         "blip_text_model",

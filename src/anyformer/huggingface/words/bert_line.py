@@ -55,7 +55,8 @@ def encoder_names(
 ) -> Names:
     """Names of a model whose one stack has the prefix `base` under a head, and none without one; `outside`: of an encoder."""
     prefix, (stack,) = f"{base}." if architecture.head else "", architecture.stacks
-    around = {re.sub(r"^encoder\b", stack, ours): theirs for ours, theirs in outside.items()}
+    several = {ours: theirs for ours, theirs in outside.items() if not isinstance(ours, str)}
+    around = {re.sub(r"^encoder\b", stack, ours): theirs for ours, theirs in outside.items() if isinstance(ours, str)} | several
     return Names({**under(prefix, around), **head}, {stack: (prefix + path, joined(*layer))})
 
 

@@ -99,14 +99,12 @@ class BlockIndexer(BlockChoice):
         from anyformer.parts.attention.chosen_blocks import choose_blocks
         from anyformer.parts.call.annotated_state import AnnotatedState
 
-        q_BTKE, index_BTE = call.built("choice")(call.x.detach(), call.context)
+        asking, index = call.built("choice")(call.x.detach(), call.context)
         if call.state is not None:
             assert isinstance(call.state, AnnotatedState), "as the choice made it"
             assert call.context.chunk is not None, "a stack with state enters its chunk first"
-            index_BTE = call.state.extend_beside(index_BTE[:, None], call.context.chunk)[:, 0]
-        return choose_blocks(
-            q_BTKE, index_BTE.to(q_BTKE.dtype), visible, where, size=self.block, keep=self.keep, local=self.local
-        )
+            index = call.state.extend_beside(index[:, None], call.context.chunk)[:, 0]
+        return choose_blocks(asking, index.to(asking.dtype), visible, where, size=self.block, keep=self.keep, local=self.local)
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:
         from anyformer.parts.attention.index_loss import index_loss, report_index

@@ -55,6 +55,11 @@ class Input(Drawn):
         return 0
 
     @property
+    def more_numbers(self) -> int:
+        """Numbers of a token that a call may name behind the kind of its segment; 0 of tokens that have none."""
+        return 0
+
+    @property
     def stability(self) -> tuple[str, ...]:
         """Its techniques for stable training (`embedding scale`)."""
         return ()
