@@ -38,6 +38,7 @@ COMMANDS = {
     "watch": ("watch", RUN),
     "launch": ("launching", RUN),
     "generate": ("generate", RUN),
+    "serve": ("server", RUN),
     "eval": ("evaluating", RUN),
     "probe": ("probing", RUN),
     "inspect": ("model_inside", RUN),
