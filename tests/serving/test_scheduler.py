@@ -16,6 +16,7 @@ from anyformer.generation import Sampling, generate_tokens
 from anyformer.generation.processors import FrequencyPenalty, Suppress
 from anyformer.model.transformer import build
 from anyformer.serving.own_states import OwnStates
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import QueueFullError, Scheduler
 from anyformer.serving.shared_rows import SharedRows
@@ -27,7 +28,7 @@ KINDS = {
 }  # fmt: skip
 """An architecture of every kind of decode state, and one that reads its prompt both ways."""
 WAYS = [(kind, way) for kind in KINDS for way in ("own", "shared") if (kind, way) != ("cross", "shared")]
-PROMPTS = ((3, 1, 4, 1, 5, 9, 2), (6, 5), (7,), (2, 7, 1, 8, 2, 8, 1, 8, 2, 8), (1, 4), (1, 7, 3, 2))
+PROMPTS = ((3, 1, 4, 1, 5, 9, 2), (6, 5), (7,), (2, 7, 1, 8, 2, 8, 1, 8, 2, 8), (2, 7, 1, 8, 2, 8, 5), (2, 7, 1, 4))
 CHOICES = (
     Sampling(temperature=0), Sampling(seed=1), Sampling(seed=2, temperature=0.7, top_k=5),
     Sampling(seed=3, processors=(FrequencyPenalty(penalty=1.5),)),
@@ -56,8 +57,13 @@ def alone(kind, prompt, choice, row):
 def states(kind, way):
     if way == "own":
         largest = max(request_bytes(model(kind), ServedRequest(each, MOST, start=start(kind))) for each in PROMPTS)
-        return OwnStates(model(kind), 2 * largest, CHUNK)
-    return SharedRows(model(kind), PLACES, 16, CHUNK)
+        return OwnStates(model(kind), 2 * largest, CHUNK, prefixes(kind))
+    return SharedRows(model(kind), PLACES, 16, CHUNK, prefixes=prefixes(kind))
+
+
+def prefixes(kind):
+    """Room for the beginnings of two or three prompts."""
+    return PromptPrefixes(model(kind), CHUNK, 3 * request_bytes(model(kind), ServedRequest((1,) * 10, MOST)))
 
 
 class Schedules(RuleBasedStateMachine):
@@ -173,6 +179,29 @@ def test_states_of_their_own_give_the_same_bits_in_any_company():
         own = company.index(request)
         found.append([event.token.chances for event in run(scheduler) if event.number == own])
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("prefix", "cross")])
+def test_a_prompt_that_begins_as_another_goes_on_from_it_with_the_same_bits(kind):
+    kept = prefixes(kind)
+    texts = [ServedRequest(tokens, 4, logprobs=3) for tokens in (PROMPTS[3], PROMPTS[3], PROMPTS[4], PROMPTS[5], PROMPTS[3])]
+    found = []
+    for shared in (None, kept):
+        scheduler = Scheduler(OwnStates(model(kind), 10**6, CHUNK, shared))
+        given = [[] for _ in texts]
+        for number, text in enumerate(texts):
+            scheduler.submit(number, text)
+        for event in run(scheduler):
+            given[event.number].append(event.token[1:])
+        found.append(given)
+    assert found[0] == found[1]
+    assert kept.reused >= 9, "of the second prompt nine tokens, of later ones if there is room"
+    assert 0 < kept.held <= kept.total
+
+
+@pytest.mark.parametrize("kind", ["prefix", "cross"])
+def test_nothing_is_kept_where_a_beginning_depends_on_what_follows(kind):
+    assert prefixes(kind).total == 0
 
 
 def test_a_running_text_gets_a_token_between_all_chunks_of_a_prompt():

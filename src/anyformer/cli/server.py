@@ -82,6 +82,15 @@ class StateOptions:
             help="Tokens of a prompt that are read between two steps of the others: by default 512.", min=1, metavar="TOKENS"
         ),
     ] = None
+    prefix_memory: Annotated[
+        int | None,
+        memory_option(
+            help="Bytes of decode states behind beginnings of prompts, from which later prompts go on: by default an eighth as "
+            "much again as --memory; 0 keeps none.",
+            min=0,
+            metavar="BYTES",
+        ),
+    ] = None
     weights: Annotated[
         str, memory_option(help="Hold the weights in this format, as anyformer generate does.", metavar="FORMAT")
     ] = "stored"
@@ -147,7 +156,7 @@ def _service(
     check_weights(states.weights, 1)
     loaded, tokenizer = load(place, device=device())
     made = generating(loaded, states.weights)
-    memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk)
+    memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
     length = memory.longest(made, trained_length(place))
     scheduler = Scheduler(memory.states(made, length), tokenizer, most_waiting=limits.queue)
     return ModelService(
@@ -178,7 +187,8 @@ def data(service: ModelService) -> dict[str, Any]:
     from anyformer.serving.other_routes import model_table
 
     states = service.worker.scheduler.states
-    held = {"foretold": states.foretold, "held": states.held, "total": states.total}
+    kept = 0 if states.prefixes is None else states.prefixes.total
+    held = {"foretold": states.foretold, "held": states.held, "total": states.total, "prefixes": kept}
     return {**model_table(service.model), "places": states.places, "state_bytes": held}
 
 

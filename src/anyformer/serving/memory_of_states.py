@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from anyformer.costs.available import free_memory
 from anyformer.describe import InputError, UserError
 from anyformer.generation.checks import check_model
+from anyformer.generation.decode import chunk_of
 from anyformer.generation.recorded import MULTIPLE, RecordedDecode
 from anyformer.model.transformer import Transformer
 from anyformer.serving.own_states import OwnStates
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.shared_rows import SharedRows, rows_bytes
 from anyformer.serving.states import TextStates, side_by_side
 
@@ -17,6 +19,9 @@ LENGTH = 4096
 """Positions of a text at most where nobody says how many."""
 SHARE = 0.5
 """Of free memory, what decode states may take where nobody says how much."""
+
+PREFIXES = 8
+"""Of that the part which is taken beside it for beginnings of prompts."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class StateMemory:
     memory: int | None = None
     own: bool = False
     chunk: int | None = None
+    prefixes: int | None = None
+    """Bytes of the states behind beginnings of prompts, kept for later ones; 0 keeps none."""
 
     def longest(self, model: Transformer, trained: int | None) -> int:
         """Positions of a text at most. Raises `UserError` where the model has fewer."""
@@ -46,8 +53,9 @@ class StateMemory:
             check_model(model)
         except InputError:
             return OwnStates(model, 0)  # which refuses every text with the reason
+        kept = PromptPrefixes(model, chunk_of(model, self.chunk), total // PREFIXES if self.prefixes is None else self.prefixes)
         if self.own or side_by_side(model) is not None:
-            return OwnStates(model, total, self.chunk)
+            return OwnStates(model, total, self.chunk, kept)
         needed = rows_bytes(model, self.places, length, MULTIPLE)
         if needed > total:
             whose = "half of what is free" if self.memory is None else "--memory"
@@ -55,4 +63,4 @@ class StateMemory:
                 f"{self.places} texts of {length:,} positions take {needed:,} bytes of state, and {total:,} may be taken "
                 f"({whose}): give a smaller --places or --length, or more --memory"
             )
-        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(), MULTIPLE)
+        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(), MULTIPLE, kept)

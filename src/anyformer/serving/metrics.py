@@ -44,6 +44,8 @@ class ServingMetrics:
         self._running = Gauge("anyformer_running_texts", "Texts that get a token in every step", registry=registry)
         self._held = Gauge("anyformer_state_bytes", "Bytes of decode states, as their tensors say", registry=registry)
         self._foretold = Gauge("anyformer_state_foretold_bytes", "They as worked out from the description", registry=registry)
+        self._kept = Gauge("anyformer_prefix_bytes", "Bytes of states behind beginnings of prompts", registry=registry)
+        self._reused = Gauge("anyformer_prefix_tokens_reused", "Tokens of prompts that were not read again", registry=registry)
         self._total = Gauge("anyformer_state_total_bytes", "Bytes that decode states may take", registry=registry)
 
     def came(self, number: int, tokens: int) -> None:
@@ -80,6 +82,9 @@ class ServingMetrics:
             (self._foretold, states.foretold), (self._total, states.total),
         ):  # fmt: skip
             gauge.set(value)
+        if states.prefixes is not None:
+            self._kept.set(states.prefixes.held)
+            self._reused.set(states.prefixes.reused)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -12,6 +12,7 @@ from anyformer.generation.decode import decode
 from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.reading import PromptReading
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.states import NeverFitsError, checked, request_bytes
@@ -34,6 +35,7 @@ class OwnStates:
     model: Transformer
     total: int
     chunk: int | None = None
+    prefixes: PromptPrefixes | None = None
     foretold: int = 0
     _texts: dict[int, OwnText] = field(default_factory=dict)
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -73,7 +75,7 @@ class OwnStates:
             text.again.begin(tokens_BT, None, text.state, inputs)
             text.read = True
 
-        reading = PromptReading(self.model, request, text.state, self.chunk, read)
+        reading = PromptReading(self.model, request, text.state, read, chunk=self.chunk, prefixes=self.prefixes)
         return reading
 
     @torch.inference_mode()

@@ -11,6 +11,7 @@ from anyformer.generation.chances import Chances, chances
 from anyformer.generation.decode import read_pieces, read_source
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.request import ServedRequest
 
 
@@ -19,15 +20,23 @@ class PromptReading:
 
     A prompt whose parts cannot be read in pieces, and a source, are one chunk. `told`: the log-probabilities of the prompt's
     tokens from the second on, as far as they were read, where the request asks for them. `read`: is called with the logits when
-    all is read, and may keep the state.
+    all is read, and may keep the state. `prefixes`: of the same chunk, from which it may go on.
     """
 
     def __init__(
-        self, model: Transformer, request: ServedRequest, state: StackState, chunk: int | None, read: Callable[[Tensor], None]
+        self,
+        model: Transformer,
+        request: ServedRequest,
+        state: StackState,
+        read: Callable[[Tensor], None],
+        *,
+        chunk: int | None = None,
+        prefixes: PromptPrefixes | None = None,
     ) -> None:
         self.request, self.told = request, list[Chances]()
         self.logits: Tensor | None = None
         self._model, self._state, self._read = model, state, read
+        self._prefixes = None if request.echo else prefixes  # the prompt's own log-probabilities take all of it
         self.tokens_BT = torch.tensor([request.tokens], dtype=torch.int64, device=model.device)
         self._pieces = self._text(chunk) if request.start is None else self._source(request.start)
 
@@ -40,9 +49,12 @@ class PromptReading:
             self._read(self.logits)
 
     def _text(self, chunk: int | None) -> Iterator[Tensor | None]:
-        model, count = self._model, 0
-        for features in read_pieces(model, self.tokens_BT, None, self._state, chunk=chunk):
+        model, tokens = self._model, self.request.tokens
+        count = 0 if self._prefixes is None else self._prefixes.begin(tokens, self._state)
+        for features in read_pieces(model, self.tokens_BT, None, self._state, chunk=chunk, first=count):
             count += features.shape[1]
+            if self._prefixes is not None:
+                self._prefixes.keep(tokens[:count], self._state)
             if self.request.echo:
                 self._tell(model.logits(features)[0], count)
             # As in `prefill`: the product of one row.

@@ -14,6 +14,7 @@ from anyformer.generation.decode import Step, decode, prefill
 from anyformer.generation.memory import state_bytes
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.reading import PromptReading
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.states import NeverFitsError, checked, request_bytes, side_by_side
@@ -33,6 +34,7 @@ class SharedRows:
     chunk: int | None = None
     step: Step = decode
     multiple: int = 1
+    prefixes: PromptPrefixes | None = None
     _rows: AlignedRows = field(init=False)
     _places: dict[int, int] = field(default_factory=dict)
     _read: set[int] = field(default_factory=set)
@@ -98,7 +100,7 @@ class SharedRows:
             self._rows.put([place], fresh, [span])
             self._read.add(number)
 
-        return PromptReading(self.model, request, fresh, self.chunk, read)
+        return PromptReading(self.model, request, fresh, read, chunk=self.chunk, prefixes=self.prefixes)
 
     @torch.inference_mode()
     def advance(self, tokens: Mapping[int, int]) -> dict[int, Tensor]:

@@ -13,6 +13,7 @@ from anyformer.generation.memory import state_bytes
 from anyformer.generation.rereading import read_again_beyond
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
+from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.reading import PromptReading
 from anyformer.serving.request import ServedRequest
 
@@ -26,6 +27,11 @@ class TextStates(Protocol):
 
     @property
     def model(self) -> Transformer: ...
+
+    @property
+    def prefixes(self) -> PromptPrefixes | None:
+        """What is kept of prompts, beside the states of texts."""
+        ...
 
     @property
     def places(self) -> int | None:
