@@ -23,8 +23,8 @@ def fields(kind: type[Value], without: type[Value] = Value) -> Iterator[tuple[st
     return ((f"`{name}`", said[name]) for name in kind.model_fields if name not in without.model_fields)
 
 
-def refused() -> Iterator[tuple[str, str]]:
-    """What is refused, by what to do instead."""
+def others() -> Iterator[tuple[str, str]]:
+    """What is not honoured, by what to do instead."""
     for remedy in dict.fromkeys(remedy for _, remedy in REFUSED.values()):
         names = ", ".join(f"`{name}`" for name, (_, its) in REFUSED.items() if its == remedy)
         yield names, remedy
@@ -36,7 +36,7 @@ def pages() -> dict[Path, str]:
         "both": table(("field of both", ""), fields(ChoiceBody)),
         "completions": table(("of completions alone", ""), fields(CompletionBody, ChoiceBody)),
         "chats": table(("of chats alone", ""), fields(ChatBody, ChoiceBody)),
-        "refused": table(("refused", "instead"), refused()),
+        "others": table(("not honoured", "instead"), others()),
         "inert": prose(", ".join(f"`{name}`" for name in INERT)),
     }
     return filled((PAGE,), tables)
