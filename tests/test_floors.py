@@ -30,7 +30,7 @@ FLOORS = [
     {"engines"},
     {"training"},
     {"evaluation", "inference", "launching", "measuring", "testing"},
-    {"conforming", "probing", "starting_points", "studies", "transforming"},
+    {"conforming", "probing", "serving", "starting_points", "studies", "transforming"},
     {"api", "building", "exploring", "porting"},
     {"cli"},
 ]

@@ -60,6 +60,7 @@ ASKED = {
     "launch": ("launch run.toml --nodes 1 --gpus 2 --json", "submit"),
     "generate": ("generate MODEL hello --max-tokens 2 --temperature 0 --json", "tokens"),
     "reward": ("reward answers.jsonl --reward exact_match --json", "varying"),
+    "serve": ("serve MODEL --places 2 --length 32 --json", "state_bytes"),
     "eval": ("eval MODEL --data text.txt --set length=16 --json", "data"),
     "probe": ("probe MODEL --task induction --lengths 16 --sequences 2 --json", "tasks"),
     "inspect": ("inspect MODEL --json", "heads"),

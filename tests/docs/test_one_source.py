@@ -25,6 +25,8 @@ REFUSED = {
     "what that costs can be asked, training refuses": "are priced, not computed: leave it out",
     "does not take is refused at its place": "class RefusedChangeError",
     "A name that is refused": "class UnknownNameError",
+    "can never fit is refused with both numbers": "of text take {needed:,} bytes of decode state, and the server has",
+    "not honoured is refused by name": " is not honoured here: ",
     "own names alone, refuses those that another page sends": "the question comes from another page: open this address itself",
     "has by default, are refused": "blocks chosen at random are not known here",
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",

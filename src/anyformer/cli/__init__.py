@@ -39,6 +39,7 @@ COMMANDS = {
     "launch": ("launching", RUN),
     "generate": ("generate", RUN),
     "reward": ("rewarding", RUN),
+    "serve": ("server", RUN),
     "eval": ("evaluating", RUN),
     "probe": ("probing", RUN),
     "inspect": ("model_inside", RUN),

@@ -64,10 +64,29 @@ def check(
     `rows`: rows whose decode state is held at a time, where that is not one of each prompt. `heard`: sounds come with them.
     """
     check_model(model)
-    architecture = model.architecture
-    two = architecture.two_inputs
     if batch is not None and batch < 1:
         raise InputError(f"batch = {batch} should be at least 1 prompt at a time")
+    target, read = check_texts(model, prompts, max_tokens, start, source, images, heard=heard)
+    together = len(prompts) if batch is None else min(batch, len(prompts))
+    check_memory(model, rows or together, max_tokens + target, read)
+
+
+def check_texts(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    start: int | None,
+    source: Tensor | None = None,
+    images: Images | None = None,
+    *,
+    heard: bool = False,
+) -> tuple[int, int]:
+    """Refuse prompts that `model` cannot continue for `max_tokens` tokens, whatever memory is free; arguments as of `check`.
+
+    The most tokens that a text begins with, and positions of its source.
+    """
+    architecture = model.architecture
+    two = architecture.two_inputs
     if not prompts or any(len(prompt) == 0 for prompt in prompts):
         raise InputError("every prompt needs at least one token; use the end-of-text token to start from nothing")
     if max_tokens < 1:
@@ -106,5 +125,4 @@ def check(
         raise InputError(
             f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
         )
-    together = len(prompts) if batch is None else min(batch, len(prompts))
-    check_memory(model, rows or together, max_tokens + target, read)
+    return target, read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -45,21 +46,44 @@ def prefill(
 
     They are read `chunk` positions at a time, by default as `ROWS` has it, or at once where pieces would differ from the whole.
     """
+    (features,) = deque(read_pieces(model, tokens_BT, padding_BT, state, images, chunk, sounds), maxlen=1)
+    return model.logits(features[:, -1])
+
+
+def read_pieces(
+    model: Transformer,
+    tokens_BT: Tensor,
+    padding_BT: Tensor | None,
+    state: StackState,
+    images: Images | None = None,
+    chunk: int | None = None,
+    sounds: SoundFrames | None = None,
+    *,
+    first: int = 0,
+) -> Iterator[Tensor]:
+    """Read the prompts into `state` as `prefill` does, piece by piece: the features of every piece, (B, n, D).
+
+    `first`: how many of their positions `state` holds already, read in pieces as long.
+    """
     length = tokens_BT.shape[1]
     lengths = torch.full((len(tokens_BT),), length, device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
     if images is not None or sounds is not None or reads_whole(model, padding_BT):
         chunk = length
-    elif chunk is None:
-        chunk = max(LEAST, ROWS.get(tokens_BT.device.type, ROWS_ELSEWHERE) // len(tokens_BT))
+    else:
+        chunk = chunk_of(model, chunk, len(tokens_BT))
     padded = 0 if padding_BT is None else int(padding_BT.sum(1).max())
-    for start in range(0, length, chunk):
+    for start in range(first, length, chunk):
         stop = start + chunk
         padding = padding_BT[:, start:stop] if padding_BT is not None and start < padded else None
-        features = model.features(
+        yield model.features(
             tokens_BT[:, start:stop], padding=padding, prefix=prefix, state=state, images=images, **arguments_of(sounds)
         )
-    return model.logits(features[:, -1])
+
+
+def chunk_of(model: Transformer, chunk: int | None = None, rows: int = 1) -> int:
+    """Positions of some rows that are read at once: `chunk`, or as `ROWS` has it."""
+    return max(LEAST, ROWS.get(model.device.type, ROWS_ELSEWHERE) // rows) if chunk is None else chunk
 
 
 def reads_whole(model: Transformer, padding_BT: Tensor | None = None) -> bool:

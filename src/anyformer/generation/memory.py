@@ -9,6 +9,8 @@ from anyformer.operations import Shape
 from anyformer.parts.call.shared import slot_bytes
 from anyformer.parts.call.stack_state import StackState
 
+PRECISIONS = {2: "bf16", 4: "fp32"}
+"""A precision of activations of so many bytes."""
 BLOCK = 1024
 """Positions of the first allocation; then the capacity doubles, so that all copies together write each position about once."""
 
@@ -37,8 +39,10 @@ def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) ->
     """Bytes of the decode state of `batch` rows of `length` positions, of which a process may hold its share."""
     shape = Shape(batch=batch, length=1, capacity=length, source=source)
     per_element = next(model.parameters()).element_size()
-    declared = (model.share or model).architecture.folded_cost(shape, model.plan).total_state_bytes
-    return declared * per_element // model.plan.activation_bytes + slot_bytes(batch, length)
+    # Not all of it is held in the format of activations: the plan has to be of that in which this model is.
+    plan = model.plan.but(precision=PRECISIONS.get(per_element, "fp32"))
+    declared = (model.share or model).architecture.folded_cost(shape, plan).total_state_bytes
+    return declared * max(per_element, plan.activation_bytes) // plan.activation_bytes + slot_bytes(batch, length)
 
 
 def check_memory(model: Transformer, batch: int, length: int, source: int = 0) -> None:

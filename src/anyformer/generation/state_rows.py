@@ -1,8 +1,4 @@
-"""Places that are rows of one decode state.
-
-The steps see rows which all end at the same slot: a prompt that comes later is read by itself, and its state is written so that
-its last position stands where the last of the others stands.
-"""
+"""Places that are rows of one decode state."""
 
 from __future__ import annotations
 
@@ -12,18 +8,15 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from anyformer.generation.aligned_rows import AlignedRows
 from anyformer.generation.checks import check
 from anyformer.generation.decode import Step, decode, pad_left, prefill, read_source
 from anyformer.generation.images import joined, of_prompts
-from anyformer.generation.memory import grown
 from anyformer.generation.rereading import ReadInputs, Rereading
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.images.encoder_module import Images
-
-WASTE = 8
-"""Slots that no row holds are given up when they are one in so many: moving the others costs as much as a step reads."""
 
 
 def state_rows(
@@ -46,13 +39,13 @@ def state_rows(
         model, prompts, min(batch, len(prompts)), max_tokens, start, of_prompts(model, prompts, images), Rereading(model, step),
         multiple,
     )  # fmt: skip
-    padded = model.architecture.folded_cost(Shape()).breaks("padded", length=made.longest)
+    padded = model.architecture.folded_cost(Shape()).breaks("padded", length=made.rows.longest)
     return made.alone() if padded else made
 
 
 @dataclass
 class StateRows:
-    """The rows of a decode state, each a place. `spans`: slots that each holds, up to the last one; 0 of one that is free."""
+    """The rows of a decode state, each a place for one of `prompts`."""
 
     model: Transformer
     prompts: Sequence[Sequence[int]]
@@ -62,23 +55,21 @@ class StateRows:
     images: Sequence[Images | None]
     again: Rereading
     multiple: int
-    spans: list[int] = field(init=False)
-    state: StackState | None = None
+    rows: AlignedRows = field(init=False)
 
     def __post_init__(self) -> None:
-        self.spans = [0] * self.count
         architecture, longest = self.model.architecture, max(map(len, self.prompts))
         self.source = 0 if self.start is None else longest
         """Positions of every source, padded: the state has places for so many."""
         self.before = self.source if architecture.source == "prefix" else architecture.virtual_tokens or 0
         """Slots in front of the first token."""
-        self.longest = self.before + self.max_tokens + (longest if self.start is None else 1)
-        """The most positions of a row."""
-        self.most = self.longest + self.longest // (WASTE - 1) + self.multiple
+        positions = self.before + self.max_tokens + (longest if self.start is None else 1)
+        self.rows = AlignedRows(self.model, self.count, positions, self.source, self.multiple)
 
     def alone(self) -> StateRows:
         """One place in place of all."""
-        self.count, self.spans = 1, [0]
+        self.count = 1
+        self.rows = AlignedRows(self.model, 1, self.rows.longest, self.source, self.multiple)
         return self
 
     @property
@@ -89,44 +80,27 @@ class StateRows:
     def enter(self, at: Sequence[int], numbers: Sequence[int]) -> Tensor:
         """Read prompts at places that are free; the logits of their first tokens, (n, V)."""
         length = self.before + (1 if self.start is not None else max(len(self.prompts[number]) for number in numbers))
-        if self.state is None:
+        spans = [self._span(number) for number in numbers]
+        if self.rows.state is None:
             assert len(at) == self.count, "the first prompts fill all places"
-            self.state = self._grown(length - self.before)
-            logits = self._read(numbers, self.state)
-        else:
-            missing = max(length - self.state.slots.used, 0)
-            self.state = self._grown(missing)
-            self.state.shift(missing)
-            fresh = self.model.state(len(at), self.state.slots.capacity - self.before, source=self.source)
-            logits = self._read(numbers, fresh)
-            self.state.put(torch.tensor(at, device=self.model.device), fresh)
-        for place, number in zip(at, numbers, strict=True):
-            self.spans[place] = self._span(number)
+            logits = self._read(numbers, self.rows.grow(length - self.before))
+            self.rows.hold(at, spans)
+            return logits
+        state = self.rows.make_room(length)
+        fresh = self.model.state(len(at), state.slots.capacity - self.before, source=self.source)
+        logits = self._read(numbers, fresh)
+        self.rows.put(at, fresh, spans)
         return logits
 
     @torch.inference_mode()
     def advance(self, tokens: Sequence[int]) -> Tensor:
         """Read one more token of each row, in a slot of its own."""
-        return self.again(self.model, torch.tensor(tokens, device=self.model.device), self._advanced())
+        return self.again(self.model, torch.tensor(tokens, device=self.model.device), self.rows.advanced())
 
     @torch.inference_mode()
     def leave(self, at: Sequence[int]) -> None:
-        """Free places; their positions count anew, so that they stay within a table's while the others go on."""
-        assert self.state is not None, "a row was read"
-        for place in at:
-            self.spans[place] = 0
-        self.state.slots.clear(torch.tensor(list(at), device=self.model.device))
-
-    def _advanced(self) -> StackState:
-        """The state with a slot reserved for one more token of each row."""
-        assert self.state is not None, "rows were read"
-        waste = self.state.slots.used - max(self.spans)
-        if self.state.slots.used % self.multiple == 0 and waste >= max(1, self.state.slots.used // WASTE):
-            self.state.shift(-waste)
-        self.state = self._grown(1)
-        self.state.slots.reserve(1, self.multiple)
-        self.spans = [span + (span > 0) for span in self.spans]
-        return self.state
+        """Free places whose texts have ended."""
+        self.rows.leave(at)
 
     def _span(self, number: int) -> int:
         """Slots that a prompt takes, the padding before it left out."""
@@ -134,9 +108,6 @@ class StateRows:
         if self.start is not None:
             return 1 + (own if architecture.source == "prefix" else 0)
         return own + (architecture.virtual_tokens or 0)
-
-    def _grown(self, count: int) -> StackState:
-        return grown(self.model, self.state, self.count, count, most=self.most, source=self.source)
 
     def _read(self, numbers: Sequence[int], state: StackState) -> Tensor:
         """Read prompts into a state; logits of their first tokens."""

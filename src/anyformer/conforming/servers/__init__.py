@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from anyformer.conforming.servers.anyformer_server import AnyformerServer
 from anyformer.conforming.servers.http_json import KEY, EngineError, HttpJson
 from anyformer.conforming.servers.llama_cpp import LlamaCppServer
 from anyformer.conforming.servers.openai import OpenAIServer
@@ -13,7 +14,7 @@ from anyformer.conforming.servers.server import CompletionServer
 from anyformer.conforming.servers.vllm import VLLMServer
 from anyformer.describe import did_you_mean
 
-__all__ = ["CompletionServer", "EngineError", "LlamaCppServer", "OpenAIServer", "VLLMServer", "open_server"]
+__all__ = ["AnyformerServer", "CompletionServer", "EngineError", "LlamaCppServer", "OpenAIServer", "VLLMServer", "open_server"]
 
 
 def open_server(
@@ -40,6 +41,8 @@ def open_server(
     model = _served(http.url, models, served)
     if model.get("owned_by") == "vllm":
         return VLLMServer(http, model)
+    if model.get("owned_by") == "anyformer":
+        return AnyformerServer(http, model)
     return OpenAIServer(http, model, pieces())
 
 

@@ -1,0 +1,198 @@
+"""`anyformer serve`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from anyformer.cli.arguments import Json, Model
+from anyformer.cli.as_json import print_json
+from anyformer.cli.computing import device
+from anyformer.cli.options import grouped
+from anyformer.cli.terminal import tell
+from anyformer.describe import UserError
+
+if TYPE_CHECKING:
+    from anyformer.serving.application import ModelService
+
+EXAMPLES = """
+anyformer serve path/to/model
+anyformer serve runs/2026-01-01-120000 --port 8080 --places 16 --length 8192
+anyformer serve path/to/model --weights int8 --own-states --memory 4000000000
+anyformer serve path/to/model --host 0.0.0.0 --key-file keys.txt --rate 60
+"""
+KEY = "ANYFORMER_SERVE_KEY"
+NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
+"""Modules that serve, and their packages."""
+memory_option = partial(typer.Option, rich_help_panel="Memory and batch")
+limit_option = partial(typer.Option, rich_help_panel="Limits")
+
+
+@dataclass(frozen=True)
+class AddressOptions:
+    """Where the server answers, and to whom."""
+
+    host: Annotated[str, typer.Option(help="The address to answer at: by default this machine alone.", metavar="ADDRESS")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, typer.Option(help="The port.", min=0, max=65535, metavar="PORT")] = 8000
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help=f"Answer only who has a key of this file, one a line; or set {KEY} to one.", metavar="FILE"),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option(help="The name of the model for clients; by default that of its directory.", metavar="NAME")
+    ] = None
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """How many texts go on together, and what memory they have."""
+
+    places: Annotated[int, memory_option(help="Texts that go on together; others wait.", min=1, max=4096, metavar="TEXTS")] = 8
+    length: Annotated[
+        int | None,
+        memory_option(
+            help="Positions of a prompt and its text at most: by default 4,096, or the trained ones if fewer.",
+            min=2,
+            metavar="TOKENS",
+        ),
+    ] = None
+    memory: Annotated[
+        int | None,
+        memory_option(help="Bytes of all decode states at most: by default half of what is free.", min=1, metavar="BYTES"),
+    ] = None
+    own_states: Annotated[
+        bool,
+        memory_option(
+            "--own-states/--shared-rows",
+            help="Give every text a decode state of its own: its logits then have the same bits in any company, and a step "
+            "reads the weights once for every text. By default texts are rows of one state where that may be.",
+        ),
+    ] = False
+    chunk: Annotated[
+        int | None,
+        memory_option(
+            help="Tokens of a prompt that are read between two steps of the others: by default 512.", min=1, metavar="TOKENS"
+        ),
+    ] = None
+    prefix_memory: Annotated[
+        int | None,
+        memory_option(
+            help="Bytes of decode states behind beginnings of prompts, from which later prompts go on: by default an eighth as "
+            "much again as --memory; 0 keeps none.",
+            min=0,
+            metavar="BYTES",
+        ),
+    ] = None
+    weights: Annotated[
+        str, memory_option(help="Hold the weights in this format, as anyformer generate does.", metavar="FORMAT")
+    ] = "stored"
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What is refused."""
+
+    queue: Annotated[int, limit_option(help="Texts that may wait; more are refused.", min=1, metavar="TEXTS")] = 256
+    body: Annotated[int, limit_option(help="Bytes of a request.", min=1, metavar="BYTES")] = 4 * 2**20
+    rate: Annotated[
+        int | None, limit_option(help="Requests of one client per minute; by default any number.", min=1, metavar="REQUESTS")
+    ] = None
+    time_limit: Annotated[
+        float | None, limit_option(help="Seconds that a text may take; by default any time.", min=0.1, metavar="SECONDS")
+    ] = None
+    grace: Annotated[
+        float, limit_option(help="Seconds that texts have to end when the server stops.", min=0, metavar="SECONDS")
+    ] = 30.0
+
+
+@grouped
+def run(model: Model, *, address: AddressOptions, states: StateOptions, limits: LimitOptions, json: Json = False) -> None:
+    """Serve a model by OpenAI's protocol: completions, chats, embeddings, tokens.
+
+    Every text is the one that `anyformer generate` gives for its prompt and seed alone, whatever else is asked. What a request
+    needs of memory is known before it is taken. SIGTERM or Ctrl-C ends the server when its texts have ended. --json prints what
+    would be served and the bytes of its decode states, and ends.
+    """
+    lacking = [package for module, package in NEEDED.items() if find_spec(module) is None]
+    if lacking:
+        raise UserError(f"models are served by {' and '.join(lacking)}, not installed here: pip install 'anyformer[serve]'")
+    keys = _keys(address.key_file)
+    if json:
+        print_json(data(_service(model, address, states, limits, keys)))
+        return
+    from anyformer.serving.serve import LOOPBACK, listening, serve
+
+    with listening(address.host, address.port) as socket:
+        service = _service(model, address, states, limits, keys)
+        port = socket.getsockname()[1]
+        if address.host not in (LOOPBACK, "localhost", "::1") and not keys:
+            tell(f"warning: {address.host} may be reached from other machines, and no key is asked (--key-file)")
+        tell(f"http://{address.host}:{port}/v1 serves {service.model.name} ({_told(service)}; Ctrl-C ends)")
+        serve(service, socket, lambda line: tell(f"anyformer serve: {line}"))
+
+
+def _service(
+    place: Path, address: AddressOptions, states: StateOptions, limits: LimitOptions, keys: tuple[str, ...]
+) -> ModelService:
+    """The model, loaded, with memory for its texts."""
+    from anyformer.generation import check_weights, generating
+    from anyformer.loading import load, trained_length
+    from anyformer.serving.application import HOSTS, ModelService
+    from anyformer.serving.guard import ServingLimits
+    from anyformer.serving.memory_of_states import StateMemory
+    from anyformer.serving.metrics import ServingMetrics
+    from anyformer.serving.scheduler import Scheduler
+    from anyformer.serving.served_model import ServedModel
+    from anyformer.serving.worker import ServingWorker
+
+    check_weights(states.weights, 1)
+    loaded, tokenizer = load(place, device=device())
+    made = generating(loaded, states.weights)
+    memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
+    length = memory.longest(made, trained_length(place))
+    scheduler = Scheduler(memory.states(made, length), tokenizer, most_waiting=limits.queue)
+    return ModelService(
+        ServedModel(address.name or place.resolve().name, made, tokenizer, length),
+        ServingWorker(scheduler, ServingMetrics()),
+        ServingLimits(limits.body, rate=limits.rate, seconds=limits.time_limit, keys=keys),
+        HOSTS if address.host in HOSTS else None,
+        limits.grace,
+    )
+
+
+def _keys(file: Path | None) -> tuple[str, ...]:
+    """The keys of a file, and that of the environment."""
+    found = [os.environ.get(KEY, "")]
+    if file is not None:
+        try:
+            found += file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeError) as error:
+            raise UserError(f"--key-file {file}: cannot be read ({error})") from None
+    keys = tuple(key.strip() for key in found if key.strip())
+    if file is not None and not keys:
+        raise UserError(f"--key-file {file}: holds no key: write one a line")
+    return keys
+
+
+def data(service: ModelService) -> dict[str, Any]:
+    """What is served, and the bytes of its decode states, as plain data."""
+    from anyformer.serving.other_routes import model_table
+
+    states = service.worker.scheduler.states
+    kept = 0 if states.prefixes is None else states.prefixes.total
+    held = {"foretold": states.foretold, "held": states.held, "total": states.total, "prefixes": kept}
+    return {**model_table(service.model), "places": states.places, "state_bytes": held}
+
+
+def _told(service: ModelService) -> str:
+    """How texts are held."""
+    states: Any = service.worker.scheduler.states
+    return f"decode states: {states.held:,} bytes held, {states.total:,} at most; {service.model.length:,} positions a text"

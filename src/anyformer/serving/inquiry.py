@@ -1,0 +1,54 @@
+"""`TextInquiry`: the texts of one HTTP request, whose events come from the worker's thread to the server's loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
+
+from anyformer.serving.protocol_error import ProtocolError
+from anyformer.serving.request import ServedRequest
+from anyformer.serving.served_text import TextEvent
+from anyformer.serving.worker import ServingWorker, Sink
+
+
+class TextInquiry:
+    """Is made in the loop that reads `events`. Whoever leaves it before the last event frees all that its texts hold."""
+
+    def __init__(self, worker: ServingWorker, texts: Sequence[ServedRequest], seconds: float | None = None) -> None:
+        self._worker, self._seconds, self._left = worker, seconds, len(texts)
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[TextEvent] = asyncio.Queue()
+        self._numbers = worker.submit([(text, self._sink(place)) for place, text in enumerate(texts)])
+
+    async def events(self) -> AsyncGenerator[TextEvent, None]:
+        """The events of all texts, whose numbers are their places in the request. Raises `ProtocolError` where one fails."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                while self._left:
+                    event = await self._queue.get()
+                    if event.error is not None:
+                        raise ProtocolError(event.error, 503 if self._worker.stopping else 500)
+                    self._left -= event.last
+                    yield event
+        except TimeoutError:
+            raise ProtocolError(
+                f"the text was not whole after {self._seconds:g} seconds (--time-limit): ask for fewer tokens", 504
+            ) from None
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Free what texts hold that nobody waits for any more."""
+        if self._left:
+            self._left = 0
+            for number in self._numbers:
+                self._worker.cancel(number)
+
+    def _sink(self, place: int) -> Sink:
+        def given(event: TextEvent) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody reads any more
+                self._loop.call_soon_threadsafe(self._queue.put_nowait, replace(event, number=place))
+
+        return given

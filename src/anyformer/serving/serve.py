@@ -1,0 +1,67 @@
+"""Running a service on a port until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+
+from anyformer.describe import UserError
+from anyformer.serving.application import ModelService, application
+
+LOOPBACK = "127.0.0.1"
+LATER = 5
+"""Seconds that are left for answers to be sent when all texts were ended."""
+MOST_CONNECTIONS = 4096
+
+
+@contextmanager
+def listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket at an address of this machine. Raises `UserError` where it cannot be had."""
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        made = socket.socket(family)
+    except OSError as error:
+        raise UserError(f"--host {host}: no address of this machine ({error.strerror}): give 127.0.0.1, or 0.0.0.0") from None
+    with made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind(address)
+        except OSError as error:
+            raise UserError(f"port {port} of {host} cannot be taken ({error.strerror}): give another --port") from None
+        made.listen(1024)
+        yield made
+
+
+class ServiceServer(uvicorn.Server):
+    """At the first signal takes no more requests, gives texts their time to end, and then ends them."""
+
+    def __init__(self, service: ModelService, tell: Callable[[str], None]) -> None:
+        self._service, self._tell = service, tell
+        super().__init__(
+            uvicorn.Config(
+                application(service), log_level="warning", access_log=False, server_header=False, ws="none",
+                timeout_graceful_shutdown=int(service.grace) + LATER, limit_concurrency=MOST_CONNECTIONS,
+            )
+        )  # fmt: skip
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        worker, grace = self._service.worker, self._service.grace
+        if not worker.stopping:
+            scheduler = worker.scheduler
+            count = scheduler.running + scheduler.waiting
+            self._tell(f"stops: {count} texts are under way or wait, and have {grace:g} s")
+            worker.drain()
+            timer = threading.Timer(grace, worker.end)
+            timer.daemon = True
+            timer.start()
+        super().handle_exit(sig, frame)
+
+
+def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] = lambda line: None) -> None:
+    """Answer requests until SIGTERM or Ctrl-C."""
+    ServiceServer(service, tell).run(sockets=[on])

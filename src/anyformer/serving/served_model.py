@@ -1,0 +1,185 @@
+"""`ServedModel`: the model that a server speaks for, and the requests that bodies are for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from anyformer.describe import did_you_mean
+from anyformer.generation.checks import check_chats, check_model
+from anyformer.generation.decoding import Decoding
+from anyformer.generation.settings import decoding_for, ends_for, start_for, within
+from anyformer.model.transformer import Transformer
+from anyformer.serving.bodies import ChatBody, ChoiceBody, CompletionBody
+from anyformer.serving.choosing import sampling_of, seed_of
+from anyformer.serving.protocol_error import ProtocolError
+from anyformer.serving.request import ServedRequest
+from anyformer.text import Tokenizer
+from anyformer.text.chat import Chat, prompt_tokens
+
+MOST_PROMPTS, MOST_TEXTS = 256, 512
+"""Prompts of one request, and texts of all of them."""
+
+
+@dataclass(frozen=True)
+class AskedTexts:
+    """What one request asks for: the `answers` texts of every prompt, one prompt's behind the other's."""
+
+    texts: tuple[ServedRequest, ...]
+    answers: int
+    seed: int
+    drawn: bool
+    """Whether the server drew the seed."""
+    body: ChoiceBody
+    shown: bool
+    """Whether what is made is shown, or the prompt alone."""
+
+    @property
+    def read(self) -> int:
+        """Tokens of prompts, each counted once."""
+        return sum(len(each.tokens) for each in self.texts[:: self.answers])
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """`length`: positions of a prompt and its text at most, None where memory alone bounds them."""
+
+    name: str
+    model: Transformer
+    tokenizer: Tokenizer | None
+    length: int | None = None
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    @cached_property
+    def usual(self) -> Decoding:
+        """How texts are continued where nothing is said."""
+        found = decoding_for(self.tokenizer, {})
+        return replace(found, sampling=within(found.sampling, self.model, self.tokenizer), beams=None, answers=1)
+
+    def check_name(self, name: str | None) -> None:
+        """Refuse another model's name."""
+        if name is not None and name != self.name:
+            raise ProtocolError(
+                f"no model {name[:80]!r} is served here{did_you_mean(name[:80], [self.name])}", 404, param="model"
+            )
+
+    def text(self) -> Tokenizer:
+        """The tokenizer; refused where there is none."""
+        if self.tokenizer is None:
+            raise ProtocolError(
+                f"{self.name} has no tokenizer, so text cannot become tokens: give token numbers", param="prompt"
+            )
+        return self.tokenizer
+
+    def tokens_of(self, text: str) -> list[int]:
+        """The tokens of a text, with what the tokenizer puts around it."""
+        tokenizer = self.text()
+        return tokenizer.framed(tokenizer.encode(text)).tokens
+
+    def completion(self, body: CompletionBody) -> AskedTexts:
+        """What a request at /v1/completions asks for."""
+        check_model(self.model)
+        if body.max_tokens == 0 and not body.echo:
+            raise ProtocolError(
+                "max_tokens = 0 makes no token: give at least 1, or echo = true to see the prompt", param="max_tokens"
+            )
+        if body.echo and body.logprobs is not None and self.model.architecture.two_inputs:
+            raise ProtocolError("echo: a source has no log-probabilities: leave echo or logprobs out", param="echo")
+        return self._asked(body, prompts_of(body.prompt, self), body.logprobs, body.max_tokens, ends_for(self.tokenizer, {}))
+
+    def chat(self, body: ChatBody) -> AskedTexts:
+        """What a request at /v1/chat/completions asks for."""
+        check_model(self.model)
+        check_chats(self.model)
+        if body.max_tokens is not None and body.max_completion_tokens is not None:
+            raise ProtocolError("max_tokens and max_completion_tokens are the same: leave one out", param="max_tokens")
+        if body.max_tokens == 0:
+            raise ProtocolError("max_tokens = 0 makes no token: give at least 1", param="max_tokens")
+        if body.top_logprobs is not None and not body.logprobs:
+            raise ProtocolError("top_logprobs stand beside log-probabilities: give logprobs = true", param="top_logprobs")
+        chat = Chat(
+            [_message(each, number) for number, each in enumerate(body.messages)], variables=body.chat_template_kwargs or {}
+        )
+        tokens = prompt_tokens(self.text(), chat)
+        logprobs = (body.top_logprobs or 0) if body.logprobs else None
+        most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
+        return self._asked(body, [tokens], logprobs, most, ends_for(self.tokenizer, {"chat": True}))
+
+    def _asked(
+        self, body: ChoiceBody, prompts: Sequence[Sequence[int]], logprobs: int | None, most: int | None, ends: Sequence[int]
+    ) -> AskedTexts:
+        if len(prompts) * body.n > MOST_TEXTS:
+            raise ProtocolError(
+                f"{len(prompts):,} prompts with {body.n} answers each are more than {MOST_TEXTS} texts: ask several times",
+                param="n",
+            )
+        outputs = self.model.architecture.outputs
+        seed = seed_of(body)
+        sampling = sampling_of(body, self.usual, seed, outputs)
+        logprobs = None if logprobs is None else min(logprobs, outputs)
+        ends = (*(() if body.ignore_eos else ends), *(body.stop_token_ids or ()))
+        stop = (body.stop,) if isinstance(body.stop, str) else body.stop or ()
+        stops = tuple(dict.fromkeys((*filter(None, stop), *self.usual.stop)))
+        if stops:
+            self.text()  # stop strings are text
+        echo = isinstance(body, CompletionBody) and body.echo and logprobs is not None
+        start = start_for(self.model, self.tokenizer, {})
+        usual = self.usual if most is None else replace(self.usual, max_tokens=most)
+        made = [max(1, usual.most(len(prompt) if start is None else 1)) if most != 0 else 1 for prompt in prompts]
+        texts = tuple(
+            ServedRequest(
+                tuple(prompt), count, sampling, row, tuple(dict.fromkeys(ends)), stops, logprobs, echo,
+                not body.skip_special_tokens, start,
+            )
+            for prompt, count in zip(prompts, made, strict=True)
+            for row in range(body.n)
+        )  # fmt: skip
+        return AskedTexts(texts, body.n, seed, body.seed is None and not sampling.greedy, body, most != 0)
+
+
+def prompts_of(given: Any, model: ServedModel) -> list[list[int]]:
+    """The tokens of every prompt of a completion."""
+    if given is None:
+        raise ProtocolError(
+            "prompt is required: a text, a list of them, token numbers, or a list of lists of these", param="prompt"
+        )
+    several = isinstance(given, list | tuple) and not (given and isinstance(given[0], int))
+    prompts = list(given) if several else [given]
+    if not prompts or len(prompts) > MOST_PROMPTS:
+        raise ProtocolError(f"prompt: {len(prompts):,} prompts, and from 1 to {MOST_PROMPTS} are taken at once", param="prompt")
+    return [_prompt(each, model) for each in prompts]
+
+
+def _prompt(given: Any, model: ServedModel) -> list[int]:
+    if isinstance(given, str):
+        tokens = model.tokens_of(given)
+        end = model.text().end_of_text
+        return tokens or ([] if end is None else [end])
+    if not isinstance(given, list | tuple) or not all(type(each) is int for each in given):
+        raise ProtocolError(
+            "prompt: should be a text, a list of them, token numbers, or a list of lists of these", param="prompt"
+        )
+    return list(given)
+
+
+def _message(message: Mapping[str, Any], number: int) -> Mapping[str, Any]:
+    """A turn whose content is text, or parts that are."""
+    where = f"messages.{number}"
+    if not isinstance(message.get("role"), str):
+        raise ProtocolError(f"{where}: says no role: give system, user or assistant", param="messages")
+    if message.get("tool_calls"):
+        raise ProtocolError(f"{where}: tool_calls are not honoured here: write them as text", param="messages")
+    content = message.get("content")
+    if isinstance(content, list | tuple):
+        for part in content:
+            if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+                kind = part.get("type") if isinstance(part, Mapping) else part
+                raise ProtocolError(
+                    f"{where}.content: has a part {str(kind)[:40]!r}, and text alone is read here", param="messages"
+                )
+    elif content is not None and not isinstance(content, str):
+        raise ProtocolError(f"{where}.content: should be a text or a list of parts", param="messages")
+    return dict(message)
