@@ -10,8 +10,9 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from anyformer.atlas.glossary import letters
 from anyformer.cli import glossary
-from anyformer.cli.help_topic import HelpTopic, kept, letters
+from anyformer.cli.help_topic import HelpTopic, kept
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.cli.usage import usage
 from anyformer.costs.rows import PageLine
