@@ -171,12 +171,6 @@ def test_a_word_of_a_name_leads_to_the_mechanism(word, call):
     assert call("atlas", word).stdout.startswith("sliding windows\n")
 
 
-def test_the_atlas_says_which_words_help_explains(call):
-    result = call("atlas", "hybrid")
-    assert result.returncode == 2
-    assert "`anyformer help hybrid` explains it" in " ".join(result.stderr.split())
-
-
 def test_a_command_is_told_as_after_it():
     assert said("cost") == CliRunner().invoke(app, ["cost", "--help"]).output
 

@@ -4,7 +4,7 @@ from anyformer.atlas.data import atlas_data, topic_data
 from anyformer.atlas.glossary import GlossaryEntry, explained, glossary
 from anyformer.atlas.naming import mechanisms_called, mechanisms_with
 from anyformer.atlas.topic import Topic, topic, topic_called, topics
-from anyformer.atlas.topic_page import mechanism_item, topic_page
+from anyformer.atlas.topic_page import mechanism_item, studied_mechanism, topic_page
 
 __all__ = [
     "GlossaryEntry",
@@ -15,6 +15,7 @@ __all__ = [
     "mechanism_item",
     "mechanisms_called",
     "mechanisms_with",
+    "studied_mechanism",
     "topic",
     "topic_called",
     "topic_data",
