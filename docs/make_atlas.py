@@ -20,7 +20,16 @@ import torch  # noqa: E402
 from benchmarks.claims import CLAIMS, NOTES  # noqa: E402
 
 from anyformer.atlas.curves import CURVES, ActivationCurve  # noqa: E402
-from anyformer.atlas.measured import MEASURED, ArmLengths, MeasuredFinding, MeasuredStudy, NotesClaim  # noqa: E402
+from anyformer.atlas.holders import had  # noqa: E402
+from anyformer.atlas.measured import (  # noqa: E402
+    MEASURED,
+    ArmLengths,
+    MeasuredFinding,
+    MeasuredStudy,
+    NotesClaim,
+    StudiedArm,
+)
+from anyformer.describe import nested  # noqa: E402
 from anyformer.parts.pointwise.activation import ACTIVATIONS  # noqa: E402
 from anyformer.parts.pointwise.activation_module import FUNCTIONS  # noqa: E402
 from docs import make_studies  # noqa: E402
@@ -71,6 +80,18 @@ def study(name: str) -> MeasuredStudy | None:
     )  # fmt: skip
 
 
+def studied(name: str) -> Iterator[StudiedArm]:
+    """The arms of a study by what their descriptions have, without what all of them have."""
+    report = make_studies.stored(name)
+    assert report is not None, "asked of studies that were run"
+    made = {arm["name"]: make_studies.run_of(report, arm["name"]).architecture for arm in report["arms"]}
+    of_arms = {arm: (had(own), frozenset(type(value).__name__ for value in nested(own))) for arm, own in made.items()}
+    shared = [frozenset.intersection(*each) for each in zip(*of_arms.values(), strict=True)]
+    for arm, own in of_arms.items():
+        mechanisms, parts = (tuple(sorted(each - common)) for each, common in zip(own, shared, strict=True))
+        yield StudiedArm(name, arm, mechanisms, parts)
+
+
 def claims() -> Iterator[NotesClaim]:
     """The claims of the page, each by the name that its command has."""
     names = {(claim.sentence, claim.source): claim for claim in CLAIMS.values()}
@@ -91,6 +112,7 @@ def measured() -> dict[str, list[dict[str, Any]]]:
         "findings": [asdict(each) for each in findings],
         "studies": [asdict(each) for each in studies],
         "claims": [asdict(each) for each in claims()],
+        "arms": [asdict(each) for name in names for each in studied(name)],
     }
 
 

@@ -1,4 +1,5 @@
-"""Writes `src/anyformer/cli/topics.json`, from which `anyformer help TOPIC` prints: beginnings of guides, and mechanisms.
+"""Writes `src/anyformer/cli/topics.json`, from which `anyformer help TOPIC` prints: beginnings of guides, and mechanisms; the
+paragraphs of the guides beside it; and the glossary, which the explorer's search reads too.
 
 python docs/make_help.py
 
@@ -24,6 +25,7 @@ TABLES = tuple(GUIDES / "reference" / f"{name}.md" for name in ("costs", "format
 LONG = 4
 """Words of a cell that says something; other rows are figures."""
 PASSAGES = TOPICS.with_name("passages.json")
+GLOSSARY = TOPICS.parents[1] / "atlas" / "glossary.json"
 LEFT_OUT = ("performance", "published", "shapes", "gpu")
 """Guides that are measurements and no instructions."""
 BLOCK = re.compile(r"^```\w*\n(.*?)^```$", re.S | re.M)
@@ -55,7 +57,7 @@ def topics() -> dict[str, Any]:
         for title, rows in noted.items()
         if len(rows) > 1
     }
-    return {"guides": guides, "mechanisms": mechanisms, "sections": listed, "glossary": glossary()}
+    return {"guides": guides, "mechanisms": mechanisms, "sections": listed}
 
 
 def _noted() -> dict[str, list[Mechanism]]:
@@ -177,7 +179,7 @@ def _plain(text: str) -> str:
 
 def made() -> dict[Path, str]:
     """The files."""
-    found = {TOPICS: topics(), PASSAGES: passages()}
+    found = {TOPICS: topics(), PASSAGES: passages(), GLOSSARY: glossary()}
     return {path: json.dumps(each, indent=1, ensure_ascii=False) + "\n" for path, each in found.items()}
 
 

@@ -29,6 +29,20 @@ def explorer() -> Iterator[str]:
         yield address
 
 
+def explains_words(page: Any) -> None:
+    """A page's search finds words of the glossary by any of their names, and explains them."""
+    page.locator("#searched").fill("kv cache")
+    found = page.locator("#found [role=option]").first
+    found.get_by_text("decode state, KV cache, key-value cache").wait_for()
+    assert "what decoding keeps of the tokens before" in found.inner_text()
+    page.locator("#searched").press("Enter")
+    told = page.get_by_role("dialog", name="decode state, KV cache")
+    told.get_by_text('anyformer help "decode state"').wait_for()
+    assert "More in docs/costs.md: Serving" in told.inner_text()
+    page.keyboard.press("Escape")
+    told.wait_for(state="detached")
+
+
 class Opened:
     """Pages of an address; what a page says on its console, throws, or asks of another host is kept in `said`."""
 

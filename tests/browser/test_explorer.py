@@ -11,6 +11,7 @@ import re
 import shlex
 
 import pytest
+from tests.browser.conftest import explains_words
 
 import anyformer as af
 from anyformer.catalogue import listing
@@ -221,6 +222,10 @@ def test_search_knows_the_mechanisms_of_the_atlas(opened, words, title, topic):
     page.locator("#found [role=option]", has=page.locator(f"strong:text-is('{title}')")).click()
     page.wait_for_selector(".atlas .topic h1")
     assert page.url.endswith(f"#atlas/topics/{topic}")
+
+
+def test_search_explains_words_of_the_field(opened):
+    explains_words(ready(opened("#of=gpt2")))
 
 
 def test_search_finds_entries_by_their_mechanisms_in_singular_and_plural(opened):

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 from benchmarks.atlas import differs, drawn_change, exact
-from tests.browser.conftest import Opened
+from tests.browser.conftest import Opened, explains_words
 
 import anyformer as af
 from anyformer import catalogue
@@ -237,7 +237,7 @@ def test_an_entry_without_a_sheet_is_no_link_and_says_where_it_is(site):
     assert page.locator("#main a[href^='#of=']").count() == 0
     assert "--set" in page.locator("table.costs tbody span.elsewhere").first.get_attribute("title")
     page = site("#of=llama-3-8b")
-    page.get_by_text("is in the catalogue and not in this site").wait_for()
+    page.get_by_text("is in the catalogue, and not in this site: `anyformer explore llama-3-8b` opens it").wait_for()
 
 
 def test_search_counts_what_is_there_and_finds_topics(site):
@@ -245,8 +245,29 @@ def test_search_counts_what_is_there_and_finds_topics(site):
     assert page.locator("#searched").get_attribute("placeholder") == "search 3 architectures"
     page.locator("#searched").fill("trained length")
     page.locator("#found [role=option]").get_by_text("Positions", exact=True).wait_for()
-    page.locator("#searched").fill("kv cache")
-    page.locator("#found code").get_by_text('anyformer help "kv cache"').wait_for()
+    page.locator("#searched").fill("no such word")
+    page.locator("#found code").get_by_text('anyformer help "no such word"').wait_for()
+
+
+def test_search_says_what_is_in_the_catalogue_and_not_in_this_site(site):
+    page = site("#of=gpt2")
+    page.locator("#searched").fill("qwen3-8b")
+    first = page.locator("#found [role=option]").first
+    first.get_by_text("in the catalogue, and not in this site: ").wait_for()
+    assert first.locator("strong").inner_text() == "qwen3-8b"
+    assert first.locator("code").all_inner_texts() == [
+        "anyformer explore qwen3-8b",
+        "anyformer atlas --out DIRECTORY --entry qwen3-8b",
+    ]
+    page.locator("#searched").press("Enter")
+    page.get_by_text("'qwen3-8b' is in the catalogue, and not in this site").wait_for()
+    page.locator("#searched").fill("gpt2")
+    page.locator("#found [role=option]").first.get_by_text("gpt2", exact=True).wait_for()
+    assert "not in this site" not in page.locator("#found [role=option]").first.inner_text()
+
+
+def test_search_explains_words_of_the_field(site):
+    explains_words(site("#of=gpt2"))
 
 
 def test_a_page_opened_as_a_file_says_how_to_see_it(browser, folder):

@@ -12,11 +12,12 @@ import typer
 from typer.testing import CliRunner
 
 from anyformer.atlas import mechanism_item, mechanisms_called, topic
+from anyformer.atlas.glossary import GLOSSARY, glossary, letters
 from anyformer.atlas.topic import mechanisms
 from anyformer.cli import app
 from anyformer.cli.aligned import WIDEST
 from anyformer.cli.glossary import explained, passages_with
-from anyformer.cli.help_topic import FILE, PASSAGES, letters
+from anyformer.cli.help_topic import FILE, PASSAGES
 from anyformer.cli.pages import lines
 from anyformer.cli.topics import VALUES, TopicError, _every, guides, topics
 from anyformer.describe import UserError
@@ -39,7 +40,7 @@ def text_of(name: str) -> str:
 
 def test_the_files_of_the_package_are_what_the_guides_say():
     made = runpy.run_path(str(ROOT / "docs" / "make_help.py"))["made"]()
-    assert set(made) == {FILE, PASSAGES}
+    assert set(made) == {FILE, PASSAGES, GLOSSARY}
     for path, text in made.items():
         assert path.read_text(encoding="utf-8") == text, "run: python docs/make_help.py"
 
@@ -170,12 +171,6 @@ def test_a_word_of_a_name_leads_to_the_mechanism(word, call):
     assert call("atlas", word).stdout.startswith("sliding windows\n")
 
 
-def test_the_atlas_says_which_words_help_explains(call):
-    result = call("atlas", "hybrid")
-    assert result.returncode == 2
-    assert "`anyformer help hybrid` explains it" in " ".join(result.stderr.split())
-
-
 def test_a_command_is_told_as_after_it():
     assert said("cost") == CliRunner().invoke(app, ["cost", "--help"]).output
 
@@ -214,20 +209,20 @@ def test_a_usual_word_is_explained_with_a_page_to_read_on():
 
 def test_every_entry_of_the_glossary_is_told_by_each_of_its_names_once():
     text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    assert len(KEPT["glossary"]) == text.count("\n- "), "an entry is: - **name**, **name**: text [page](page.md#heading)"
-    names = [name for entry in KEPT["glossary"] for name in entry["names"]]
+    assert len(glossary()) == text.count("\n- "), "an entry is: - **name**, **name**: text [page](page.md#heading)"
+    names = [name for entry in glossary() for name in entry.names]
     assert len({letters(name) for name in names}) == len(names), "a name of the glossary stands in one spelling and entry"
     assert not set(names) & set(typer.main.get_command(app).commands), "a command's name is the command's help"
-    for entry in KEPT["glossary"]:
-        for name in entry["names"]:
+    for entry in glossary():
+        for name in entry.names:
             (told,) = explained(name)
-            assert [each.text for each in told.page] == [f"{', '.join(entry['names'])}: {entry['text']}", ""]
-            assert entry["place"] in told.more, name
+            assert [each.text for each in told.page] == [f"{', '.join(entry.names)}: {entry.text}", ""]
+            assert entry.place in told.more, name
 
 
 def test_the_parts_that_the_glossary_names_are_there():
-    for entry in KEPT["glossary"]:
-        for name in re.findall(r"`([A-Z]\w+)\b", entry["text"]):
+    for entry in glossary():
+        for name in re.findall(r"`([A-Z]\w+)\b", entry.text):
             assert name in ("B", "T", "D", "H", "K", "E", "F", "L", "Plan") or topics(name), entry
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import anyformer as af
-from anyformer.atlas import topics
+from anyformer.atlas import glossary, topics
 from anyformer.cli import app
 from anyformer.describe import UserError, to_toml
 from anyformer.exploring.site import PAGE, SiteContents, write_site
@@ -68,6 +68,9 @@ def test_a_site_has_all_that_its_page_reads(site):
     ]
     assert start["opened"][1]["columns"]["parameters"] == af.cost(CONFIG).params.total
     assert {path.stem for path in (out / "topics").iterdir()} == set(topics())
+    searched = _read(out / "search.json")
+    assert {each["name"] for each in searched["elsewhere"]} == {each.name for each in af.catalogue.listing()} - set(NAMES)
+    assert [tuple(each["names"]) for each in searched["glossary"]] == [each.names for each in glossary()]
     assert re.search(r'<html [^>]*data-static=""', (out / "index.html").read_text())
     assert not re.search(r"data-static", (PAGE / "index.html").read_text())
 

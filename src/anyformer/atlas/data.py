@@ -107,7 +107,7 @@ def _entry(entry: Listed, lines: tuple[Family, ...], of_mechanism: dict[Mechanis
         "summary": entry.summary,
         "source": entry.source,
         "stand_in": entry.stand_in,
-        "words": words_of(entry),
+        "words": words_of(row, entry.training),
         "window": row.window,
         "numbers": numbers,
         "mechanisms": [of_mechanism[each] for each in mechanisms_of(entry.name)],

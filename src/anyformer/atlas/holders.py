@@ -9,7 +9,9 @@ from functools import cache
 from anyformer.atlas.mechanism import EntryFacts, Mechanism, facts_of
 from anyformer.atlas.topic import mechanisms
 from anyformer.catalogue import architecture, listing
+from anyformer.catalogue.columns import columns
 from anyformer.catalogue.row import Listed
+from anyformer.model import Architecture
 
 Family = tuple[str, str]
 """A lineage of the catalogue and a publisher: models of one line and one house."""
@@ -28,7 +30,14 @@ def families(entries: Iterable[Listed]) -> tuple[Family, ...]:
 @cache
 def facts() -> Mapping[str, EntryFacts]:
     """The facts of every entry of the catalogue, from its description."""
-    return {entry.name: facts_of(entry, architecture(entry.name)) for entry in listing()}
+    of_entries = ((entry, architecture(entry.name)) for entry in listing())
+    return {entry.name: facts_of(made, entry.columns, entry.training) for entry, made in of_entries}
+
+
+def had(made: Architecture) -> frozenset[str]:
+    """The names of the mechanisms that any description has, but for those of its training."""
+    own = facts_of(made, columns(made))
+    return frozenset(each.name for each in mechanisms() if own.has(each))
 
 
 @cache

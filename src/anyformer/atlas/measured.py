@@ -90,6 +90,16 @@ class MeasuredStudy:
 
 
 @dataclass(frozen=True)
+class StudiedArm:
+    """An arm of a study, with what it has and not all others have: names of `mechanisms`, and classes of `parts`."""
+
+    study: str
+    name: str
+    mechanisms: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class NotesClaim:
     """A claim of lecture notes, how it was tested, the outcome and the verdict; see docs/reference/claims.md."""
 
@@ -130,6 +140,16 @@ def studies() -> Mapping[str, MeasuredStudy]:
         for each in _data()["studies"]
     )
     return {each.name: each for each in made}
+
+
+@cache
+def studied_arms() -> Mapping[str, tuple[StudiedArm, ...]]:
+    """The arms of every study by its name."""
+    found: dict[str, tuple[StudiedArm, ...]] = {}
+    for each in _data()["arms"]:
+        own = StudiedArm(**each | {"mechanisms": tuple(each["mechanisms"]), "parts": tuple(each["parts"])})
+        found[own.study] = (*found.get(own.study, ()), own)
+    return found
 
 
 @cache

@@ -80,7 +80,8 @@ def topics() -> Mapping[str, Topic]:
 def read(name: str, path: Path) -> Topic:
     """The topic of a file."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    mechanisms = tuple(Mechanism(topic=name, **each) for each in data.pop("mechanisms"))
+    made: list[dict[str, Any]] = data.pop("mechanisms")
+    mechanisms = tuple(Mechanism(topic=name, **each | {"mixed": tuple(map(tuple, each.get("mixed", ())))}) for each in made)
     matters = tuple(
         TopicMatter(each["title"], tuple(each["written"]), tuple(each["mechanisms"])) for each in data.pop("matters", ())
     )

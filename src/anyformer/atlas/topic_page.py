@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
+from anyformer.atlas.asked_sources import NotAsked, StudyVerdicts, asking, studies_of
 from anyformer.atlas.catalogue_sources import CatalogueQuery, LatestShares
 from anyformer.atlas.documentation import Documentation, documented
 from anyformer.atlas.holders import holders
@@ -65,6 +66,7 @@ def topic_page(topic: Topic) -> TopicPage:
         TopicSection("Every kind", tuple(_registered(topic))),
         TopicSection("Parts that no model here has", tuple(_unused(topic))),
         TopicSection("What it costs", tuple(_costs(topic))),
+        TopicSection("Which studies ask about it", tuple(asked(topic))),
         TopicSection("What papers found, and what our studies measured", tuple(_studies(topic))),
         TopicSection("What lecture notes claim, tested", tuple(_claims(topic))),
     )
@@ -97,6 +99,23 @@ def mechanism_item(mechanism: Mechanism) -> TopicItem:
     said = [Documentation(mechanism.part, mechanism.field)] if mechanism.part else []
     sentences = tuple(map(Sentence.of, (*said, CatalogueQuery(mechanism))))
     return TopicItem(mechanism.name, sentences, mechanism=mechanism, since=holders(mechanism).since)
+
+
+def studied_mechanism(mechanism: Mechanism) -> TopicItem:
+    """What a mechanism is, who has it since when, and what studies say of it."""
+    item = mechanism_item(mechanism)
+    return replace(item, sentences=(*item.sentences, *map(Sentence.of, studies_of(mechanism.name))))
+
+
+def asked(topic: Topic) -> Iterator[TopicItem]:
+    """The studies whose arms differ in mechanisms of the topic, or are of it, in one line each, and what none asks about."""
+    names = [each.name for each in topic.mechanisms]
+    found = {study: tuple(name for name in names if study in asking(name)) for study in studies()}
+    of_topic = {study: own for study, own in found.items() if own or study in topic.studies}
+    if of_topic:
+        yield TopicItem("", tuple(Sentence.of(StudyVerdicts(study, own)) for study, own in of_topic.items()))
+    if without := tuple(name for name in names if not asking(name)):
+        yield TopicItem("", (Sentence.of(NotAsked(without)),))
 
 
 def _registered(topic: Topic) -> Iterator[TopicItem]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsons
-import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -28,6 +27,8 @@ anyformer atlas --out site
 anyformer atlas --out lecture --entry gpt2 --entry gemma-2-2b --entry mine.toml
 """
 
+NO_TOPIC = Paragraph("No topic and no mechanism of the atlas; the glossary has it:", hanging="")
+
 if TYPE_CHECKING:
     from anyformer.atlas.mechanism import Mechanism
     from anyformer.atlas.source import SentenceSource
@@ -39,7 +40,8 @@ def run(
     topic: Annotated[
         str | None,
         typer.Argument(
-            help="A topic, such as positions, norms or experts, or a mechanism, such as GQA; without one, all and trends.",
+            help="A topic, such as positions, norms or experts, or a mechanism, such as GQA, with the studies that ask about "
+            "it; other words are looked up in the glossary. Without one, all topics and trends.",
             metavar="TOPIC",
         ),
     ] = None,
@@ -75,10 +77,10 @@ def run(
         raise UserError("--entry names entries of a site: give --out DIRECTORY too")
     called = None if topic is None else atlas.topic_called(topic)
     named = () if topic is None or called is not None else atlas.mechanisms_called(topic) or atlas.mechanisms_with(topic)
-    if topic is not None and called is None and not named and glossary.explained(topic):
-        raise UserError(
-            f"{topic!r} is no topic and no mechanism of the atlas; `anyformer help {shlex.quote(topic)}` explains it"
-        )
+    if topic is not None and called is None and not named and (explained := glossary.explained(topic)):
+        if json:
+            return Answer([Verbatim(jsons.dumps({"glossary": [asdict(each) for each in atlas.explained(topic)]}, indent=2))])
+        return Answer([NO_TOPIC, PageLine(""), *(item for each in explained for item in each.items)])
     if named and not json:
         return Answer(list(described(named)))
     topic = called.name if called is not None else named[0].topic if named else topic
@@ -118,6 +120,12 @@ def overview() -> Iterator[Item]:
     yield PageLine("Topics", strong=True)
     for each in topics().values():
         yield Paragraph(f"{each.name}: {each.question}", "  ")
+    yield Paragraph(
+        "Or a mechanism, such as GQA: what it is, who has it since when, and which studies ask about it. Any other word, such "
+        "as MFU, is looked up in the glossary.",
+        "  ",
+        "  ",
+    )
     drawn = trends(listing())
     yield from (PageLine(""), PageLine("Of the families with a new model in a year, those that have one with", strong=True))
     years = drawn[0].years
@@ -154,11 +162,11 @@ def told(item: TopicItem, start: str = "") -> Iterator[Item]:
 
 def described(found: Iterable[Mechanism]) -> Iterator[Item]:
     """Some mechanisms: what they are, who has them since when, and where there is more."""
-    from anyformer.atlas import mechanism_item
+    from anyformer.atlas import studied_mechanism
 
     for number, each in enumerate(found):
         yield from (*[PageLine("")] * bool(number), PageLine(each.name, strong=True))
-        yield from told(mechanism_item(each))
+        yield from told(studied_mechanism(each))
         yield from (PageLine(""), PageLine(f"More: anyformer atlas {each.topic}"))
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from anyformer.cli.help_topic import PASSAGES, HelpTopic, kept, letters
+from anyformer import atlas
+from anyformer.cli.help_topic import PASSAGES, HelpTopic
 from anyformer.cli.pages import Item, Paragraph
 from anyformer.costs.rows import PageLine
 
@@ -36,13 +37,12 @@ class Passage:
 
 def words() -> list[str]:
     """Every word that the glossary explains."""
-    return [name for entry in kept()["glossary"] for name in entry["names"]]
+    return [name for entry in atlas.glossary() for name in entry.names]
 
 
 def explained(word: str) -> list[HelpTopic]:
     """The glossary's entry of a word in any spelling, in the singular or plural; none if there is none."""
-    wanted = _singular(word)
-    return [_entry(word, each) for each in kept()["glossary"] if wanted in map(_singular, each["names"])]
+    return [_entry(word, each) for each in atlas.explained(word)]
 
 
 def used(word: str) -> list[HelpTopic]:
@@ -87,17 +87,13 @@ def _passages() -> tuple[Passage, ...]:
     return tuple(Passage(*each) for each in json.loads(PASSAGES.read_text(encoding="utf-8")))
 
 
-def _entry(word: str, entry: dict[str, str]) -> HelpTopic:
-    names = entry["names"]
-    page = Paragraph(f"{', '.join(names)}: {entry['text']}", hanging="")
-    others = _places(passages_with(word), without={entry["place"]})
-    more = f"More in {entry['place']}" + (f"; also in {'; '.join(others)}." if others else ".")
+def _entry(word: str, entry: atlas.GlossaryEntry) -> HelpTopic:
+    names = entry.names
+    page = Paragraph(f"{', '.join(names)}: {entry.text}", hanging="")
+    others = _places(passages_with(word), without={entry.place})
+    more = f"More in {entry.place}" + (f"; also in {'; '.join(others)}." if others else ".")
     return HelpTopic(names[0], names[0], (page, PageLine("")), more)
 
 
 def _places(passages: Iterable[Passage], without: set[str]) -> list[str]:
     return [place for place in dict.fromkeys(each.place for each in passages) if place not in without][:PAGES]
-
-
-def _singular(word: str) -> str:
-    return letters(word).removesuffix("s")

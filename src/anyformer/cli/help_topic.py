@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +13,7 @@ from anyformer.cli.pages import Item, Paragraph
 from anyformer.costs.rows import PageLine
 
 FILE = Path(__file__).with_name("topics.json")
-"""Written by `python docs/make_help.py`: guides, mechanisms and the glossary."""
+"""Written by `python docs/make_help.py`: guides and mechanisms."""
 PASSAGES = Path(__file__).with_name("passages.json")
 """Written by it too: every paragraph of the guides, by page and section."""
 
@@ -39,11 +38,6 @@ class HelpTopic:
 
 @cache
 def kept() -> Mapping[str, Any]:
-    """What the program keeps of guides, mechanisms and the glossary."""
+    """What the program keeps of guides and mechanisms."""
     found: Mapping[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return found
-
-
-def letters(words: str) -> str:
-    """Letters and digits alone, in which spellings agree: `KV-cache`, `kv_cache`."""
-    return re.sub(r"[^a-zµ0-9]", "", words.lower())

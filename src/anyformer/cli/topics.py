@@ -10,8 +10,9 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from anyformer.atlas.glossary import letters
 from anyformer.cli import glossary
-from anyformer.cli.help_topic import HelpTopic, kept, letters
+from anyformer.cli.help_topic import HelpTopic, kept
 from anyformer.cli.pages import Item, Paragraph, Verbatim
 from anyformer.cli.usage import usage
 from anyformer.costs.rows import PageLine
@@ -195,6 +196,7 @@ def _mechanism(name: str, where: str, how: str) -> HelpTopic:
     page: list[Item] = [*_documented(found)]
     if how:
         page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
+    page += _studied(thing, name)
     more = f"More: anyformer help {thing}; all mechanisms stand in docs/reference/parts.md."
     return HelpTopic(name, f"{name}: {thing}", tuple(page), more)
 
@@ -209,14 +211,14 @@ def _section(title: str, rows: list[list[str]]) -> HelpTopic:
 def _topic_of_atlas(words: str) -> list[HelpTopic]:
     """The topic of the atlas that has a name or a title, by its question and what it tells of."""
     from anyformer.atlas.topic import topic_called
-    from anyformer.atlas.topic_page import answers
+    from anyformer.atlas.topic_page import answers, asked
     from anyformer.cli.atlas import told
 
     found = topic_called(words)
     if found is None:
         return []
     page: list[Item] = [Paragraph(found.question, hanging=""), PageLine("")]
-    for item in answers(found):
+    for item in (*answers(found), *asked(found)):
         page += [*told(item), PageLine("")]
     mechanisms = Paragraph(f"Mechanisms: {', '.join(each.name for each in found.mechanisms)}.", hanging="")
     more = f"More: anyformer atlas {found.name} says who has them since when, what they cost and what was measured."
@@ -224,10 +226,10 @@ def _topic_of_atlas(words: str) -> list[HelpTopic]:
 
 
 def _of_atlas(mechanism: Mechanism) -> HelpTopic:
-    from anyformer.atlas.topic_page import mechanism_item
+    from anyformer.atlas.topic_page import studied_mechanism
     from anyformer.cli.atlas import told
 
-    page = (*told(mechanism_item(mechanism)), PageLine(""))
+    page = (*told(studied_mechanism(mechanism)), PageLine(""))
     return HelpTopic(mechanism.name, mechanism.name, page, f"More: anyformer atlas {mechanism.topic}")
 
 
@@ -245,9 +247,24 @@ def _value(kind: type[Value], package: str) -> HelpTopic:
         page.append(PageLine(""))
     if how := usage(kind):
         page += [Paragraph(f"Asked for by {how}.", hanging=""), PageLine("")]
+    page += _studied(kind.__name__)
     return HelpTopic(
         kind.__name__, title, tuple(page), f"More: from {package} import {kind.__name__}; one of the {VALUES[package]}."
     )
+
+
+def _studied(part: str, words: str = "") -> Iterator[Item]:
+    """What studies say of the atlas's mechanism of some words, else of the class of a part, if not all arms have it."""
+    from anyformer.atlas.asked_sources import asking, studies_of
+    from anyformer.atlas.naming import mechanisms_called
+    from anyformer.atlas.source import Sentence
+    from anyformer.atlas.topic_page import TopicItem
+    from anyformer.cli.atlas import told
+
+    named = [each.name for each in mechanisms_called(words)] or [part] * bool(asking(part))
+    found = tuple(Sentence.of(each) for name in named for each in studies_of(name))
+    if found:
+        yield from (*told(TopicItem("", found), ""), PageLine(""))
 
 
 def _default(value: Any) -> str:

@@ -34,6 +34,7 @@ from anyformer.exploring.opening_desk import OpeningDesk
 from anyformer.exploring.opening_routes import opening_routes
 from anyformer.exploring.problems import RefusedChangeError, UnknownNameError, plain_problem
 from anyformer.exploring.question import SheetQuestion, check_keys, question_of
+from anyformer.exploring.searching import search_data
 from anyformer.exploring.start import start_data
 
 PAGE = Path(__file__).with_name("page")
@@ -71,6 +72,7 @@ def application(desk: Desk, memory: MemoryDesk, models: OpeningDesk | None = Non
     routes: list[BaseRoute] = [
         Route("/api/start", _plain(lambda: start_data(desk))),
         Route("/api/kinds", _plain(kinds)),
+        Route("/api/search", _plain(search_data)),
         Route("/api/sheet", answered(*SECTIONS)),
         *(Route(f"/api/{name}", answered(name)) for name in SECTIONS),
         Route("/api/memory", _asked(traced)),

@@ -2,6 +2,7 @@
 
     index.html, *.js, *.css  the page, the same as the server's; it reads the files below instead of asking
     start.json, kinds.json   what `/api/start` and `/api/kinds` answer
+    search.json              what `/api/search` answers, and the entries of the catalogue that are not in the site
     classes.json             what classes of parts say, once for all sheets
     sheets/NAME.json         what `/api/sheet` answers, with the traced memory, the program and its inputs
     programs/DIGEST.json     the declared costs as expressions; entries of one structure share one
@@ -29,6 +30,7 @@ from anyformer.exploring.classes import kinds
 from anyformer.exploring.desk import SECTIONS, Desk
 from anyformer.exploring.memory import traced
 from anyformer.exploring.question import PricedCall, SheetQuestion
+from anyformer.exploring.searching import search_data
 from anyformer.exploring.site_entries import SiteEntries
 from anyformer.exploring.site_times import accelerator_numbers, site_pieces
 from anyformer.exploring.start import start_data
@@ -72,6 +74,7 @@ def write_site(out: Path, entries: SiteEntries, advance: Callable[[int], None] =
             advance(done)
         _write(folder / "start.json", _start(desk, entries))
         _write(folder / "kinds.json", kinds())
+        _write(folder / "search.json", search_data(entries.of_catalogue))
         _write(folder / "classes.json", dict(sorted(classes.items())))
         _write(folder / "atlas.json", atlas_data())
         for topic in topics():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -34,9 +35,17 @@ class SteeringVector:
     cosine: float | None = None
     typical: float | None = None
 
-    def steering(self, model: Transformer, strength: float = 1.0) -> AbstractContextManager[object]:
-        """While it is open, `strength` times the direction is added at every position, when generating too."""
-        return model.patch(self.path, partial(moved, direction_D=self.direction_D, strength=strength))
+    def steering(
+        self, model: Transformer, strength: float = 1.0, *, positions: Collection[int] | None = None
+    ) -> AbstractContextManager[object]:
+        """While it is open, `strength` times the direction is added at every position, or at `positions`, generating too.
+
+        `positions`: columns of a call's tokens from 0, or from the end, -1 the last of the prompt. Calls of one position, such
+        as steps of decoding, count on from the call before, so that what is generated has positions behind the prompt's.
+        """
+        if positions is None:
+            return model.patch(self.path, partial(moved, direction_D=self.direction_D, strength=strength))
+        return model.patch(self.path, _Positions(frozenset(positions), self.direction_D, strength))
 
     def table(self) -> Table:
         """Its length beside the values', and how far the prompts agree on it."""
@@ -44,6 +53,30 @@ class SteeringVector:
         cosine = "-" if self.cosine is None else f"{self.cosine:.3f}"
         rows = [(self.path, f"{float(self.direction_D.norm()):.4g}", typical, cosine)]
         return table_of("steering vector", ("path", "length", "length of values", "cosine with single pairs"), rows)
+
+
+@dataclass
+class _Positions:
+    """Adds a direction at some positions of the calls of a block; `read`: the positions of the text that calls have read."""
+
+    positions: frozenset[int]
+    direction_D: Tensor
+    strength: float
+    read: int = 0
+
+    def __call__(self, value_BTD: Tensor) -> Tensor:
+        T = value_BTD.shape[1]
+        start = self.read if T == 1 else 0
+        self.read = start + T
+        if T > 1 and min(self.positions, default=0) < -T:
+            raise InputError(
+                f"steering at position {min(self.positions)}: the call has {T} positions, so give one of -{T} to -1"
+            )
+        from_end = {T + each for each in self.positions if each < 0 and not start}
+        here = sorted({each - start for each in self.positions if start <= each < start + T} | from_end)
+        result = value_BTD.clone()
+        result[:, here] = moved(value_BTD[:, here], self.direction_D, self.strength)
+        return result
 
 
 def moved(value: Tensor, direction_D: Tensor, strength: float) -> Tensor:

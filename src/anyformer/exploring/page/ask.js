@@ -64,6 +64,11 @@ class Server {
     return (await json("api/kinds")).data;
   }
 
+  /** What the search knows beside the entries: words of the field, and entries that a site lacks. */
+  async searched() {
+    return (await json("api/search")).data;
+  }
+
   async runs(words, signal) {
     return (await json(`api/runs?${words}`, signal)).data;
   }

@@ -22,7 +22,7 @@ async function begin() {
     const besides = (next || shift) && app.history.present.models.length;
     next = false;
     app.go(besides ? beside(app.history.present, name) : alone(app.history.present, [{ of: name, set: [] }]));
-  });
+  }, () => app.source.searched());
   const runs = app.start.opened.filter((each) => each.kind === "run"), study = app.start.opened.find((each) => each.kind === "study");
   the("#pages").append(...[
     runs.length ? h("a", { href: `#${new URLSearchParams(runs.map((run) => ["run", run.of]))}` }, runs.length > 1 ? "runs" : "run") : null,

@@ -1,8 +1,12 @@
 // Search over the catalogue: every word must be found in an entry's name, maker, year, summary or columns, or in the name of a
-// mechanism or a topic, which leads to the atlas.
+// mechanism or a topic, which leads to the atlas; or in the names of a word of the glossary, which is explained. Entries of the
+// catalogue that a site lacks are found too, with the commands that have them.
 
 import { h, fill } from "./dom.js";
+import { commands } from "./entry-link.js";
+import { marked } from "./fields.js";
 import { count } from "./numbers.js";
+import { dialog } from "./tools.js";
 
 const MOST = 40, NEW = 9999;
 
@@ -15,14 +19,18 @@ export function found(rows, said) {
   for (const row of rows) {
     let rank = 0;
     for (const one of wanted) {
-      const at = row.name.indexOf(one);
-      const score = row.name === one ? 8 : at === 0 ? 4 : at > 0 ? 2 : row.words.includes(singular(one)) ? 1 : -100;
-      rank += score;
+      rank += Math.max(...[row.name].flat().map((name) => scored(name, one, row.words)));
     }
     if (rank >= 0) ranked.push([rank, row]);
   }
-  ranked.sort(([a, one], [b, other]) => b - a || other.year - one.year);
+  ranked.sort(([a, one], [b, other]) => b - a || Boolean(one.elsewhere) - Boolean(other.elsewhere) || other.year - one.year);
   return ranked.map(([, row]) => row);
+}
+
+/** How well a word finds a name: it is all of it, its beginning, in it, or among the words beside it. */
+function scored(name, one, words) {
+  const at = name.indexOf(one);
+  return name === one ? 8 : at === 0 ? 4 : at > 0 ? 2 : words.includes(singular(one)) ? 1 : -100;
 }
 
 /** An entry among the rows; it is found by its mechanisms too, those that its columns tell. */
@@ -43,12 +51,32 @@ function topic({ name, title, question }) {
   return { name: title.toLowerCase(), title, topic: name, organisation: "atlas", year: NEW, summary: question, columns: {}, words: `${name} ${title} ${question}`.toLowerCase() };
 }
 
+/** A word of the field among the rows, by all its names. */
+function word({ names, text, place }) {
+  const small = names.map((name) => name.toLowerCase());
+  return { name: small, title: names.join(", "), text, place, organisation: "glossary", year: NEW - 1, summary: text, columns: {}, words: small.join(" ") };
+}
+
+/** Where an entry is that this site lacks. */
+function absent({ name, summary }) {
+  return [`${summary}; in the catalogue, and not in this site: `, commands(name).map(([command, does], number) => [number ? ", " : "", h("code", {}, command), ` ${does}`])];
+}
+
+/** A window that explains a word of the field. */
+function explain({ title, text, place }) {
+  dialog(title, h("p", {}, marked(text)), h("p", { class: "faint" }, `More in ${place}; `, h("code", {}, `anyformer help "${title.split(", ")[0]}"`)));
+}
+
 export class Search {
-  /** `choose(name, beside)` opens an entry, beside what is shown or instead of it. */
-  constructor(element, start, choose) {
+  /** `choose(name, beside)` opens an entry, beside what is shown or instead of it; `more()` gives what is found beside entries. */
+  constructor(element, start, choose, more) {
     this.rows = [...start.opened.filter((each) => each.kind !== "study").map((each) => ({ name: each.of, title: each.title, organisation: "", year: NEW, summary: each.file ? "beside the catalogue" : "opened here", columns: each.columns ?? {} })), ...start.catalogue].map((each) => searchable(each, start.mechanisms));
     this.mechanisms = [...start.topics.map(topic), ...start.mechanisms.map(mechanism)];
+    this.start = start;
     this.choose = choose;
+    this.more = more;
+    this.asked = null;
+    this.others = [];
     this.at = -1;
     this.input = h("input", {
       type: "search", id: "searched", role: "combobox", "aria-expanded": "false", "aria-controls": "found", "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
@@ -62,8 +90,17 @@ export class Search {
     fill(element, this.input, this.list);
   }
 
+  /** Words of the field and what is elsewhere, asked for when something is searched first. */
+  read() {
+    this.asked ??= this.more().then(({ glossary, elsewhere }) => {
+      this.others = [...glossary.map(word), ...elsewhere.map((entry) => ({ ...searchable(entry, this.start.mechanisms), elsewhere: true }))];
+      if (!this.list.hidden) this.show();
+    }).catch(() => (this.asked = null));
+  }
+
   show() {
-    this.shown = found(this.input.value.trim() ? [...this.rows, ...this.mechanisms] : this.rows, this.input.value);
+    this.read();
+    this.shown = found(this.input.value.trim() ? [...this.rows, ...this.mechanisms, ...this.others] : this.rows, this.input.value);
     this.at = this.input.value && this.shown.length ? 0 : -1;
     fill(this.list, this.shown.slice(0, MOST).map((row, number) => this.row(row, number)),
       this.shown.length > MOST ? h("li", { class: "faint", role: "presentation" }, `and ${this.shown.length - MOST} more: say another word`) : null,
@@ -77,8 +114,8 @@ export class Search {
     return h("li", { role: "option", id: `found-${number}`, "aria-selected": "false", onmousedown: (event) => {
       event.preventDefault();
       this.take(number, event.shiftKey);
-    } }, h("strong", {}, row.topic ? row.title : row.name), h("span", { class: "faint" }, [row.organisation, row.year === NEW ? "" : row.year].filter(Boolean).join(" ")),
-    h("span", { class: "number" }, row.columns.parameters ? count(row.columns.parameters) : ""), h("small", {}, row.summary));
+    } }, h("strong", {}, row.topic || row.text ? row.title : row.name), h("span", { class: "faint" }, [row.organisation, row.year >= NEW - 1 ? "" : row.year].filter(Boolean).join(" ")),
+    h("span", { class: "number" }, row.columns.parameters ? count(row.columns.parameters) : ""), h("small", {}, row.elsewhere ? absent(row) : row.text ? marked(row.summary) : row.summary));
   }
 
   mark() {
@@ -102,6 +139,7 @@ export class Search {
     this.hide();
     this.input.blur();
     if (row.topic) location.hash = `#atlas/topics/${encodeURIComponent(row.topic)}`;
+    else if (row.text) explain(row);
     else this.choose(row.name, beside);
   }
 
@@ -113,7 +151,10 @@ export class Search {
       this.at = most ? (this.at + (event.key === "ArrowDown" ? 1 : -1) + most) % most : -1;
       return this.mark();
     }
-    if (event.key === "Enter") this.take(Math.max(this.at, 0), event.shiftKey);
+    if (event.key === "Enter") {
+      event.preventDefault(); // else it presses the button on which a window that opens has the keyboard
+      this.take(Math.max(this.at, 0), event.shiftKey);
+    }
     if (event.key === "Escape") {
       this.input.value = "";
       this.hide();

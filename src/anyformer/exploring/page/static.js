@@ -2,6 +2,7 @@
 
 import { Refused } from "./ask.js";
 import { sets } from "./commands.js";
+import { commands } from "./entry-link.js";
 
 const WORDS = ["precision", "checkpointing"], MOST = 16;
 const files = new Map();
@@ -51,8 +52,8 @@ class Site {
 
   /** Why there is no sheet of a name: of an entry that the site was written without, or of none. */
   async unknown(of) {
-    const atlas = await file("atlas.json");
-    if (atlas?.entries.some((each) => each.name === of)) return refused(`'${of}' is in the catalogue and not in this site: ask \`anyformer explore ${of}\``);
+    const { elsewhere } = await this.searched();
+    if (elsewhere.some((each) => each.name === of)) return refused(`'${of}' is in the catalogue, and not in this site: ${commands(of).map(([command, does]) => `\`${command}\` ${does}`).join(", ")}`);
     return refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.names));
   }
 
@@ -86,6 +87,11 @@ class Site {
 
   async kinds() {
     return (await file("kinds.json")) ?? {};
+  }
+
+  /** What the search knows beside the entries: words of the field, and entries that this site lacks. */
+  async searched() {
+    return (await file("search.json")) ?? { glossary: [], elsewhere: [] };
   }
 
   /** Architectures side by side, at the least of their usual lengths unless one is said. */

@@ -66,7 +66,8 @@ export function share() {
   return copied(location.href, "the address");
 }
 
-function dialog(title, ...inside) {
+/** A window over the page with a title, which Escape closes. */
+export function dialog(title, ...inside) {
   const element = h("dialog", { "aria-labelledby": "dialog-title" }, h("form", { method: "dialog" }, h("h2", { id: "dialog-title" }, title), h("button", { class: "close", "aria-label": "close" }, "×")), inside);
   element.addEventListener("close", () => element.remove());
   element.addEventListener("click", (event) => event.target === element && element.close());
