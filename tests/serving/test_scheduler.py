@@ -9,10 +9,11 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from zoo import DECODERS, PAIRS
+from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
 
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, generate_tokens
+from anyformer.generation.memory import state_bytes
 from anyformer.generation.processors import FrequencyPenalty, Suppress
 from anyformer.model.transformer import build
 from anyformer.serving.own_states import OwnStates
@@ -255,6 +256,15 @@ def test_what_cannot_be_chosen_ends_one_text_alone():
     events = run(scheduler)
     assert [event.error is None for event in events if event.number == 0] == [False]
     assert [event.token.number for event in events if event.number == 1] == list(alone("full", (3, 1), CHOICES[0], 0)[:3])
+
+
+@pytest.mark.parametrize("name", ["delta_gated", "prompt", "pair_prefix", "virtual_tokens"])
+def test_the_bytes_of_a_state_are_foretold_in_either_format(name):
+    """Parts that stay in fp32, slots in front of the first token, sources."""
+    described = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}[name]
+    for dtype in (torch.float32, torch.bfloat16):
+        made, source = build(described).eval().to(dtype), 5 if described.two_inputs else 0
+        assert state_bytes(made, 2, 9, source) == made.state(2, 9, source=source).nbytes
 
 
 def test_rows_that_would_change_one_another_are_refused():
