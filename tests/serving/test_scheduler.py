@@ -21,7 +21,7 @@ from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import QueueFullError, Scheduler
 from anyformer.serving.shared_rows import SharedRows
-from anyformer.serving.states import NeverFitsError, request_bytes
+from anyformer.serving.states import NeverFitsError, request_bytes, side_by_side
 
 KINDS = {
     "full": DECODERS["llama"], "ring": DECODERS["window"], "latent": DECODERS["latent"], "recurrent": DECODERS["delta_gated"],
@@ -159,6 +159,28 @@ def test_tokens_do_not_depend_on_company(kind, way):
 @pytest.mark.parametrize(("kind", "way"), WAYS)
 def test_ten_thousand_schedules(kind, way):
     try_schedules(kind, way, 10_000 // len(WAYS) + 1, 20)
+
+
+EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_every_architecture_gives_every_text_as_alone(name):
+    made = build(EVERY[name]).eval()
+    begins = {"start": 2} if made.architecture.two_inputs else {}
+    ways = [OwnStates(made, 10**6, CHUNK)] + ([] if side_by_side(made) else [SharedRows(made, PLACES, 24, CHUNK)])
+    for held in ways:
+        scheduler, found = Scheduler(held), [[] for _ in PROMPTS]
+        for number, prompt in enumerate(PROMPTS):
+            scheduler.submit(number, ServedRequest(prompt, 9, Sampling(seed=number), **begins))
+        while not scheduler.idle:
+            assert held.held == held.foretold
+            for event in scheduler.step():
+                found[event.number].append(event.token.number)
+        for number, prompt in enumerate(PROMPTS):
+            how = {"max_tokens": 9, "sampling": Sampling(seed=number), **begins}
+            assert found[number] == generate_tokens(made, [prompt], **how)[0]
 
 
 def run(scheduler):
