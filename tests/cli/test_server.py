@@ -50,7 +50,8 @@ def test_it_serves_conforms_and_ends_at_a_signal(folder):
             process.send_signal(signal.SIGTERM)
             assert stream.read().endswith(b"data: [DONE]\n\n")
             assert process.wait(60) == -signal.SIGTERM, "it ends as a signal asks"
-            assert "stops: 1 texts are under way or wait, and have 30 s" in process.stderr.read()
+            said = process.stderr.read()  # a fast machine has written the text before the signal comes
+            assert re.search(r"stops: [01] texts are under way or wait, and have 30 s", said), said
         finally:
             process.kill()
 

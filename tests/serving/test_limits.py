@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+from dataclasses import replace
 
 import pytest
 from zoo import DECODERS
@@ -51,6 +53,18 @@ def test_bodies_rates_pages_and_names_of_hosts(model):
         assert [each.status_code for each in answers] == [200, 200, 429]
         assert int(answers[-1].headers["retry-after"]) > 0
         assert answers[0].headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_log_says_nothing_of_what_was_written(model):
+    lines = []
+    with running(replace(service(model, None), log=lines.append)) as made:
+        made.post(COMPLETIONS, json=BODY)
+        made.get("/v1/models/a secret")
+    first, second = map(json.loads, lines)
+    assert (first["address"], first["status"]) == (COMPLETIONS, 200)
+    assert (second["address"], second["status"]) == ("another address", 404)
+    assert set(first) == {"time", "address", "status", "seconds", "bytes"}
+    assert "secret" not in "".join(lines)
 
 
 def test_a_rate_comes_back_evenly():

@@ -9,10 +9,11 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from zoo import DECODERS, PAIRS
+from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
 
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, generate_tokens
+from anyformer.generation.memory import state_bytes
 from anyformer.generation.processors import FrequencyPenalty, Suppress
 from anyformer.model.transformer import build
 from anyformer.serving.own_states import OwnStates
@@ -20,7 +21,7 @@ from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import QueueFullError, Scheduler
 from anyformer.serving.shared_rows import SharedRows
-from anyformer.serving.states import NeverFitsError, request_bytes
+from anyformer.serving.states import NeverFitsError, request_bytes, side_by_side
 
 KINDS = {
     "full": DECODERS["llama"], "ring": DECODERS["window"], "latent": DECODERS["latent"], "recurrent": DECODERS["delta_gated"],
@@ -160,6 +161,28 @@ def test_ten_thousand_schedules(kind, way):
     try_schedules(kind, way, 10_000 // len(WAYS) + 1, 20)
 
 
+EVERY = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EVERY)
+def test_every_architecture_gives_every_text_as_alone(name):
+    made = build(EVERY[name]).eval()
+    begins = {"start": 2} if made.architecture.two_inputs else {}
+    ways = [OwnStates(made, 10**6, CHUNK)] + ([] if side_by_side(made) else [SharedRows(made, PLACES, 24, CHUNK)])
+    for held in ways:
+        scheduler, found = Scheduler(held), [[] for _ in PROMPTS]
+        for number, prompt in enumerate(PROMPTS):
+            scheduler.submit(number, ServedRequest(prompt, 9, Sampling(seed=number), **begins))
+        while not scheduler.idle:
+            assert held.held == held.foretold
+            for event in scheduler.step():
+                found[event.number].append(event.token.number)
+        for number, prompt in enumerate(PROMPTS):
+            how = {"max_tokens": 9, "sampling": Sampling(seed=number), **begins}
+            assert found[number] == generate_tokens(made, [prompt], **how)[0]
+
+
 def run(scheduler):
     """The events until nothing is left."""
     found = []
@@ -255,6 +278,15 @@ def test_what_cannot_be_chosen_ends_one_text_alone():
     events = run(scheduler)
     assert [event.error is None for event in events if event.number == 0] == [False]
     assert [event.token.number for event in events if event.number == 1] == list(alone("full", (3, 1), CHOICES[0], 0)[:3])
+
+
+@pytest.mark.parametrize("name", ["delta_gated", "prompt", "pair_prefix", "virtual_tokens"])
+def test_the_bytes_of_a_state_are_foretold_in_either_format(name):
+    """Parts that stay in fp32, slots in front of the first token, sources."""
+    described = {**DECODERS, **PAIRS, **PROMPTED_DECODERS}[name]
+    for dtype in (torch.float32, torch.bfloat16):
+        made, source = build(described).eval().to(dtype), 5 if described.two_inputs else 0
+        assert state_bytes(made, 2, 9, source) == made.state(2, 9, source=source).nbytes
 
 
 def test_rows_that_would_change_one_another_are_refused():

@@ -46,6 +46,9 @@ class AddressOptions:
         Path | None,
         typer.Option(help=f"Answer only who has a key of this file, one a line; or set {KEY} to one.", metavar="FILE"),
     ] = None
+    log: Annotated[
+        bool, typer.Option("--log/--no-log", help="Print a line of JSON for every request, without what was written.")
+    ] = False
     name: Annotated[
         str | None, typer.Option(help="The name of the model for clients; by default that of its directory.", metavar="NAME")
     ] = None
@@ -165,6 +168,7 @@ def _service(
         ServingLimits(limits.body, rate=limits.rate, seconds=limits.time_limit, keys=keys),
         HOSTS if address.host in HOSTS else None,
         limits.grace,
+        partial(print, flush=True) if address.log else None,
     )
 
 

@@ -42,7 +42,8 @@ def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) ->
     # Not all of it is held in the format of activations: the plan has to be of that in which this model is.
     plan = model.plan.but(precision=PRECISIONS.get(per_element, "fp32"))
     declared = (model.share or model).architecture.folded_cost(shape, plan).total_state_bytes
-    return declared * max(per_element, plan.activation_bytes) // plan.activation_bytes + slot_bytes(batch, length)
+    before = source if model.architecture.source == "prefix" else model.architecture.virtual_tokens or 0
+    return declared * max(per_element, plan.activation_bytes) // plan.activation_bytes + slot_bytes(batch, before + length)
 
 
 def check_memory(model: Transformer, batch: int, length: int, source: int = 0) -> None:

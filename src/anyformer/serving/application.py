@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from anyformer.serving.other_routes import (
     tokenize,
 )
 from anyformer.serving.protocol_error import ProtocolError, protocol_error
+from anyformer.serving.request_log import RequestLogMiddleware
 from anyformer.serving.served_model import ServedModel
 from anyformer.serving.text_routes import text_endpoint
 from anyformer.serving.worker import ServingWorker
@@ -52,6 +53,8 @@ class ModelService:
     limits: ServingLimits
     hosts: tuple[str, ...] | None = HOSTS
     grace: float = 30.0
+    log: Callable[[str], None] | None = None
+    """Is given a line of JSON for every request."""
 
 
 def application(service: ModelService) -> Starlette:
@@ -70,9 +73,11 @@ def application(service: ModelService) -> Starlette:
         Route("/metrics", metrics_endpoint(worker)),
     ]
     hosts = [] if service.hosts is None else [Middleware(TrustedHostMiddleware, allowed_hosts=list(service.hosts))]
+    named = [route.path for route in routes]
+    log = [] if service.log is None else [Middleware(RequestLogMiddleware, addresses=named, tell=service.log)]
     return Starlette(
         routes=routes,
-        middleware=[*hosts, Middleware(LimitsMiddleware, limits=service.limits, metrics=worker.metrics)],
+        middleware=[*log, *hosts, Middleware(LimitsMiddleware, limits=service.limits, metrics=worker.metrics)],
         exception_handlers={
             UserError: _refused,
             HTTPException: _unknown,

@@ -29,7 +29,7 @@ class TextInquiry:
                 while self._left:
                     event = await self._queue.get()
                     if event.error is not None:
-                        raise ProtocolError(event.error, 503 if self._worker.stopping else 500)
+                        raise ProtocolError(event.error, event.status)
                     self._left -= event.last
                     yield event
         except TimeoutError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from anyformer.describe import UserError
 from anyformer.serving.scheduler import QueueFullError
@@ -26,7 +26,15 @@ class ProtocolError(UserError):
     def data(self) -> dict[str, Any]:
         """The body of the answer."""
         kind = KINDS.get(self.status, "server_error")
-        return {"error": {"message": str(self), "type": kind, "param": self.param, "code": self.status}}
+        return {"error": {"message": _sent(str(self)), "type": kind, "param": _sent(self.param), "code": self.status}}
+
+
+Sent = TypeVar("Sent", str, str | None)
+
+
+def _sent(text: Sent) -> Sent:
+    """What a client wrote may be no text of Unicode, and an answer is."""
+    return text if text is None else text.encode("utf-8", "replace").decode()
 
 
 def protocol_error(error: UserError) -> ProtocolError:

@@ -84,11 +84,11 @@ class Scheduler:
     def stop(self) -> list[TextEvent]:
         """End all texts: those under way with what they have, those that wait with an error."""
         said = "the server stopped before the text was begun"
-        events = [TextEvent(number, error=said) for number in self._waiting]
+        events = [TextEvent(number, error=said, status=503) for number in self._waiting]
         self._waiting.clear()
         if self._reading is not None:
             number = self._reading[0].number
-            events.append(TextEvent(number, error=said))
+            events.append(TextEvent(number, error=said, status=503))
             self.cancel(number)
         for number, text in list(self._running.items()):
             events.append(text.stop())

@@ -17,7 +17,8 @@ from anyformer.text import Tokenizer
 @dataclass(frozen=True)
 class TextEvent:
     """What came of a text. `token`: with its log-probabilities where they were asked for, None where only an end is told;
-    `piece`: the text that it makes certain; `reason`: why the text ended, if it did; `error`: what went wrong instead;
+    `piece`: the text that it makes certain; `reason`: why the text ended, if it did; `error`: what went wrong instead,
+    with HTTP's number for it as `status`;
     `prompt`: with the first token, the log-probabilities of the prompt, where they were asked for.
     """
 
@@ -26,6 +27,7 @@ class TextEvent:
     piece: str = ""
     reason: Reason | None = None
     error: str | None = None
+    status: int = 400
     prompt: tuple[Chances, ...] = ()
 
     @property

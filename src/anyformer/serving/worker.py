@@ -176,4 +176,4 @@ class ServingWorker:
         """End all texts with an error: what a step that failed has left of their states is unknown."""
         for number in list(self._sinks):
             self.scheduler.cancel(number)
-            self._tell([TextEvent(number, error=FAILED)])
+            self._tell([TextEvent(number, error=FAILED, status=500)])
