@@ -40,7 +40,7 @@ from objectives.policy_twins import drawn
 NORMALISERS = {kind: entry(length=7) if kind == "constant" else entry() for kind, entry in Normaliser.kinds.items()}
 CLIPS = {kind: entry() for kind, entry in RatioClip.kinds.items()} | {"bounded": DetachedClip(low=0.1, high=0.3)}
 G, T = 3, 5
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=12, deadline=None)
 seeds = st.integers(0, 2**20)
 
 
@@ -89,7 +89,7 @@ def test_normalisers_are_means(seed):
 
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("kind", Ratio.kinds)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=seeds)
 def test_the_ratio_1_gives_the_policy_gradient(clip, kind, seed):
     """-A grad log pi(y_t) for a token, and of a row with one ratio -A grad of its mean or its sum, bit for bit."""
@@ -108,7 +108,7 @@ def test_the_ratio_1_gives_the_policy_gradient(clip, kind, seed):
 
 @pytest.mark.parametrize("kind", Ratio.kinds)
 @pytest.mark.parametrize("clip", CLIPS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=seeds)
 def test_no_advantage_no_gradient(kind, clip, seed):
     x = scored(seed, advantage=0.0, moved=3.0)
