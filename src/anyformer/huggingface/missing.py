@@ -25,7 +25,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
     "ernie4_5_vl_moe",
-    "windows that begin where the prompt ends": "unlimited_ocr",
     "an action expert beside the text model": "pi0",
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
