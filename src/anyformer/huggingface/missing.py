@@ -20,7 +20,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "bytes grouped into patches by a second model": "blt",
     "hashed characters, down- and upsampled": "canine",
     "attention to itself and to the encoder in one softmax": "t5gemma2",
-    "a mask that is computed from the values, and experts by products of keys": "doge",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
     "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""

@@ -133,6 +133,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "axk2": ("axk2",),
+    "doge": ("doge",),
     "dots3_note": ("dots3_note_text",),
     "hy_v4": ("hy_v4",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),

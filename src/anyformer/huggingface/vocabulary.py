@@ -109,6 +109,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
         hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
         index_topk index_topk_blocks
+        keep_window_size
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
         intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
@@ -195,7 +196,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         do_pan_and_scan do_resize do_stable_layer_norm
         emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
         gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate key_bias
+        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act is_moe kda_safe_gate key_bias
         key_query_shared_bottleneck
         layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
         mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
