@@ -171,7 +171,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
         attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
         embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps
-        ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
+        decoder_layerdrop ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
         layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
@@ -213,7 +213,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_gated_mlp
         use_lang_emb
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
-        use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
+        use_expectation use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
         use_task_id use_tpu_fourier_optimizations vision_use_head
         projector_bias projector_use_layernorm
