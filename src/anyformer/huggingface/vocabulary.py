@@ -171,7 +171,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
         attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
         embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps
-        decoder_layerdrop ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
+        decoder_layerdrop
+        ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
         layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
