@@ -115,6 +115,7 @@ from anyformer.parts import (
     RowCapacity,
     RWKV7ChannelMix,
     Sampled,
+    ScaledResidual,
     Score,
     ScoreCorrectionBias,
     SequentialPrediction,
@@ -141,6 +142,7 @@ from anyformer.parts import (
     TransformerXL,
     TruncatedNormal,
     UnitScaledUpdate,
+    ValueBias,
     ValueConvolution,
     ValueEmbedding,
     ValueGate,
@@ -620,6 +622,12 @@ DECODERS = {
         streams=GatedResidual(),
     ),
     "streams_gated_several": _decoder(parallel(RMS, SELF, FEED), streams=GatedResidual(count=3, temperature=0.8, least=0.7)),
+    "streams_scaled": _decoder(
+        pre_norm(RMS, SELF.but(value_bias=ValueBias(), kv_heads=2), FEED),
+        pre_norm(RMS, SELF.but(value_bias=ValueBias(bias=True), score_bias=ALiBi()), FEED),
+        streams=ScaledResidual(),
+    ),
+    "streams_scaled_several": _decoder(parallel(RMS, SELF, FEED), streams=ScaledResidual(count=2)),
     "streams_independent_mean": _decoder(parallel(RMS, SELF, FEED), streams=IndependentConnections(count=2, merge="mean")),
     "streams_alternating": _decoder(
         ALTERNATING,

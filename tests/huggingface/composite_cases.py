@@ -27,6 +27,15 @@ INNER = [
         },
     ),
     Case(
+        "unlimited_ocr_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 4, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "moe_intermediate_size": 12,
+            "n_routed_experts": 6, "num_experts_per_tok": 2, "n_shared_experts": 1, "routed_scaling_factor": 1.7,
+            "mlp_layer_types": ["dense", "sparse"], "sliding_window": 32,
+        },
+    ),
+    Case(
         "kosmos_2_text_model",
         {
             "embed_dim": 32, "layers": 2, "ffn_dim": 40, "attention_heads": 4, "max_position_embeddings": 64,

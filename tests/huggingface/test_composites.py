@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,23 @@ def test_a_prompt_is_read_both_ways_where_the_call_says_how_long_it_is(composite
         their = out.last_hidden_state if composite == "colpali" else out.logits
         assert gap(both.ours(tokens, prefix=prompt), their) <= both.case.logits
         assert gap(both.ours(tokens), their) > 1e-2
+
+
+def test_windows_begin_where_the_prompt_ends():
+    """transformers takes the first piece of a cached call for the prompt; here a call names its length, as generation does."""
+    case = case_of("unlimited_ocr")
+    text = {**case.config["text_config"], "sliding_window": 2}
+    both = pair(replace(case, config={**case.config, "text_config": text}))
+    tokens, prompt = inputs(both)[0], 5
+    with torch.no_grad():
+        out = both.theirs(input_ids=tokens[:, :prompt], use_cache=True)
+        their = [out.logits]
+        for at in range(prompt, tokens.shape[1]):
+            out = both.theirs(input_ids=tokens[:, at : at + 1], past_key_values=out.past_key_values, use_cache=True)
+            their.append(out.logits)
+        ours = both.ours(tokens, prefix=torch.full((len(tokens),), prompt))
+        assert gap(ours, torch.cat(their, 1)) <= both.case.logits
+        assert gap(both.ours(tokens), torch.cat(their, 1)) > 1e-2
 
 
 def test_a_composite_without_its_text_model_is_refused():

@@ -155,6 +155,9 @@ _ROWS: tuple[Composite, ...] = (
     Composite("qwen3_asr", "Qwen3ASRForConditionalGeneration", "qwen3", True),
     Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("smolvlm", "SmolVLMForConditionalGeneration", "llama", False),
+    Composite(
+        "unlimited_ocr", "UnlimitedOcrForConditionalGeneration", "unlimited_ocr_text", False, older_key="language_config"
+    ),
     Composite("vibevoice_asr", "VibeVoiceAsrForConditionalGeneration", "qwen2"),
     Composite("video_llama_3", "VideoLlama3ForConditionalGeneration", "qwen2"),
     Composite("video_llava", "VideoLlavaForConditionalGeneration", "llama", False),

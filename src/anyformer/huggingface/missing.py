@@ -20,18 +20,18 @@ _BY_MECHANISM: Mapping[str, str] = {
     "bytes grouped into patches by a second model": "blt",
     "hashed characters, down- and upsampled": "canine",
     "attention to itself and to the encoder in one softmax": "t5gemma2",
-    "a mask that is computed from the values, and experts by products of keys": "doge",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
-    "rotary positions whose frequencies are shared out between time, height and width, and experts for each modality": ""
-    "ernie4_5_vl_moe",
-    "windows that begin where the prompt ends": "unlimited_ocr",
+    "experts of text and of images in one list of the files, and their corrections in one table": "ernie4_5_vl_moe",
     "an action expert beside the text model": "pi0",
     "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
     "an encoder of sound beside a decoder of another type": "speech-encoder-decoder",
-    "positions of words on a page": "bros layoutlmv2 layoutlmv3 lilt markuplm udop",
+    "scores by the distances of words on a page": "bros layoutlmv2 layoutlmv3 udop",
+    "a second stream, of places on a page, that attends with the text's": "lilt",
+    "places in a tree of tags": "markuplm",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
+    "a class to be held against: that of transformers 5.23 sends every token to experts 0 and 1 alone": "nllb-moe",
     "hashed attention and reversible layers": "reformer",
     "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
@@ -41,7 +41,6 @@ _BY_MECHANISM: Mapping[str, str] = {
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
 BY_PARTS: Mapping[str, str] = {
-    "Capacity": "nllb-moe",
     "CrossAttention": "idefics",
     "Latents": "perceiver",
 }

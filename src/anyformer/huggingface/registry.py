@@ -133,6 +133,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mellum": ("mellum",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "axk2": ("axk2",),
+    "doge": ("doge",),
     "dots3_note": ("dots3_note_text",),
     "hy_v4": ("hy_v4",),
     "deepseek_sparse": ("deepseek_v32", "glm_moe_dsa"),
@@ -171,7 +172,7 @@ ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
 READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_llama": ("exaone", "qwen", "minicpm", "internlm", "internlm2", "baichuan", "mimo"),
     "remote_nas": ("nemotron-nas",),
-    "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text"),
+    "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text", "unlimited_ocr_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "mllama": ("mllama_text_model",),
     "muse": ("muse_glimmer_text", "muse_spark_text"),

@@ -109,6 +109,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
         hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
         index_topk index_topk_blocks
+        keep_window_size
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
         intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
@@ -170,6 +171,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         attention_out_multiplier attention_probs_dropout_prob attention_value_scale attn_dropout_prob attn_logit_softcapping
         attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate dropout dropout_rate emb_dropout_prob
         embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range embedding_multiplier eps
+        decoder_layerdrop
         ffn_proj_factor final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor gate_soft_cap hidden_dropout
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
@@ -195,7 +197,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         do_pan_and_scan do_resize do_stable_layer_norm
         emb_layer_norm_before enable_bias enable_moe_block feat_proj_layer_norm
         gelu_activation group_limited_greedy
-        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act kda_safe_gate key_bias
+        is_causal is_decoder is_encoder is_encoder_decoder is_folding_model is_gated_act is_moe kda_safe_gate key_bias
         key_query_shared_bottleneck
         layer_norm_elementwise_affine layernorm_embedding learned_embeddings legacy linear_allow_neg_eigval lm_head_bias
         mamba_conv_bias mamba_norm_before_gate mamba_proj_bias mamba_rms_norm mla_use_nope mlp_bias
@@ -212,7 +214,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_double_wide_mlp use_dynamic_ntk use_embedding_sharing use_expert_bias use_gated_activation use_gated_mlp
         use_lang_emb
         use_learned_position_embeddings use_logn_attn use_long_context use_mem_rope use_mixed_mlp_moe use_mla use_mrope
-        use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
+        use_expectation use_parallel_block use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
         use_task_id use_tpu_fourier_optimizations vision_use_head
         projector_bias projector_use_layernorm

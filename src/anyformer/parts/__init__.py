@@ -36,6 +36,7 @@ from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, 
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.talking_heads import TalkingHeads
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
+from anyformer.parts.attention.value_bias import ValueBias
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
 from anyformer.parts.attention.value_residual import ValueResidual
@@ -99,6 +100,7 @@ from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.modulation import Modulation
 from anyformer.parts.layers.multi_token import SequentialPrediction
 from anyformer.parts.layers.parallel_heads import ParallelPrediction
+from anyformer.parts.layers.scaled_residual import ScaledResidual
 from anyformer.parts.layers.skip import Skip
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.layers.step import Step

@@ -85,6 +85,7 @@ TERM = {
         part, a.part, a.name, a.weights, a.run.stack, q, a.keys[s][a.group(h)], h, t, s, a.x[t]
     ),
     "forget": lambda part, a, q, h, t, s: forgotten(a, h, t, s),
+    "value_bias": lambda part, a, q, h, t, s: by_value(a, a.group(h), s),
 }
 # Combine: the mixed heads of position t.
 COMBINE = {
@@ -128,6 +129,12 @@ def forgotten(a, h, t, s):
     if not a.gates:
         a.gates = [torch.sigmoid(linear(f"{a.name}.forget.gates", a.weights, v)).log() for v in a.x]
     return sum(a.gates[between][h] for between in range(min(s, t) + 1, max(s, t) + 1))
+
+
+def by_value(a, g, s):
+    """What the values of key s make of it for head g of keys."""
+    made = linear(f"{a.name}.value_bias.values", a.weights, torch.cat(list(a.values[s])))[g]
+    return torch.exp(a["value_bias.rate"][g] * torch.log(1 + torch.exp(made)))
 
 
 def without_own(part, a, m, h, t):

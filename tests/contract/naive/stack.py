@@ -235,6 +235,11 @@ def weigh_by_gates(part, name, weights, streams, place):
     return sum(streams) / part.count, kept, shares
 
 
+def weigh_by_factors(part, name, weights, streams, place):
+    kept = [g * x for g, x in zip(weights[f"{name}.gain"], streams, strict=True)]
+    return sum(streams) / part.count, kept, [1.0] * part.count
+
+
 def merged(part, name, weights, streams):
     """The streams behind the last layer, each by a weight of the token."""
     v = torch.cat(list(streams))
@@ -253,6 +258,7 @@ WEIGH = {
     "attention_residuals": weigh_by_attention,
     "independent_connections": weigh_independently,
     "gated_residual": weigh_by_gates,
+    "scaled_residual": weigh_by_factors,
 }
 
 

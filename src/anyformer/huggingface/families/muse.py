@@ -14,6 +14,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Shaped, Table, To
 from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import (
     AFTER,
     ATTENTION,
@@ -135,7 +136,7 @@ def _kinds(config: Config) -> tuple[list[str], list[str]]:
     return kinds, ["turned" if theta else "nope" for theta in thetas]
 
 
-def _decoder(config: Config, layers: words.Layers, final: RMSNorm, *, scale: float) -> Architecture:
+def _decoder(config: Config, layers: Layers, final: RMSNorm, *, scale: float) -> Architecture:
     """The model of these layers, its embeddings normed; `scale`: of the logits, where the key is absent."""
     return words.decoder(
         config,

@@ -1,20 +1,28 @@
 """DeepSeek 1 and Sarvam: dense layers, then fine experts beside shared ones, with attention over heads.
 
-DeepSeek 1 is also the text model of DeepSeek-OCR 2. Keys and names are facts of the published files, of which the code is never
-run; vLLM reads the same ones in vllm/model_executor/models/deepseek_v2.py and sarvam.py.
+DeepSeek 1 is also the text model of DeepSeek-OCR 2 and, with windows behind the prompt, of Unlimited-OCR. Keys and names are
+facts of the published files, of which the code is never run; vLLM reads the same ones in
+vllm/model_executor/models/deepseek_v2.py and sarvam.py.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Rows, Table, To
+from anyformer.huggingface.target import nowhere
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, OUTSIDE, QKV, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Groups, QKNorm, Router, TopK
+from anyformer.parts import Causal, Groups, Prefix, QKNorm, Router, TopK, Window
+from anyformer.parts.masks.mask import Mask
 
+_PLAIN: Mapping[str, Mask] = {"full": Causal()}
 _KEYS = {"counted": ("n_routed_experts", "num_experts"), "chosen_key": ("num_experts_per_tok",)}
 
 
@@ -33,7 +41,30 @@ def read_ocr(config: Config) -> Architecture:
     return _deepseek(config, None, kinds, width=1407)
 
 
-def _deepseek(config: Config, renormalise: object, kinds: list[str], width: int = 1408) -> Architecture:
+def read_unlimited(config: Config) -> Architecture:
+    """The text model of Unlimited-OCR: DeepSeek-OCR 2's, whose layers see the whole prompt and a window of what follows it.
+
+    The prompt is the first positions, whose number a call names (`prefix`), as generation does.
+    """
+    config.assume(vocab_size=129_280, hidden_size=1280, num_hidden_layers=12, num_attention_heads=10, intermediate_size=6848)
+    config.assume(num_key_value_heads=10)
+    config.expect("mlp_bias", False)
+    kinds = words.mlp_types(config, config("first_k_dense_replace", 1, nowhere))
+    known = {"reference_sliding_attention": "local", FULL: "full"}
+    seen = words.types(config, lambda _: "reference_sliding_attention", "layer_types", known, nowhere)
+    masks = {"local": Causal() & (Window(size=config("sliding_window", 128, kind=SIZE)) | Prefix()), "full": Causal()}
+    return _deepseek(config, None, kinds, width=896, seen=seen, masks=masks)
+
+
+def _deepseek(
+    config: Config,
+    renormalise: object,
+    kinds: list[str],
+    width: int = 1408,
+    seen: Sequence[str] = (),
+    masks: Mapping[str, Mask] = _PLAIN,
+) -> Architecture:
+    """`kinds`: the network of every layer; `seen`: the word of the mask of its attention, by default the first of `masks`."""
     method, choice = config("topk_method", "greedy"), TopK()
     if method == "group_limited_greedy":
         choice = TopK(groups=Groups(count=config("n_group"), keep=config("topk_group")))
@@ -45,7 +76,10 @@ def _deepseek(config: Config, renormalise: object, kinds: list[str], width: int 
     experts = words.experts(config, router, count=64, chosen=6, width=width, **_KEYS)  # type: ignore[arg-type]
     experts = words.shared_of(config, experts, 2, "n_shared_experts")
     norm, heads = words.rms_norm(config), words.attention(config, rotary=words.rotary(config))
-    layers = words.expert_layers(config, norm, lambda _: heads, experts, words.feedforward(config), kinds)
+    seen = seen or [next(iter(masks))] * len(kinds)
+    layers = words.expert_layers(
+        config, norm, lambda word, _: heads.but(mask=masks[word]), experts, words.feedforward(config), seen, kinds
+    )
     return words.decoder(config, layers, norm)
 
 
@@ -82,6 +116,7 @@ FAMILIES = (
         ignored=_WAVES,
     ),
     Family("deepseek_ocr2_text", read_ocr, _NAMES, ""),
+    Family("unlimited_ocr_text", read_unlimited, _NAMES, "", inert=("pretraining_tp",)),
     Family(
         "sarvam_moe",
         read_sarvam,

@@ -50,9 +50,9 @@ def _of_all(
     q_BHTE: Tensor, memory: Memory, visible: Visible, chosen: ChosenBlocks, call: AttentionCall
 ) -> tuple[Tensor, Tensor]:
     """As `_of_blocks`, by attention to all keys, of which those of other blocks are masked."""
-    chosen, q_BKTGE, _ = _by_groups(q_BHTE, memory, chosen, call.context)
+    chosen, grouped, _ = _by_groups(q_BHTE, memory, chosen, call.context)
     some = visible if chosen.everything else visible.narrowed(chosen.dense())
-    mixed, share = _of_groups(q_BKTGE, memory, None, some.dense(q_BKTGE.shape[2], q_BHTE.device), call)
+    mixed, share = _of_groups(grouped, memory, None, some.dense(grouped.shape[2], q_BHTE.device), call)
     return _by_heads(mixed, q_BHTE.shape[2]), chosen.summed_of_all(share)
 
 
@@ -62,13 +62,13 @@ def _of_blocks(
     """Attention to the chosen blocks, (B, H, T, U), and the share of each, (B, T, K, n): by blocks on a processor, where there
     are many queries; else of keys that are gathered."""
     T, at_key = q_BHTE.shape[2], memory.keys.positions.expand(len(q_BHTE), -1)
-    chosen, q_BKTGE, at_query = _by_groups(q_BHTE, memory, chosen, call.context)
+    chosen, grouped, at_query = _by_groups(q_BHTE, memory, chosen, call.context)
     if q_BHTE.device.type != "cpu" or T == 1:
-        mixed, share = _of_groups(q_BKTGE, memory, *chosen.indices(at_query, at_key), call)
+        mixed, share = _of_groups(grouped, memory, *chosen.indices(at_query, at_key), call)
         return _by_heads(mixed, T), chosen.summed(share)
     k, v = (x.to(q_BHTE.dtype) for x in (memory.key, memory.value))
     mixed, share = attend_chosen_blocks(
-        q_BKTGE, k, v, torch.where(chosen.allowed, chosen.numbers, -1), chosen.places.slots, at_query, at_key,
+        grouped, k, v, torch.where(chosen.allowed, chosen.numbers, -1), chosen.places.slots, at_query, at_key,
         size=chosen.size, scale=call.attention.sizes.scale,
     )  # fmt: skip
     return _by_heads(mixed, T), share
@@ -79,8 +79,8 @@ def _by_groups(q_BHTE: Tensor, memory: Memory, chosen: ChosenBlocks, context: Co
     it, (B, R * T, K, n), (B, K, R * T, H / (K * R), E) and (B, R * T)."""
     K = memory.key.shape[1]
     R = chosen.numbers.shape[2] // K
-    q_BKTGE = torch.unflatten(q_BHTE, 1, (K, R, -1)).transpose(3, 4).flatten(2, 3)
-    return chosen.by_groups(K), q_BKTGE, context.positions.expand(len(q_BHTE), -1).repeat(1, R)
+    grouped = torch.unflatten(q_BHTE, 1, (K, R, -1)).transpose(3, 4).flatten(2, 3)
+    return chosen.by_groups(K), grouped, context.positions.expand(len(q_BHTE), -1).repeat(1, R)
 
 
 def _by_heads(mixed_BKTGU: Tensor, queries: int) -> Tensor:
@@ -89,13 +89,13 @@ def _by_heads(mixed_BKTGU: Tensor, queries: int) -> Tensor:
 
 
 def _of_groups(
-    q_BKTGE: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None, call: AttentionCall
+    grouped: Tensor, memory: Memory, at_BKTm: Tensor | None, seen_BKTm: Tensor | None, call: AttentionCall
 ) -> tuple[Tensor, Tensor]:
     """Attention of each head of keys and its queries by themselves, (B, K, T, G, U), and the mean over these queries of the
     weights of the keys at `at`, or of all S, (B, K, T, m)."""
-    B, K, T = q_BKTGE.shape[:3]
+    B, K, T = grouped.shape[:3]
     each = [None if x is None else x.expand(B, K, T, -1).flatten(0, 1) for x in (at_BKTm, seen_BKTm)]
-    q = q_BKTGE.flatten(0, 1)
+    q = grouped.flatten(0, 1)
     k, v = (x.to(q.dtype).flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
     mixed, share = attend_chosen(
         q, k, v, *each, scale=call.attention.sizes.scale, plain=call.attention.plan.attention == "plain"
