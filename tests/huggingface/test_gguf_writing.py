@@ -29,7 +29,7 @@ def test_every_type_is_asked_about():
     assert TYPES.keys() == forms().keys()
 
 
-QUICK = ("llama", "gpt2", "falcon", "gpt_oss", "granitemoehybrid", "deepseek_v2")
+QUICK = ("llama", "gpt2", "falcon", "gpt_oss", "granitemoehybrid", "deepseek_v2", "lfm2")
 """Types that between them change tensors in every way; the others take a second each."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.gguf.changes import ShapedAs
 from anyformer.huggingface.gguf.keys import GgufKeys, GgufMetadata
-from anyformer.huggingface.gguf.lines import Always, ExpertWidth, HeadWidth, Key, Words, only
+from anyformer.huggingface.gguf.lines import Always, ExpertWidth, Follows, HeadWidth, Key, Words, only
 from anyformer.huggingface.gguf.rotary import RotaryLine
 from anyformer.huggingface.gguf.shared import SIZES, WIDE
 from anyformer.huggingface.gguf.spelling import GgufForm
@@ -38,15 +38,25 @@ def _narrow(table: Words) -> Op:
     return ShapedAs((-1, table["conv_L_cache"]), (-1, 1, table["conv_L_cache"]))
 
 
+def _stream(table: Words) -> int:
+    """What other engines read again under another word."""
+    return int(table["hidden_size"])
+
+
 COMMON = (
     *SIZES, WIDE, Key("num_attention_heads", "attention.head_count"), KindsByHeads(), HeadWidth(said=False),
     Key("norm_eps", "attention.layer_norm_rms_epsilon", float), RotaryLine(), Key("conv_L_cache", "shortconv.l_cache"),
-    only("conv_bias", False),
+    only("conv_bias", False), Follows("conv_dim", _stream),
 )  # fmt: skip
 SIGMOID = 2
 
 FORMS = (
-    GgufForm("lfm2", "lfm2", (*COMMON, only("block_auto_adjust_ff_dim", False)), changes={"shortconv.conv": _narrow}),
+    GgufForm(
+        "lfm2",
+        "lfm2",
+        (*COMMON, only("block_auto_adjust_ff_dim", False), Follows("block_dim", _stream)),
+        changes={"shortconv.conv": _narrow},
+    ),
     GgufForm(
         "lfm2moe",
         "lfm2_moe",
