@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.describe import get
 from anyformer.huggingface.words.activations import ACTIVATIONS
@@ -16,6 +16,7 @@ from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
 from anyformer.porting.projections import grouped
 
+NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
 _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
 
@@ -77,7 +78,7 @@ def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     norm = next(norms_of_layer(fit.architecture), None)
     if not isinstance(norm, RMSNorm | LayerNorm):
         return
-    kinds = ("layer_norm",) if norm.bias else ("rms_norm", "layer_norm")
+    kinds: tuple[NormKind, ...] = ("layer_norm",) if norm.bias else ("rms_norm", "layer_norm")
     if norm.gain == "none":
         for eps in dict.fromkeys((norm.eps, *_EPSILONS)):
             yield _one(f"norms: layer_norm without a gain, epsilon {eps}", Normed("layer_norm", "none", eps=eps))
@@ -129,7 +130,7 @@ def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         for over in ("head", "each_head", "projection"):
             for at in ("before_rotary", "after_rotary"):
                 if (over, at) != (normed.over, normed.at):
-                    yield _one(f"norms of queries and keys: of {over}, {at}", HeadsNormed(over, at))  # type: ignore[arg-type]
+                    yield _one(f"norms of queries and keys: of {over}, {at}", HeadsNormed(over, at))
     width = heads.width_of_head(fit.architecture.width)
     scales = [
         1.0,
