@@ -44,8 +44,9 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _masks(fit, table)
         yield from _layers(fit)
+    if not acted and not normed:
+        yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
-        yield from _wiring(fit)
         yield from _experts(fit)
 
 
