@@ -65,7 +65,8 @@ def _family(proposal: PortProposal, names: Spellings) -> str:
         ("ignored", ["Patterns of stored tensors that are not read."], derivation.ignored),
     ]
     given = [(field, comment, value) for field, comment, value in fields if value]
-    fixed = "from anyformer.huggingface import register\nfrom anyformer.porting import Derivation\n"
+    fixed = "from anyformer.huggingface import Config, register\nfrom anyformer.model import Architecture\n"
+    fixed += "from anyformer.porting import Derivation\n"
     fixed += "from anyformer.testing import Checks\n"
     text: str = _template("family").render(
         model_type=proposal.model_type,

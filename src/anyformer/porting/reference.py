@@ -29,10 +29,7 @@ _DEEPEST, _VOCAB = 4, 199
 
 @dataclass(frozen=True)
 class TinyReference:
-    """A model that is not ours, with random weights, and the directory of its files.
-
-    `logits`: of tokens (B, T); a class may return them alone, or in a field or under the key `logits`.
-    """
+    """A model that is not ours, with random weights, and the directory of its files."""
 
     name: str
     model: nn.Module
