@@ -66,11 +66,13 @@ def drawn(salt: str = "", count: int = COUNT) -> list[str]:
 
 
 def hidden_with(name: str) -> list[str]:
-    """The types that are hidden with one: those of its file, and those whose configuration differs only in names."""
+    """The types that are hidden with one: those of its file, those whose configuration differs only in names, and those
+    that are made of two others, which know it."""
     file = next(file for file, types in registry.FAMILIES.items() if name in types)
     mine = _defaults(name)
     others = [other for other in eligible() if other not in registry.FAMILIES[file] and mine and _defaults(other) == mine]
-    return [*registry.FAMILIES[file], *others]
+    made_of_others = [each for holder in registry.OF_OTHERS for each in registry.FAMILIES[holder]]
+    return list(dict.fromkeys([*registry.FAMILIES[file], *others, *made_of_others]))
 
 
 def _defaults(name: str) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 from test_floors import FILES, FLOOR, SOURCE, room_of
 
-FOREIGN = {"huggingface", "cli"}
+FOREIGN = {"huggingface", "porting", "cli"}
 """Rooms whose work is names: those of other people's configurations and weights, and those that people type."""
 ABOVE = [path for path in FILES if FLOOR[room_of(path)] > FLOOR["parts"] and room_of(path) not in FOREIGN]
 PATHS = {

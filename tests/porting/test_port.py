@@ -17,6 +17,7 @@ from anyformer.porting import ported_files, proposal, write_port
 from anyformer.porting.neighbours import neighbours
 from anyformer.porting.proposal import check_new
 from anyformer.porting.tensors import modules_of, shapes_in
+from anyformer.testing import families
 from porting.hidden import changed, tiny, without
 from porting.reference_class import CODE, CONFIG, Riverbed
 
@@ -72,13 +73,16 @@ def test_a_type_of_nobodys_is_ported_against_its_class_and_its_code_never_run(tm
     assert {path.name for path in (tmp_path / "ports").iterdir()} == {
         "riverbed.py", "test_riverbed.py", "riverbed_entry.py", "riverbed.toml",
     }  # fmt: skip
-    plugged(tmp_path / "ports" / "riverbed.py")
+    module = plugged(tmp_path / "ports" / "riverbed.py")
     model, _ = huggingface.load(tmp_path)
     theirs = Riverbed(CONFIG)
     theirs.load_state_dict(load_file(tmp_path / "model.safetensors"))
     tokens = torch.randint(0, 53, (2, 9))
     torch.testing.assert_close(model(tokens), theirs(tokens), rtol=1e-4, atol=1e-5)
     family = huggingface.family("riverbed")
+    assert [each.model_type for each in plugin_families.families_of_module(module.__name__)] == ["riverbed"]
+    for contract in families.CONTRACTS:
+        contract(CONFIG)
     written = family.write(model.architecture)
     assert (written["n_embd"], written["riverbed_depth"], written["norm_epsilon"]) == (24, 3, 1e-4)
     assert family.read(huggingface.Config({**written, "model_type": "riverbed"})) == model.architecture

@@ -73,7 +73,8 @@ def test_keys_of_one_thing_stand_for_each_other():
 
 def test_a_large_configuration_becomes_tiny_and_keeps_its_proportions():
     large = {
-        "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 40, "vocab_size": 128_000,
+        "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8, "num_hidden_layers": 40,
+        "vocab_size": 128_000,
         "layer_types": ["a", "b"] * 20, "eos_token_id": 127_000, "intermediate_size": 14_336,
     }  # fmt: skip
     small = shrunk(large)
@@ -87,7 +88,8 @@ def test_code_is_read_with_its_lines_and_what_cannot_be_read_is_named(tmp_path):
     (tmp_path / "modeling_x.py").write_text(
         "import os\nos._exit(3)\n"
         "class A:\n    def __init__(self, config):\n        self.a = config.mystery\n"
-        "        self.b = getattr(config, 'other', 1)\n        self.c = self.config['third']\n        self.d = cfg.get('fourth')\n"
+        "        self.b = getattr(config, 'other', 1)\n        self.c = self.config['third']\n"
+        "        self.d = cfg.get('fourth')\n"
     )
     (tmp_path / "modeling_y.py").write_text("def f(:\n")
     (tmp_path / "modeling_z.py").write_bytes(b"\xff\xfe\x00")

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.costs.difference import details
-from anyformer.porting import Proposal
+from anyformer.porting import PortProposal
 from anyformer.porting.files import proved_words
 
 MOST = 14
 """Lines of what differs from the nearest family."""
 
 
-def data(proposal: Proposal, written: list[Path]) -> dict[str, Any]:
+def data(proposal: PortProposal, written: list[Path]) -> dict[str, Any]:
     """The proposal as JSON."""
     proof = proposal.proof
     return {
@@ -39,14 +39,14 @@ def data(proposal: Proposal, written: list[Path]) -> dict[str, Any]:
     }
 
 
-def changes(proposal: Proposal) -> tuple[Any, ...]:
+def changes(proposal: PortProposal) -> tuple[Any, ...]:
     """What differs from the base as it is, in the words of `anyformer diff`."""
     base = next((each for each in proposal.nearest if each.model_type == proposal.derivation.base), proposal.nearest[0])
     assert base.fit.architecture is not None, "a neighbour that was read"
     return details(base.fit.architecture, proposal.architecture)
 
 
-def lines(proposal: Proposal, written: list[Path]) -> Iterator[str]:
+def lines(proposal: PortProposal, written: list[Path]) -> Iterator[str]:
     """The proposal, line by line."""
     yield f"{proposal.model_type}: proposed as {proposal.derivation.base}, with what differs"
     yield "Nearest families:"
@@ -79,7 +79,7 @@ def _listed(title: str, said: list[str] | tuple[str, ...]) -> Iterator[str]:
         yield from (f"  {each}" for each in said)
 
 
-def _proof(proposal: Proposal) -> Iterator[str]:
+def _proof(proposal: PortProposal) -> Iterator[str]:
     proof = proposal.proof
     if proof is not None and proof.probes:
         by_layer: dict[str, float] = {}

@@ -4,8 +4,8 @@ from anyformer.porting.changes import Biased, Gated, HeadsNormed, Normed, Put, W
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.files import ported_files, write_port
 from anyformer.porting.neighbours import Neighbour, neighbours
-from anyformer.porting.proof import Proof
-from anyformer.porting.proposal import Proposal, Unknown, check_new, proposal
+from anyformer.porting.proof import PortProof
+from anyformer.porting.proposal import PortProposal, Unknown, check_new, proposal
 
 __all__ = [
     "Biased",
@@ -14,8 +14,8 @@ __all__ = [
     "HeadsNormed",
     "Neighbour",
     "Normed",
-    "Proof",
-    "Proposal",
+    "PortProof",
+    "PortProposal",
     "Put",
     "Unknown",
     "Wired",

@@ -105,10 +105,7 @@ def norms_in(block: Block) -> Iterator[Norm]:
 
 @dataclass(frozen=True)
 class Normed:
-    """Other norms everywhere: their kind, gain and bias, with the epsilon of those that stand there; `eps` replaces it.
-
-    `where`: only the `final_norm`, or those `inside` of attention.
-    """
+    """Other norms everywhere: their kind, gain and bias, with the epsilon of those that stand there; `eps` replaces it."""
 
     kind: Literal["rms_norm", "layer_norm"] = "rms_norm"
     gain: Literal["weight", "one_plus_weight", "none"] = "weight"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -122,12 +122,12 @@ class Derivation:
         """The stored names of the architecture's weights."""
         return renamed(family(self.base).names_of(architecture), self.modules, self.more)
 
-    def family(self, model_type: str, class_name: str) -> Family:
-        """The family of a model type."""
+    def family(self, model_type: str, class_name: str, read: Callable[[Config], Architecture] | None = None) -> Family:
+        """The family of a model type; `read`: a function of the plug-in that reads by this, by whose module it is known."""
         base = family(self.base)
         return Family(
             model_type,
-            self.read,
+            read or self.read,
             self.names,
             class_name,
             inert=base.inert,

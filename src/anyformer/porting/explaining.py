@@ -24,7 +24,7 @@ LEAST = 0.2
 
 
 @dataclass(frozen=True)
-class Line:
+class StoredLine:
     """A line of a family's table of names: our name of the weights, theirs as a module, and what it would hold here."""
 
     source: tuple[str, ...]
@@ -42,9 +42,9 @@ class Fit:
 
     derivation: Derivation
     architecture: Architecture | None = None
-    lines: tuple[Line, ...] = ()
+    lines: tuple[StoredLine, ...] = ()
     matched: Mapping[str, str] = field(default_factory=dict)
-    missing: tuple[Line, ...] = ()
+    missing: tuple[StoredLine, ...] = ()
     left: tuple[FileModule, ...] = ()
     odd: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Module of the derived family -> leaves that either it or its match has alone."""
@@ -132,7 +132,7 @@ def aligned(fit: Fit, modules: Mapping[str, FileModule]) -> Fit:
         return replace(fit, architecture=None, refusal=f"its table of names has no place for what was changed: {error}")
     free = dict(modules)
     matched: dict[str, str] = {}
-    waiting: list[Line] = []
+    waiting: list[StoredLine] = []
     for line in lines:
         theirs = free.get(line.module.name)
         if theirs is not None and alike(line.module, theirs):
@@ -157,7 +157,7 @@ def aligned(fit: Fit, modules: Mapping[str, FileModule]) -> Fit:
     return replace(fit, lines=lines, matched=matched, missing=missing, left=tuple(free.values()), odd=odd)
 
 
-def _pairs(lines: list[Line], free: Mapping[str, FileModule]) -> Iterator[tuple[float, Line, str]]:
+def _pairs(lines: list[StoredLine], free: Mapping[str, FileModule]) -> Iterator[tuple[float, StoredLine, str]]:
     """(likeness, line, name of a module) of all that may be one by layers and shapes."""
     for line in lines:
         for name, module in free.items():
@@ -180,7 +180,7 @@ def _fits(ours: tuple[Shape, ...], theirs: tuple[Shape, ...]) -> bool:
     return len(ours) == len(theirs) and all(there is None or here == there for here, there in zip(ours, theirs, strict=True))
 
 
-def lines_of(names: Names, architecture: Architecture) -> Iterator[Line]:
+def lines_of(names: Names, architecture: Architecture) -> Iterator[StoredLine]:
     """The lines of a table that hold weights of the architecture, each as a module with its layers and shapes."""
     shapes = shapes_of(architecture)
     tables = [("", "", names.outside), *((stack, prefix, table) for stack, (prefix, table) in names.layers.items())]
@@ -210,4 +210,4 @@ def lines_of(names: Names, architecture: Architecture) -> Iterator[Line]:
     for number, leaves in sorted(found.items()):
         stack, name, source = numbered[number]
         whole = split(name)[0] if split(name)[1] in leaves else name
-        yield Line((source,) if isinstance(source, str) else source, stack, FileModule(whole, leaves))
+        yield StoredLine((source,) if isinstance(source, str) else source, stack, FileModule(whole, leaves))

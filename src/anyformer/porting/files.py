@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from anyformer.describe import to_toml
-from anyformer.porting.proposal import Proposal
+from anyformer.porting.proposal import PortProposal
 from anyformer.porting.reference import shrunk
 from anyformer.porting.spelt import imports_of, spelt, spread
 from anyformer.starting_points import NewFiles, Spellings
@@ -22,7 +22,7 @@ from anyformer.starting_points.templates import piece
 WIDTH = 108
 
 
-def ported_files(proposal: Proposal, folder: Path, name: str | None = None) -> NewFiles:
+def ported_files(proposal: PortProposal, folder: Path, name: str | None = None) -> NewFiles:
     """The family's file, its test, the entry and the description, as they are written into a folder; nothing is there yet.
 
     `name`: of the files, by default the model type's.
@@ -43,7 +43,7 @@ def ported_files(proposal: Proposal, folder: Path, name: str | None = None) -> N
     return writing
 
 
-def write_port(proposal: Proposal, folder: Path, name: str | None = None) -> list[Path]:
+def write_port(proposal: PortProposal, folder: Path, name: str | None = None) -> list[Path]:
     """Write the files of a proposal into a folder, which is made; all of them, or none."""
     folder.mkdir(parents=True, exist_ok=True)
     files = ported_files(proposal, folder, name)
@@ -51,7 +51,7 @@ def write_port(proposal: Proposal, folder: Path, name: str | None = None) -> lis
     return [folder / file for file in files.new]
 
 
-def _family(proposal: Proposal, names: Spellings) -> str:
+def _family(proposal: PortProposal, names: Spellings) -> str:
     """The text of the family's file."""
     derivation = proposal.derivation
     fields: list[tuple[str, list[str], Any]] = [
@@ -65,7 +65,8 @@ def _family(proposal: Proposal, names: Spellings) -> str:
         ("ignored", ["Patterns of stored tensors that are not read."], derivation.ignored),
     ]
     given = [(field, comment, value) for field, comment, value in fields if value]
-    fixed = "from anyformer.huggingface import register\nfrom anyformer.porting import Derivation\n"
+    fixed = "from anyformer.huggingface import Config, register\nfrom anyformer.model import Architecture\n"
+    fixed += "from anyformer.porting import Derivation\n"
     fixed += "from anyformer.testing import Checks\n"
     text: str = _template("family").render(
         model_type=proposal.model_type,
@@ -86,7 +87,7 @@ def _family(proposal: Proposal, names: Spellings) -> str:
     return text
 
 
-def proved_words(proposal: Proposal) -> str:
+def proved_words(proposal: PortProposal) -> str:
     """What was proved, in a sentence."""
     proof = proposal.proof
     if proof is None:
@@ -100,13 +101,13 @@ def proved_words(proposal: Proposal) -> str:
     return f"NOT PROVED: the logits of random weights differ from those of {proposal.against} by {proof.logits:.1e}.{place}"
 
 
-def _notes(proposal: Proposal) -> Iterator[str]:
+def _notes(proposal: PortProposal) -> Iterator[str]:
     for title, lines in (("Certain", proposal.certain), ("Guessed", proposal.guessed)):
         if lines:
             yield f"{title}: {'; '.join(lines)}."
 
 
-def _unknown(proposal: Proposal) -> list[str]:
+def _unknown(proposal: PortProposal) -> list[str]:
     """The comment of keys without a known meaning: where the remote code asks for them."""
     found = ["Keys that nothing here reads, held to the values for which this was proposed."]
     for each in proposal.unknown:
@@ -114,13 +115,13 @@ def _unknown(proposal: Proposal) -> list[str]:
     return found
 
 
-def _plain(proposal: Proposal) -> dict[str, Any]:
+def _plain(proposal: PortProposal) -> dict[str, Any]:
     """The keys of the configuration that its reader reads or holds."""
     left_out = ("architectures", "transformers_version", "auto_map", "_name_or_path", "dtype", "torch_dtype")
     return {name: value for name, value in proposal.table.items() if name not in left_out}
 
 
-def _entry(proposal: Proposal, description: str) -> str:
+def _entry(proposal: PortProposal, description: str) -> str:
     text: str = _template("catalogue").render(
         model_type=proposal.model_type,
         description=description,

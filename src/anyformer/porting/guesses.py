@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.describe import get
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.model import Architecture
 from anyformer.parts import Causal, Embedding, Experts, FeedForward, LayerNorm, Renormalise, RMSNorm, Window
 from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
-from anyformer.porting.evidence import Step, assignments, blocks_in, grouped, heads_in, is_norm, norms_of_layer, wirings_of
 from anyformer.porting.explaining import Fit
+from anyformer.porting.hint import Hint
+from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
+from anyformer.porting.norm_places import assignments, is_norm, wirings_of
+from anyformer.porting.projections import grouped
 
+NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
 _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
 
 
-def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str = "") -> Iterator[Step]:
+def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str = "") -> Iterator[Hint]:
     """Every alternative to what is guessed, the ones that differ most often among known families first.
 
     `where`, `side`: the first place that departs, of which those that cannot change it are left out: what goes into the last
@@ -40,16 +44,17 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _masks(fit, table)
         yield from _layers(fit)
+    if not acted and not normed:
+        yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
-        yield from _wiring(fit)
         yield from _experts(fit)
 
 
-def _one(why: str, *changes: ArchitectureChange) -> Step:
-    return Step(why, changes)
+def _one(why: str, *changes: ArchitectureChange) -> Hint:
+    return Hint(why, changes)
 
 
-def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     heads = next(heads_in(fit.architecture), None)
     if heads is None or (rotary := get(heads, "rotary")) is None:
         return
@@ -70,11 +75,11 @@ def _shares(table: Mapping[str, Any]) -> Iterator[Any]:
             yield value.get("partial_rotary_factor")
 
 
-def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     norm = next(norms_of_layer(fit.architecture), None)
     if not isinstance(norm, RMSNorm | LayerNorm):
         return
-    kinds = ("layer_norm",) if norm.bias else ("rms_norm", "layer_norm")
+    kinds: tuple[NormKind, ...] = ("layer_norm",) if norm.bias else ("rms_norm", "layer_norm")
     if norm.gain == "none":
         for eps in dict.fromkeys((norm.eps, *_EPSILONS)):
             yield _one(f"norms: layer_norm without a gain, epsilon {eps}", Normed("layer_norm", "none", eps=eps))
@@ -88,7 +93,7 @@ def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
             yield _one(f"epsilon of norms: {eps}", Normed(norm.kind, norm.gain, norm.bias, eps=eps))
 
 
-def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     architecture = fit.architecture
     assert architecture is not None
     numbers = sorted({
@@ -116,7 +121,7 @@ def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
         )
 
 
-def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     heads = next(heads_in(fit.architecture), None)
     assert fit.architecture is not None
     if heads is None:
@@ -126,7 +131,7 @@ def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
         for over in ("head", "each_head", "projection"):
             for at in ("before_rotary", "after_rotary"):
                 if (over, at) != (normed.over, normed.at):
-                    yield _one(f"norms of queries and keys: of {over}, {at}", HeadsNormed(over, at))  # type: ignore[arg-type]
+                    yield _one(f"norms of queries and keys: of {over}, {at}", HeadsNormed(over, at))
     width = heads.width_of_head(fit.architecture.width)
     scales = [
         1.0,
@@ -142,10 +147,10 @@ def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
             yield _one(f"bound of scores: {value}", Put("attention.softcap", float(value)))
     for why, more in grouped(fit):
         if more.items() - fit.derivation.more.items():
-            yield Step(why, (), more)
+            yield Hint(why, (), more)
 
 
-def _networks(fit: Fit) -> Iterator[Step]:
+def _networks(fit: Fit) -> Iterator[Hint]:
     networks = [
         each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward | Experts)
     ]
@@ -166,10 +171,10 @@ def _networks(fit: Fit) -> Iterator[Step]:
         }
         if named.keys() == swapped:
             gate, up = f"{branch}.gate", f"{branch}.up"
-            yield Step("gate and up the other way round", (), {gate: named[up], up: named[gate]})
+            yield Hint("gate and up the other way round", (), {gate: named[up], up: named[gate]})
 
 
-def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
+def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     heads = next(heads_in(fit.architecture), None)
     if heads is None:
         return
@@ -180,14 +185,14 @@ def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Step]:
         yield _one(f"a window of {size} tokens in every layer", Put("attention.mask", Window(size=size)))
 
 
-def _layers(fit: Fit) -> Iterator[Step]:
+def _layers(fit: Fit) -> Iterator[Hint]:
     """Rotary positions in some layers alone."""
     kinds = {bool(heads.mask.window) for heads in heads_in(fit.architecture)}
     if len(kinds) > 1:
         yield _one("rotary positions in layers with a window alone", RotaryInWindows())
 
 
-def _wiring(fit: Fit) -> Iterator[Step]:
+def _wiring(fit: Fit) -> Iterator[Hint]:
     """Other places of the norms, and other orders among them."""
     names = tuple(
         sorted(
@@ -203,10 +208,10 @@ def _wiring(fit: Fit) -> Iterator[Step]:
         return
     for wiring in wirings_of(names):
         for slots in assignments(wiring, names, architecture, most=2):
-            yield Step(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
+            yield Hint(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
 
 
-def _experts(fit: Fit) -> Iterator[Step]:
+def _experts(fit: Fit) -> Iterator[Hint]:
     found = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
     if not found:
         return

@@ -34,7 +34,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ProbedRun:
     """What went into modules and came out, by name, in the order in which they were called."""
 
     inputs: Mapping[str, Tensor]
@@ -42,7 +42,7 @@ class Seen:
     order: tuple[str, ...]
 
 
-def watched(model: nn.Module, run: Callable[[], Tensor]) -> tuple[Tensor, Seen]:
+def watched(model: nn.Module, run: Callable[[], Tensor]) -> tuple[Tensor, ProbedRun]:
     """The logits of a run, and what every module saw at its first call."""
     inputs: dict[str, Tensor] = {}
     outputs: dict[str, Tensor] = {}
@@ -73,10 +73,10 @@ def watched(model: nn.Module, run: Callable[[], Tensor]) -> tuple[Tensor, Seen]:
     finally:
         for handle in handles:
             handle.remove()
-    return logits, Seen(inputs, outputs, tuple(order))
+    return logits, ProbedRun(inputs, outputs, tuple(order))
 
 
-def compared(fit: Fit, ours: nn.Module, mine: Seen, theirs: Seen) -> tuple[Probe, ...]:
+def compared(fit: Fit, ours: nn.Module, mine: ProbedRun, theirs: ProbedRun) -> tuple[Probe, ...]:
     """The probes of all modules of which both models have one, in the order of our computation."""
     pairs = _pairs(fit, ours, theirs)
     found: list[Probe] = []
@@ -90,7 +90,7 @@ def compared(fit: Fit, ours: nn.Module, mine: Seen, theirs: Seen) -> tuple[Probe
     return tuple(found)
 
 
-def _pairs(fit: Fit, ours: nn.Module, theirs: Seen) -> dict[str, str]:
+def _pairs(fit: Fit, ours: nn.Module, theirs: ProbedRun) -> dict[str, str]:
     """Name of a module of ours -> that of the reference's, of those that hold one weight of one line."""
     short = {name.replace(".sublayer", ""): name for name, _ in ours.named_modules()}
     found: dict[str, str] = {}

@@ -15,11 +15,11 @@ from anyformer.huggingface.files import Stored
 from anyformer.huggingface.verify import TOLERANCE, example_of, output_of, target_of
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
-from anyformer.porting.evidence import Step
 from anyformer.porting.explaining import Fit, explained
 from anyformer.porting.guesses import alternatives
-from anyformer.porting.probes import Probe, Seen, compared, gap, watched
-from anyformer.porting.reference import Reference
+from anyformer.porting.hint import Hint
+from anyformer.porting.probes import Probe, ProbedRun, compared, gap, watched
+from anyformer.porting.reference import TinyReference
 from anyformer.porting.tensors import FileModule
 
 _LENGTH, _BATCH = 13, 2
@@ -30,7 +30,7 @@ _NEARER = 0.6
 
 
 @dataclass(frozen=True)
-class Proof:
+class PortProof:
     """How a derived family compares: `logits`, the largest difference relative to the largest; `probes` in order.
 
     `failed`: why nothing could be compared. `taken`: the guesses that were changed for it, in words.
@@ -62,22 +62,22 @@ class Proof:
 class Comparison:
     """A reference, run once on one input, with which derived families are compared."""
 
-    def __init__(self, of: Reference, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> None:
+    def __init__(self, of: TinyReference, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> None:
         self.of, self.table, self.modules = of, table, modules
-        self._runs: dict[tuple[int, ...], tuple[Tensor, Seen]] = {}
+        self._runs: dict[tuple[int, ...], tuple[Tensor, ProbedRun]] = {}
 
-    def proof(self, fit: Fit) -> Proof:
+    def proof(self, fit: Fit) -> PortProof:
         """The proof of one fit; a model that cannot be built, filled or run is a failure in words."""
         if not fit.whole or fit.architecture is None:
-            return Proof(fit, failed=fit.refusal or "some weights have no place")
+            return PortProof(fit, failed=fit.refusal or "some weights have no place")
         try:
             ours = self._built(fit, fit.architecture)
             given, target = self._input(fit.architecture)
             theirs, seen = self._reference(given, target)
             logits, mine = watched(ours, lambda: ours(given) if target is None else ours(given, target))
         except (UserError, ValueError, RuntimeError, LookupError, TypeError, AssertionError) as error:
-            return Proof(fit, failed=f"{type(error).__name__}: {error}")
-        return Proof(fit, gap(logits, theirs), compared(fit, ours, mine, seen))
+            return PortProof(fit, failed=f"{type(error).__name__}: {error}")
+        return PortProof(fit, gap(logits, theirs), compared(fit, ours, mine, seen))
 
     def _built(self, fit: Fit, architecture: Architecture) -> Transformer:
         family = fit.derivation.family(str(self.table["model_type"]), "")
@@ -91,7 +91,7 @@ class Comparison:
         given = example_of(architecture, _BATCH, _LENGTH, 0)
         return given, target_of(architecture, _BATCH, _LENGTH, 1) if architecture.two_inputs else None
 
-    def _reference(self, given: Tensor, target: Tensor | None) -> tuple[Tensor, Seen]:
+    def _reference(self, given: Tensor, target: Tensor | None) -> tuple[Tensor, ProbedRun]:
         """The reference's logits of an input; one that other architectures gave is remembered."""
         key = tuple(given.flatten().tolist()) + (() if target is None else tuple(target.flatten().tolist()))
         if key not in self._runs:
@@ -115,13 +115,13 @@ def _logits(model: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
     return logits
 
 
-def proved(fits: Sequence[Fit], against: Comparison, *, rounds: int = 12) -> Proof:
+def proved(fits: Sequence[Fit], against: Comparison, *, rounds: int = 12) -> PortProof:
     """The best proof of several fits; what was guessed is changed, one thing at a time, as long as more places agree.
 
     Of the fits, those of which most places agree are followed, until one is equal.
     """
     proofs = sorted((against.proof(fit) for fit in fits), key=lambda proof: proof.rank, reverse=True)
-    ends: list[Proof] = []
+    ends: list[PortProof] = []
     for proof in proofs[:_FOLLOWED]:
         ends.append(_followed(proof, against, rounds))
         if ends[-1].equal:
@@ -129,7 +129,7 @@ def proved(fits: Sequence[Fit], against: Comparison, *, rounds: int = 12) -> Pro
     return max(ends, key=lambda proof: proof.rank)
 
 
-def _followed(best: Proof, against: Comparison, rounds: int) -> Proof:
+def _followed(best: PortProof, against: Comparison, rounds: int) -> PortProof:
     """The end of a way of single changes, every one of which is better than the one before."""
     for _ in range(rounds):
         if best.equal or best.failed:
@@ -143,12 +143,12 @@ def _followed(best: Proof, against: Comparison, rounds: int) -> Proof:
     return best
 
 
-def _improved(best: Proof, against: Comparison, steps: Iterable[Step]) -> Iterator[Proof]:
+def _improved(best: PortProof, against: Comparison, steps: Iterable[Hint]) -> Iterator[PortProof]:
     """Proofs with one guess changed, of which more places agree; or else the one whose first departure is much smaller.
 
     Where two guesses are wrong in one place, no single change makes it agree.
     """
-    nearer: list[Proof] = []
+    nearer: list[PortProof] = []
     for step in steps:
         fit = explained(step.applied(best.fit.derivation), against.table, against.modules)
         proof = replace(against.proof(fit), taken=(*best.taken, step.why))

@@ -20,7 +20,7 @@ from anyformer.porting.explaining import Fit, explained
 from anyformer.porting.guesses import described
 from anyformer.porting.keys import known
 from anyformer.porting.neighbours import Neighbour, known_types, neighbours
-from anyformer.porting.proof import Comparison, Proof, proved
+from anyformer.porting.proof import Comparison, PortProof, proved
 from anyformer.porting.reference import reference
 from anyformer.porting.tensors import FileModule, modules_of, shapes_in
 
@@ -39,7 +39,7 @@ class Unknown:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class PortProposal:
     """The proposed description of a directory's model type, with its nearest families, and what was proved.
 
     `nearest`: families as they are, the nearest first. `certain`: what keys of one meaning and shapes force. `guessed`: what
@@ -54,7 +54,7 @@ class Proposal:
     guessed: tuple[str, ...]
     unknown: tuple[Unknown, ...]
     code: RemoteCode
-    proof: Proof | None = None
+    proof: PortProof | None = None
     against: str = ""
 
     @property
@@ -77,7 +77,7 @@ class Proposal:
         return replace(self.fit.derivation, pinned=pinned)
 
 
-def proposal(directory: Path, against: str | None = None, *, among: Sequence[str] | None = None) -> Proposal:
+def proposal(directory: Path, against: str | None = None, *, among: Sequence[str] | None = None) -> PortProposal:
     """The proposal for a directory with a `config.json` and the names and shapes of weights; remote code is read, never run.
 
     `against`: `transformers` or `module:Class`, with which it is then compared, and by which guesses are chosen. `among`: model
@@ -132,7 +132,7 @@ def check_new(model_type: str) -> None:
 
 def _proof(
     directory: Path, table: Mapping[str, Any], modules: Mapping[str, FileModule], fits: Sequence[Fit], against: str
-) -> Proof:
+) -> PortProof:
     """The best proof of the fits, at the size of the reference."""
     with TemporaryDirectory(prefix="anyformer-port-") as scratch:
         made = reference(directory, table, against, Path(scratch) / "reference")
@@ -152,9 +152,9 @@ def _judged(
     fit: Fit,
     reasons: Sequence[str],
     code: RemoteCode,
-    proof: Proof | None,
+    proof: PortProof | None,
     against: str,
-) -> Proposal:
+) -> PortProposal:
     """What is certain, guessed and unknown of a fit."""
     assert fit.architecture is not None, "a fit that was read"
     spelt = {theirs: ours for ours, theirs in fit.derivation.keys.items()}
@@ -173,6 +173,6 @@ def _judged(
     ]
     guessed += [f"{why} (chosen by the reference)" for why in (proof.taken if proof else ())]
     unknown = [Unknown(key, table[key], known(key), tuple(map(str, code.of(key)))) for key in fit.unread]
-    return Proposal(
+    return PortProposal(
         directory, table, tuple(found[:5]), fit, tuple(certain), tuple(guessed), tuple(unknown), code, proof, against
     )

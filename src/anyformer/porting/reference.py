@@ -28,11 +28,8 @@ _DEEPEST, _VOCAB = 4, 199
 
 
 @dataclass(frozen=True)
-class Reference:
-    """A model that is not ours, with random weights, and the directory of its files.
-
-    `logits`: of tokens (B, T); a class may return them alone, or in a field or under the key `logits`.
-    """
+class TinyReference:
+    """A model that is not ours, with random weights, and the directory of its files."""
 
     name: str
     model: nn.Module
@@ -80,7 +77,7 @@ def _value(table: Mapping[str, Any], name: str) -> int | None:
     return next((table[key] for key in _named(name) if isinstance(table.get(key), int)), None)
 
 
-def reference(directory: Path, table: Mapping[str, Any], against: str, scratch: Path, seed: int = 0) -> Reference:
+def reference(directory: Path, table: Mapping[str, Any], against: str, scratch: Path, seed: int = 0) -> TinyReference:
     """The reference, built from the configuration at a tiny size, and saved.
 
     `against`: `transformers`, or `module:Class`, which is imported and called with the keys as a dict, or, of a class of
@@ -95,7 +92,7 @@ def reference(directory: Path, table: Mapping[str, Any], against: str, scratch: 
     model = model.float().eval()
     louder(model, seed)
     _saved(model, tiny, scratch)
-    return Reference(against, model, scratch, smaller)
+    return TinyReference(against, model, scratch, smaller)
 
 
 def _of_transformers(directory: Path, table: Mapping[str, Any], scratch: Path) -> nn.Module:

@@ -1,0 +1,34 @@
+"""One thing that files show, or that may be guessed, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from anyformer.huggingface.rules import To
+from anyformer.porting.changes import ArchitectureChange
+from anyformer.porting.derivation import Derivation
+
+Lines = Mapping[str | tuple[str, ...], str | To]
+
+
+@dataclass(frozen=True)
+class Hint:
+    """One thing that the files show: the change, the lines of names that it needs, and why, in words."""
+
+    why: str
+    changes: tuple[ArchitectureChange, ...] = ()
+    more: Mapping[Any, str | To] | None = None
+    ignored: tuple[str, ...] = ()
+    absent: Mapping[str, Any] = field(default_factory=dict)
+    """Values of keys that the base reads and the files lack."""
+
+    def applied(self, derivation: Derivation) -> Derivation:
+        return replace(
+            derivation,
+            changes=(*derivation.changes, *self.changes),
+            more={**derivation.more, **(self.more or {})},
+            ignored=(*derivation.ignored, *self.ignored),
+            absent={**derivation.absent, **self.absent},
+        )

@@ -1,0 +1,28 @@
+"""The layers, the attentions and the norms of an architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anyformer.model import Architecture
+from anyformer.parts import Attention, Block
+from anyformer.parts.norms.norm import Norm
+from anyformer.porting.changes import norms_in
+
+
+def heads_in(architecture: Architecture | None) -> Iterator[Attention]:
+    """The attentions of an architecture."""
+    for block in blocks_in(architecture):
+        yield from (each for each in block.sublayers if isinstance(each, Attention))
+
+
+def blocks_in(architecture: Architecture | None) -> Iterator[Block]:
+    """The different layers of an architecture."""
+    for stack in architecture.stacks.values() if architecture else ():
+        yield from stack.variants.values()
+
+
+def norms_of_layer(architecture: Architecture | None) -> Iterator[Norm]:
+    """The norms around branches, of all layers in order."""
+    for block in blocks_in(architecture):
+        yield from norms_in(block)

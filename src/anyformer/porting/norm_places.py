@@ -1,0 +1,88 @@
+"""Where the norms of a layer stand, by how many there are and how they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import permutations
+
+from anyformer.model import Architecture
+from anyformer.porting.changes import Wired, Wiring
+from anyformer.porting.explaining import Fit, StoredLine
+from anyformer.porting.hint import Hint
+from anyformer.porting.looking import blocks_in
+from anyformer.porting.roles import role
+
+_SLOTS: Mapping[Wiring, tuple[str, ...]] = {
+    "pre": ("attention.norm_before", "{network}.norm_before"),
+    "output": ("attention.norm_after", "{network}.norm_after"),
+    "post": ("step_0_norm_after", "step_1_norm_after"),
+    "parallel_own": ("attention.norm_before", "{network}.norm_before"),
+    "parallel": ("step_0_norm_before",),
+    "sandwich": ("attention.norm_before", "attention.norm_after", "{network}.norm_before", "{network}.norm_after"),
+}
+"""Wiring -> our names of its norms."""
+_BEFORE = frozenset({"before", "before_network"})
+_AFTER = frozenset({"after", "after_network", "second"})
+
+
+def wirings(fit: Fit) -> Iterator[Hint]:
+    """Where norms stand, by how many a layer has and how they are called."""
+    assert fit.architecture is not None
+    ours = [line for line in fit.lines if line.stack and is_norm(line)]
+    theirs = [fit.matched[line.module.name] for line in ours if line.module.name in fit.matched]
+    width = (fit.architecture.width,)
+    theirs += [each.name for each in fit.left if each.name.count("{i}") == 1 and each.shape == width and like_norm(each.name)]
+    names = tuple(sorted(set(theirs)))
+    odd = any(is_norm(line) for line in fit.missing) or any(each.name in names for each in fit.left)
+    if not names or not odd:
+        return
+    for wiring in wirings_of(names):
+        for slots in assignments(wiring, names, fit.architecture):
+            yield Hint(f"norms of a layer: {wiring} ({', '.join(names)})", (Wired(wiring),), slots)
+
+
+def is_norm(line: StoredLine) -> bool:
+    """Whether a line is of a norm around a branch."""
+    return any(
+        source.rpartition(".")[2] in ("norm_before", "norm_after") or source.startswith("step_") for source in line.source
+    )
+
+
+def wirings_of(names: tuple[str, ...]) -> list[Wiring]:
+    """The wirings with as many norms as a layer has, the likeliest by their names first."""
+    found: list[Wiring] = [wiring for wiring, slots in _SLOTS.items() if len(slots) == len(names)]
+    after = all(role(name) & _AFTER and not role(name) & _BEFORE for name in names)
+    return sorted(found, key=lambda wiring: (wiring not in ("output", "post")) if after else (wiring in ("output", "post")))
+
+
+def assignments(wiring: Wiring, names: tuple[str, ...], architecture: Architecture, most: int = 1) -> list[dict[str, str]]:
+    """Which norm of the files stands where, the likeliest first."""
+    network = next(
+        (n for block in blocks_in(architecture) for n in block.branches if n in ("experts", "feedforward")), "feedforward"
+    )
+    slots = [slot.replace("{network}", network) for slot in _SLOTS[wiring]]
+    ranked = sorted(permutations(names), key=lambda order: -sum(_stands(s, n) for s, n in zip(slots, order, strict=True)))
+    return [dict(zip(slots, order, strict=True)) for order in ranked[:most]]
+
+
+def _stands(slot: str, name: str) -> float:
+    """How well a name says that a norm stands in a place."""
+    said = role(name)
+    first = slot.startswith(("attention", "step_0"))
+    wanted = ("before" if first else "before_network") if "before" in slot else ("after" if first else "after_network")
+    if wanted in said:
+        return 3.0
+    if "second" in said:
+        return {"after": 2.0, "before_network": 1.5}.get(wanted, 0.0)
+    if (wanted in ("before", "after") and "attention" in said) or (wanted.endswith("network") and said & {"network", "final"}):
+        return 1.0
+    return 0.0
+
+
+def like_norm(name: str) -> bool:
+    """Whether a tensor of the width of the stream is called like a norm."""
+    words = role(name)
+    return (
+        bool(words & {"norm", "before", "after", "before_network", "after_network", "second", "final"})
+        or "norm" in name.lower()
+    )

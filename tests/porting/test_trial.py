@@ -1,0 +1,35 @@
+"""The trial of ports: the types are those of the drawing, and the page says what the committed result says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULT = json.loads((ROOT / "benchmarks" / "results" / "port.json").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs" / "port.md").read_text(encoding="utf-8")
+LINES = 20
+
+
+def ended(outcome: str) -> list[dict]:
+    return [row for row in RESULT["types"] if row["outcome"] == outcome]
+
+
+def test_every_type_is_counted_once():
+    assert len({row["type"] for row in RESULT["types"]}) == len(RESULT["types"]) == 30
+    assert RESULT["counts"] == {outcome: len(ended(outcome)) for outcome in RESULT["counts"]}
+
+
+def test_an_edit_is_there_and_short_enough():
+    for row in ended("edited"):
+        diff = (ROOT / "benchmarks" / "port_edits" / f"{row['type']}.diff").read_text(encoding="utf-8")
+        added = sum(line.startswith("+") for line in diff.splitlines()[2:])
+        assert row["lines"] == added <= LINES, row["type"]
+        assert f"{row['type']} {added}" in PAGE.replace(" line", "")
+
+
+def test_the_page_says_what_was_found():
+    assert f"**{len(ended('untouched'))} load untouched**" in PAGE
+    assert f"**{len(ended('edited'))} more with an edit" in PAGE
+    assert all(row["type"] in PAGE for row in ended("untouched"))
+    assert all(row["missing"] for row in ended("not"))
