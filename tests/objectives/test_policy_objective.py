@@ -14,6 +14,8 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, change_all
+from anyformer.evaluation.measure import measure, task_of
+from anyformer.evaluation.subject import open_subject
 from anyformer.generation.rollouts import Rollouts
 from anyformer.objectives import PolicyObjective
 from anyformer.objectives.answer_rows import prompts_of
@@ -177,3 +179,19 @@ def test_what_cannot_work_is_refused():
 def test_defaults_are_those_of_grpo():
     assert PolicyObjective().loss == PolicyLoss()
     assert PolicyObjective().rollouts == Rollouts()
+
+
+def test_a_run_says_what_it_started_from_and_its_evaluation_repeats_its_last(tmp_path):
+    """Both ask other code for the model's answers than the loop of a run."""
+    runs_dir, quiet = tmp_path, Console(quiet=True)
+    task = Run.parse({**described().plain(), "objective": {"kind": "task"}})
+    train(runs.short(task), runs_dir / "begun", console=quiet)
+    trained = train(
+        runs.short(described({"loss": "ppo"}, start_from=str(runs_dir / "begun"))).but(steps=2),
+        runs_dir / "policy",
+        console=quiet,
+    )
+    assert trained.before is not None
+    assert trained.before.loss <= 0
+    found = measure(task_of(open_subject(runs_dir / "policy"), ()))
+    assert set(found.evaluated.metrics) == {"reward", "exact", "length", "truncated"}
