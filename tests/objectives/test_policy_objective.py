@@ -21,7 +21,7 @@ from anyformer.objectives import PolicyObjective
 from anyformer.objectives.answer_rows import prompts_of
 from anyformer.objectives.policy import PolicyLoss
 from anyformer.objectives.policy.recipes import RECIPES, dapo
-from anyformer.objectives.policy_objective import LOSSES
+from anyformer.objectives.policy_names import LOSSES
 from anyformer.testing import runs
 from anyformer.training import Run, train
 from anyformer.training.journal import read_metrics
@@ -166,7 +166,7 @@ def test_what_cannot_work_is_refused():
         described({"group": 1})
     with pytest.raises(DescriptionError, match="loss has no divergence from one"):
         described({"reference": "runs/teacher"})
-    with pytest.raises(DescriptionError, match="samples answers to questions"):
+    with pytest.raises(DescriptionError, match=r"and data\.kind is 'text'"):
         described(data={"kind": "text", "paths": ["x"]})
     with pytest.raises(DescriptionError, match="grades questions of generated tasks"):
         described({"reward": "task"}, data={"kind": "prompts", "paths": ["x"]})
@@ -174,6 +174,12 @@ def test_what_cannot_work_is_refused():
         described(architecture=ZOO["capacity"].plain())
     with pytest.raises(DescriptionError, match="accumulation = 2 cuts the batch"):
         described({"loss": {"advantage": {"kind": "batch_mean"}}}, accumulation=2)
+    for reward, said in (
+        ({"kind": "exact_match", "column": "solution"}, "reads the field 'solution'"),
+        ({"kind": "model", "path": "runs/judge"}, "a run asks none yet"),
+    ):
+        with pytest.raises(DescriptionError, match=said):
+            described({"reward": reward}, data={"kind": "prompts", "paths": ["x"]})
 
 
 def test_defaults_are_those_of_grpo():
