@@ -15,6 +15,8 @@ from anyformer.objectives.policy import (
     ESTIMATORS,
     DetachedClip,
     DualClip,
+    GroupMeanAdvantage,
+    LeaveOneOutAdvantage,
     LossDivergence,
     NoRatio,
     Normaliser,
@@ -22,12 +24,15 @@ from anyformer.objectives.policy import (
     ProductRatio,
     Ratio,
     RatioClip,
+    ReturnsAdvantage,
     RewardDivergence,
+    Rewarded,
     ScoredTokens,
     SequenceNormaliser,
     SequenceRatio,
     SoftClip,
     TokenNormaliser,
+    ValuesAdvantage,
     at_the_end,
 )
 from objectives.policy_twins import drawn
@@ -35,7 +40,7 @@ from objectives.policy_twins import drawn
 NORMALISERS = {kind: entry(length=7) if kind == "constant" else entry() for kind, entry in Normaliser.kinds.items()}
 CLIPS = {kind: entry() for kind, entry in RatioClip.kinds.items()} | {"bounded": DetachedClip(low=0.1, high=0.3)}
 G, T = 3, 5
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=12, deadline=None)
 seeds = st.integers(0, 2**20)
 
 
@@ -84,7 +89,7 @@ def test_normalisers_are_means(seed):
 
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("kind", Ratio.kinds)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=seeds)
 def test_the_ratio_1_gives_the_policy_gradient(clip, kind, seed):
     """-A grad log pi(y_t) for a token, and of a row with one ratio -A grad of its mean or its sum, bit for bit."""
@@ -103,7 +108,7 @@ def test_the_ratio_1_gives_the_policy_gradient(clip, kind, seed):
 
 @pytest.mark.parametrize("kind", Ratio.kinds)
 @pytest.mark.parametrize("clip", CLIPS)
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(seed=seeds)
 def test_no_advantage_no_gradient(kind, clip, seed):
     x = scored(seed, advantage=0.0, moved=3.0)
@@ -215,3 +220,35 @@ def test_what_the_gradient_of_an_estimate_is(seed):
     advantages = ESTIMATORS["k1"](tokens.sampled_RT - log_q)
     loss = in_reward.but(divergence=None).losses(tokens._replace(advantages_RT=-advantages)) * len(log_p)
     torch.testing.assert_close(gradient(expectation(log_p.exp(), loss[0])), reverse)
+
+
+UNBIASED = {
+    "returns": (ReturnsAdvantage(), 1.0),
+    "leave one out": (LeaveOneOutAdvantage(), 1.0),
+    "values": (ValuesAdvantage(trace=1.0), 1.0),
+    "group mean": (GroupMeanAdvantage(over_std=False), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", UNBIASED)
+def test_the_gradient_in_the_mean_is_that_of_the_expected_reward(name):
+    """Over all pairs of answers of two tokens, by their probabilities: -grad E[R], and with the mean of the group, to which an
+    answer belongs itself, (G - 1) / G of it."""
+    advantage, factor = UNBIASED[name]
+    generator = torch.Generator().manual_seed(1)
+    first, second = (torch.randn(*sizes, generator=generator, dtype=torch.float64).requires_grad_() for sizes in ((3,), (3, 3)))
+    rewards, worth = (torch.randn(3, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    answers = torch.cartesian_prod(torch.arange(3), torch.arange(3))
+    log_p = torch.stack([first.log_softmax(0)[answers[:, 0]], second.log_softmax(1)[answers[:, 0], answers[:, 1]]], 1)
+    values = torch.stack([torch.full((9,), 0.3), worth[answers[:, 0], 0]], 1)
+    pairs = torch.cartesian_prod(torch.arange(9), torch.arange(9))
+    rows, chance = pairs.flatten(), log_p.sum(1).exp()
+    mask, given = torch.ones(len(rows), 2, dtype=torch.bool), rewards[answers[:, 0], answers[:, 1]]
+    policy = PolicyLoss(advantage=advantage, clip=CLIPS["none"], normaliser=NORMALISERS["constant"].but(length=1))
+    rewarded = Rewarded(at_the_end(given[rows], mask), mask, 2, values_RT=values[rows])
+    tokens = ScoredTokens(log_p[rows], log_p[rows].detach(), None, policy.advantages(rewarded), mask)
+    losses = policy.losses(tokens).view(len(pairs), -1).sum(1) / policy.counts(mask, 2)
+    mean = (chance.detach()[pairs].prod(1) * losses).sum()
+    ours, exact = (torch.autograd.grad(x, (first, second), retain_graph=True) for x in (mean, (chance * given).sum()))
+    for one, other in zip(ours, exact, strict=True):
+        torch.testing.assert_close(one, -factor * other)
