@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyformer.data.tokenizer_specs import Symbols
 from anyformer.describe import from_toml, to_toml
 from anyformer.rewards import ExactMatchReward, Query, Response, Reward, RewardError, TaskReward
 from anyformer.tasks import Parity, Sorting, TaskData, questions
+from anyformer.tasks.symbols import numbers_of, tokenizer_of
 from anyformer.testing import rewards
 
 
@@ -25,6 +27,18 @@ def test_a_task_grades_its_own_answers():
         assert list(question.wanted) == sorted(question.prompt[:-1])
         grade = TaskReward().grade(Query.of(question), Response(" ".join(question.wanted)))
         assert (grade.total, grade.parts) == (1.0, {"whole": 1.0, "share": 1.0})
+
+
+def test_a_response_is_made_of_sampled_tokens():
+    """Without its ends of text, and with the spellings by which a task grades."""
+    tokenizer = tokenizer_of(Symbols(), Sorting(numbers=5).symbols)
+    numbers = numbers_of(tokenizer, Sorting(numbers=5).symbols)
+    made = Response.of([numbers[3], numbers[0], tokenizer.end, tokenizer.end], tokenizer, ended=True)
+    assert made == Response("n3 n0", (numbers[3], numbers[0]), ("n3", "n0"), ended=True)
+    (question,) = questions(Sorting(numbers=5), TaskData(task=Sorting(numbers=5)).drawn(np.arange(1), 0, 4, test=False))
+    said = Response.of([numbers[int(name[1:])] for name in question.wanted], tokenizer, ended=False)
+    assert TaskReward().grade(Query.of(question), said).total == 1
+    assert TaskReward(counts="share").grade(Query.of(question), Response.of([], tokenizer, ended=True)).total == 0
 
 
 def test_a_task_that_asks_between_asks_for_what_it_asks_last():

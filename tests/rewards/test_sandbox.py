@@ -135,6 +135,8 @@ def test_a_machine_that_cannot_confine_is_refused_with_the_reason(monkeypatch, t
     broken.write_text(Path(confinement.__file__).read_text().replace("_PATH_BENEATH = 444", "_PATH_BENEATH = 9999"))
     monkeypatch.setattr(sandbox, "_CONFINEMENT", str(broken))
     check_sandbox.cache_clear()
+    with pytest.raises(RewardError, match="cannot be confined"):
+        CodeReward().grades([(Query("?", {"tests": "pass"}), Response("pass"))])
     with pytest.raises(
         RewardError, match=r"cannot be confined on this machine: this kernel has no Landlock .*; choose another"
     ):

@@ -70,7 +70,7 @@ def test_parts_keep_the_contracts_in_one_model(folder):
     contracts.check(architecture, {**made["mixer"].twins, **made["sublayer"].twins})
 
 
-@pytest.mark.parametrize("name", ["objective", "optimiser", "task", "family"])
+@pytest.mark.parametrize("name", ["objective", "optimiser", "task", "reward", "family"])
 def test_the_rest_keep_their_own(name, folder):
     module = anyformer.load_plugin(folder / f"{name}_of_mine.py")
     quick = [promise for promise in promises(module) if not promise.what.startswith(TRAINED)]

@@ -169,7 +169,7 @@ def test_an_architecture_that_cannot_is_refused_with_the_remedy(name, changes, m
 
 def test_a_task_without_one_answer_is_refused_as_a_source_and_a_target():
     with pytest.raises(
-        DescriptionError, match="which parity has not: choose one of copying, indirect_object, modular_addition, needle"
+        DescriptionError, match="which parity has not: choose one of addition, copying, indirect_object, modular_addition"
     ):
         run_of("parity", {"kind": "task_seq2seq"}, "t5-small")
 

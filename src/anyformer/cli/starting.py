@@ -26,9 +26,11 @@ PART_KINDS = ("norm", "mask", "adjust", "place", "term", "weigh", "combine", "ch
 
 def run(
     thing: Annotated[
-        Literal["part", "mixer", "objective", "optimiser", "task", "family"],
+        Literal["part", "mixer", "objective", "optimiser", "task", "reward", "family"],
         typer.Argument(
-            help="What to start: a part needs --kind.", metavar="part|mixer|objective|optimiser|task|family", show_default=False
+            help="What to start: a part needs --kind.",
+            metavar="part|mixer|objective|optimiser|task|reward|family",
+            show_default=False,
         ),
     ],
     given: Annotated[

@@ -50,6 +50,7 @@ class CodeReward(Reward):
         check_sandbox()
 
     def grade(self, query: Query, response: Response) -> Grade:
+        check_sandbox()
         tests, code = tests_of(value_of(query, self.column, self.kind), query), code_in(response.text)
         limits = SandboxLimits(self.seconds, self.megabytes << 20)
         if isinstance(tests[0], str):
@@ -67,6 +68,7 @@ class CodeReward(Reward):
         return Grade(parts["passed" if self.counts == "whole" else "share"], parts)
 
     def grades(self, pairs: Sequence[Pair], judges: Mapping[str, Judge] = NO_JUDGES) -> list[Grade]:
+        check_sandbox()
         with ThreadPoolExecutor(self.workers or len(os.sched_getaffinity(0))) as pool:
             return list(pool.map(lambda pair: self.grade(*pair), pairs))
 

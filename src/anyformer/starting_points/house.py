@@ -158,10 +158,11 @@ ROOMS: Mapping[str, Rooms] = MappingProxyType(
 """What each thing takes; the rest has no place in the package that a template could fill in."""
 OWED = {
     "objective": "the package owes a recipe of it, trained, with its result, and its data in the tests of resuming",
+    "reward": "the package owes what hostile answers do to it, its formula, and a row of its guide",
     "family": "the package owes tiny configurations of a model of transformers that move every key",
 }
 """Why the rest has none."""
-PAGES = {"objective": "objectives/ADDING.md", "family": "huggingface/families/ADDING.md"}
+PAGES = {"objective": "objectives/ADDING.md", "reward": "rewards/ADDING.md", "family": "huggingface/families/ADDING.md"}
 
 
 def checkout(package: Path) -> Path:

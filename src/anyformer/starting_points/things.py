@@ -72,6 +72,12 @@ def _tasks() -> Collection[str]:
     return Task.kinds.keys()
 
 
+def _rewards() -> Collection[str]:
+    from anyformer.rewards import Reward
+
+    return Reward.kinds.keys()
+
+
 def _families() -> Collection[str]:
     from anyformer.huggingface.registry import model_types
 
@@ -141,6 +147,9 @@ _THINGS = (
         _TRAIN + " --data python-stdlib --set optimiser='{{kind=\"{snake}\"}}'" + PLUGIN,
     ),
     Thing("task", "a generated task", _tasks, _TRAIN + " --data {snake}" + PLUGIN),
+    Thing(
+        "reward", "a reward", _rewards, "anyformer reward answers.jsonl --reward {snake}" + PLUGIN, suffix="Reward",
+    ),
     Thing("family", "a family of Hugging Face models", _families, "anyformer check {snake}.py --only logits"),
 )  # fmt: skip
 THINGS: Mapping[str, Thing] = MappingProxyType({thing.name: thing for thing in _THINGS})
