@@ -41,8 +41,8 @@ OTHERS = {
         ("classification", "contrastive", "spans", "token-labels", "dpo", "kto", "orpo", "reward", "simpo", "step-rewards"), 300
     ),  # seconds each
     **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
-    "addition": 480,
-    "policy": 180,
+    "addition": 400,
+    "policy": 200,
     "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,
