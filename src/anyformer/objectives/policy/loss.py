@@ -73,10 +73,9 @@ class PolicyLoss(Value):
         """(R, T): A of every sampled token, 0 elsewhere; 0 for rows without a reward, which is NaN."""
         self.check(rewarded.group)
         self._complete(rewarded, rewarded._fields)
-        # What stands where nothing was sampled is never read, be it infinite.
-        given = rewarded._replace(rewards_RT=torch.where(rewarded.mask_RT, rewarded.rewards_RT, 0.0))
+        given = rewarded
         if self.divergence is not None:
-            given = given._replace(rewards_RT=self.divergence.rewards(given))
+            given = rewarded._replace(rewards_RT=self.divergence.rewards(rewarded))
         known_RT = rewarded.mask_RT & ~rewarded.totals.isnan()[:, None]
         return torch.where(known_RT, self.advantage.advantages(given), 0.0)
 
@@ -84,8 +83,8 @@ class PolicyLoss(Value):
         """(R, T): losses of tokens, weighted, whose sum over a step divided by that of its `counts` is its loss."""
         self._complete(scored, scored._fields)
         mask_RT, advantages_RT = scored.mask_RT, torch.where(scored.mask_RT, scored.advantages_RT, 0.0)
-        log_p_RT, log_r = torch.where(mask_RT, scored.log_p_RT, 0.0), self.ratio.logs(scored)
-        losses_RT = self.clip.losses(log_r, advantages_RT, log_p_RT)
+        log_r = self.ratio.logs(scored)
+        losses_RT = self.clip.losses(log_r, advantages_RT, scored.log_p_RT)
         if self.correction is not None:
             losses_RT = losses_RT * self.correction.weights(scored)
         if self.divergence is not None:
