@@ -41,16 +41,21 @@ OTHERS = {
         ("classification", "contrastive", "spans", "token-labels", "dpo", "kto", "orpo", "reward", "simpo", "step-rewards"), 300
     ),  # seconds each
     **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
+    "addition": 400,
+    "policy": 200,
     "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,
 }
 """Recipes with other numbers of updates."""
-FIRST = {"stdlib": "teacher", "instruction": "answers"}
+COUNTED = frozenset({"addition"})
+"""Recipes in updates themselves: what they leave to learn must not depend on the machine's speed."""
+FIRST = {"addition": "addition", "stdlib": "teacher", "instruction": "answers"}
 """Recipes that others need, and the directory of runs/ in which those look for them."""
 NEED = {
     **dict.fromkeys(("crosscoder", "distillation", "sae", "transcoder"), "stdlib"),
     **dict.fromkeys(("dpo", "simpo"), "instruction"),
+    "policy": "addition",
 }
 LOOKS = 12
 """Evaluations on the way."""

@@ -14,12 +14,14 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED
 from anyformer.describe import DescriptionError, change_all
+from anyformer.evaluation.measure import measure, task_of
+from anyformer.evaluation.subject import open_subject
 from anyformer.generation.rollouts import Rollouts
 from anyformer.objectives import PolicyObjective
 from anyformer.objectives.answer_rows import prompts_of
 from anyformer.objectives.policy import PolicyLoss
 from anyformer.objectives.policy.recipes import RECIPES, dapo
-from anyformer.objectives.policy_objective import LOSSES
+from anyformer.objectives.policy_names import LOSSES
 from anyformer.testing import runs
 from anyformer.training import Run, train
 from anyformer.training.journal import read_metrics
@@ -164,7 +166,7 @@ def test_what_cannot_work_is_refused():
         described({"group": 1})
     with pytest.raises(DescriptionError, match="loss has no divergence from one"):
         described({"reference": "runs/teacher"})
-    with pytest.raises(DescriptionError, match="samples answers to questions"):
+    with pytest.raises(DescriptionError, match=r"and data\.kind is 'text'"):
         described(data={"kind": "text", "paths": ["x"]})
     with pytest.raises(DescriptionError, match="grades questions of generated tasks"):
         described({"reward": "task"}, data={"kind": "prompts", "paths": ["x"]})
@@ -172,8 +174,30 @@ def test_what_cannot_work_is_refused():
         described(architecture=ZOO["capacity"].plain())
     with pytest.raises(DescriptionError, match="accumulation = 2 cuts the batch"):
         described({"loss": {"advantage": {"kind": "batch_mean"}}}, accumulation=2)
+    for reward, said in (
+        ({"kind": "exact_match", "column": "solution"}, "reads the field 'solution'"),
+        ({"kind": "model", "path": "runs/judge"}, "a run asks none yet"),
+    ):
+        with pytest.raises(DescriptionError, match=said):
+            described({"reward": reward}, data={"kind": "prompts", "paths": ["x"]})
 
 
 def test_defaults_are_those_of_grpo():
     assert PolicyObjective().loss == PolicyLoss()
     assert PolicyObjective().rollouts == Rollouts()
+
+
+def test_a_run_says_what_it_started_from_and_its_evaluation_repeats_its_last(tmp_path):
+    """Both ask other code for the model's answers than the loop of a run."""
+    runs_dir, quiet = tmp_path, Console(quiet=True)
+    task = Run.parse({**described().plain(), "objective": {"kind": "task"}})
+    train(runs.short(task), runs_dir / "begun", console=quiet)
+    trained = train(
+        runs.short(described({"loss": "ppo"}, start_from=str(runs_dir / "begun"))).but(steps=2),
+        runs_dir / "policy",
+        console=quiet,
+    )
+    assert trained.before is not None
+    assert trained.before.loss <= 0
+    found = measure(task_of(open_subject(runs_dir / "policy"), ()))
+    assert set(found.evaluated.metrics) == {"reward", "exact", "length", "truncated"}

@@ -22,6 +22,7 @@ from anyformer.evaluation.text_figures import TextFigures, text_figures
 from anyformer.loading import labels_of
 from anyformer.objectives import Feed, Objective, Partners, Setting, beside, prepared, without_penalties
 from anyformer.objectives.feed import TextFeed
+from anyformer.objectives.own_samples import OwnSamples
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
@@ -78,15 +79,23 @@ class EvaluationTask:
     @property
     def feed(self) -> Feed:
         """The examples, each once."""
+        return self.objective.feed(self.run.data, self.corpus, self._setting, self.run.batch, held_out=True)
+
+    @property
+    def samples(self) -> OwnSamples | None:
+        """What makes examples of the model's answers, where it is evaluated by these."""
+        return self.objective.own_samples(self.run.data, self._setting)
+
+    @property
+    def _setting(self) -> Setting:
         corpus = self.corpus
-        setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names, self.run.architecture)
-        return self.objective.feed(self.run.data, corpus, setting, self.run.batch, held_out=True)
+        return Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names, self.run.architecture)
 
     @property
     def partners(self) -> Partners:
         """The second models that the objective needs."""
-        if not beside(self.objective):
-            return {}
+        if not beside(self.objective) or self.samples is not None:
+            return {}  # answers are graded without them
         model, run = self.subject.model, self.run.but(plan=PLAN)
         return whole_partners(run, model, self.corpus.tokenizer, self.subject.run)
 
@@ -139,7 +148,7 @@ def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> Eva
         return EvaluationResult(_of_text(text, reading.whole), text)
     result = evaluate(
         model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress,
-        tokenizer=task.corpus.tokenizer if model.share is None else None,
+        tokenizer=task.corpus.tokenizer if model.share is None else None, samples=task.samples,
     )  # fmt: skip
     if not result.count:
         raise UserError(f"{', '.join(task.run.data.places)}: there is nothing to predict in it")

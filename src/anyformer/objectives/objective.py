@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import UnionType
 from typing import Annotated, ClassVar, TypeVar
 
 import torch
@@ -85,8 +86,8 @@ class Objective(Value):
     """
 
     kinds: ClassVar[Registry] = Registry()
-    reads: ClassVar[type[Data]]
-    """The kind of data that examples are made of."""
+    reads: ClassVar[type[Data] | UnionType]
+    """The kind of data that examples are made of, or several."""
     kind: str
     balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
@@ -124,6 +125,7 @@ class Objective(Value):
     @property
     def usual(self) -> Usual:
         """What suits an architecture where nobody says it."""
+        assert isinstance(self.reads, type), "an objective that reads several kinds says which is usual"
         return Usual(self.reads.usual)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from types import UnionType
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Dialogue
-from anyformer.describe import Count, did_you_mean, with_kind
+from anyformer.describe import Count, with_kind
 from anyformer.generation.rollouts import Rollouts, check_rollouts
 from anyformer.generation.sampled import EIGHT, entropy_of, from_bits, sampled_log_p, sampled_scores
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.answers import CHANCE
-from anyformer.objectives.aspects import Partner, SampleSizes, compares_rows
+from anyformer.objectives.aspects import Partner, SampleSizes, Usual, compares_rows
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.objective import Objective, Partners, Setting, Totals
 from anyformer.objectives.policy import PolicyLoss, ScoredTokens, reverse_divergences, value_losses
 from anyformer.objectives.policy.advantages import ValuesAdvantage
-from anyformer.objectives.policy.recipes import RECIPES
-from anyformer.objectives.policy_samples import ENDED, REFERENCE, REWARD, RIGHT, TOKENS, VALUES, PolicySamples, values_of
+from anyformer.objectives.policy_names import loss_named
+from anyformer.objectives.policy_samples import (
+    ANSWER,
+    ENDED,
+    REFERENCE,
+    REWARD,
+    RIGHT,
+    TOKENS,
+    VALUES,
+    PolicySamples,
+    values_of,
+)
 from anyformer.objectives.task import TaskObjective
 from anyformer.operations import Shape
 from anyformer.parts import Head
@@ -37,26 +48,6 @@ from anyformer.rewards import Reward, TaskReward
 from anyformer.tasks import TaskData
 from anyformer.text import Specials
 from anyformer.text.chat import answer_end
-
-
-def _slug(name: str) -> str:
-    return name.lower().replace(". ", "_").replace(" ", "_").replace("-", "_")
-
-
-LOSSES = {_slug(name): recipe for name, recipe in RECIPES.items() if name != "Dr. GRPO"}
-"""Recipes by the names that a file may give in the place of a loss; Dr. GRPO's needs a length."""
-
-
-def _loss_of(value: Any) -> Any:
-    """A recipe's loss, of its name."""
-    if not isinstance(value, str):
-        return value
-    if value not in LOSSES:
-        raise ValueError(
-            f"there is no loss {value!r}{did_you_mean(value, LOSSES)}: choose one of {', '.join(LOSSES)}, or a table"
-        )
-    return LOSSES[value]()
-
 
 OF_TOKENS = ("clipped", "ratio", "moved", "kl", "entropy", "correction", "value_loss")
 """Figures that are means over sampled tokens."""
@@ -72,7 +63,7 @@ class PolicyObjective(Objective):
     evaluation takes the likeliest answers; its loss is minus their mean reward.
     """
 
-    reads: ClassVar[type[Data]] = TaskData
+    reads: ClassVar[type[Data] | UnionType] = TaskData | Dialogue
     kind: Literal["policy"] = "policy"
     group: Count = 8
     """G, the answers to each prompt, which are compared with one another."""
@@ -80,7 +71,7 @@ class PolicyObjective(Objective):
     """How answers are sampled."""
     reward: Annotated[Reward, BeforeValidator(with_kind("task"))] = TaskReward()
     """What an answer is worth."""
-    loss: Annotated[PolicyLoss, BeforeValidator(_loss_of)] = PolicyLoss()
+    loss: Annotated[PolicyLoss, BeforeValidator(loss_named)] = PolicyLoss()
     """The loss of sampled tokens, as a table or by a recipe's name: `loss = "dapo"`; by default GRPO's without a divergence."""
     reference: Annotated[str, Field(min_length=1)] | None = None
     """The path of the model that a divergence is from, or of the teacher of a distillation; None: the model as it was when the
@@ -114,6 +105,10 @@ class PolicyObjective(Objective):
         check = compares_rows(self.kind, f"the mean reward of advantage {self.loss.advantage.kind!r}")
         return SampleSizes(self.group, check=check) if whole else SampleSizes(self.group)
 
+    @property
+    def usual(self) -> Usual:
+        return Usual(TaskData.usual)
+
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token alone, or whose tokens have other probabilities when they are
         sampled one by one."""
@@ -124,16 +119,22 @@ class PolicyObjective(Objective):
 
     def check_data(self, data: Data, architecture: Architecture, length: int) -> None:
         """Refuse data without questions and answers, and a reward of another kind of data."""
-        if not isinstance(data, TaskData | Dialogue):
-            raise ValueError(
-                f"the {self.kind} objective samples answers to questions, of data.kind = 'task', 'prompts' or 'chats', and "
-                f"data.kind is {data.kind!r}"
-            )
+        super().check_data(data, architecture, length)
         _reader(data).check_data(data, architecture, length)
         if isinstance(self.reward, TaskReward) and not isinstance(data, TaskData):
             raise ValueError(
                 f"reward 'task' grades questions of generated tasks, and data.kind is {data.kind!r}: set objective.reward, as "
                 "'exact_match'"
+            )
+        if lacking := [name for name in self.reward.columns if name != ANSWER]:
+            raise ValueError(
+                f"objective.reward reads the field {lacking[0]!r}, and prompts come with their answer alone, as {ANSWER!r}: "
+                "name that one, or grade answers in a file by `anyformer reward`"
+            )
+        if self.reward.models:
+            raise ValueError(
+                f"objective.reward asks the model {self.reward.models[0]!r}, and a run asks none yet: grade answers in a file "
+                "by `anyformer reward`"
             )
 
     def special(self, length: int) -> Specials:

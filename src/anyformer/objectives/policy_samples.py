@@ -28,6 +28,8 @@ clock: Callable[[], float] = time.perf_counter
 """Seconds; tests replace it."""
 REFERENCE, VALUES = "reference", "values"
 """The names of second models: the one that the policy is compared with, and the one that tells what states are worth."""
+ANSWER = "answer"
+"""The field of a record that holds the answer which the data give."""
 REWARD, TOKENS, ENDED, RIGHT = 0, 1, 2, 3
 """What `Examples.facts` (B, 4) holds of an evaluation's answers: reward, tokens, whether it ended, whether it is the data's."""
 
@@ -119,7 +121,7 @@ class PolicySamples:
             names = [tuple(self.tokenizer.token(token) or "" for token in each) for each in (prompt.tokens, prompt.answer)]
             return Query.of(TaskQuestion(self.task, *names))
         wanted = [token for token in prompt.answer if token not in self.ends]
-        return Query(self.tokenizer.decode(prompt.tokens), {"answer": self.tokenizer.decode(wanted)})
+        return Query(self.tokenizer.decode(prompt.tokens), {ANSWER: self.tokenizer.decode(wanted)})
 
     def _read(self, model: Transformer, rows: Examples, partners: Mapping[str, Transformer], size: int) -> Examples:
         """The rows with what models say of them that the loss reads, `size` samples at a time."""

@@ -39,6 +39,7 @@ def before(trainer: Trainer, rows: int, deadline: float | None) -> Before | None
     if {name: tuple(x.shape) for name, x in model.named_parameters()} != {name: each.shape for name, each in weights.items()}:
         return None
     found = evaluate(
-        model, run.objective, trainer.held_out, run.plan, most=rows, partners=trainer.partners, names=trainer.corpus.names
-    )
+        model, run.objective, trainer.held_out, run.plan, most=rows, partners=trainer.partners, names=trainer.corpus.names,
+        samples=trainer.samples,
+    )  # fmt: skip
     return Before(model, found.loss)
