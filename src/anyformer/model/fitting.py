@@ -45,7 +45,7 @@ def check_sources(
 def check_source_width(decoder: Stack | None, width: int, embedding: Input, embedded: int, *, read_only: bool) -> None:
     """Refuse a source of another number of features than those that read it, or an input of another number than the stream.
 
-    `embedded`: features that the input is expected to give; `read_only`: whether it is a source that cross-attention alone reads.
+    `embedded`: features that the input is to give; `read_only`: whether it is a source that cross-attention alone reads.
     """
     given = embedding.given(embedded)
     if given != embedded and not read_only:
