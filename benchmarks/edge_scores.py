@@ -91,7 +91,7 @@ def attempt(name: str, seed: int, folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Look at every model, and write what is found."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[4, 5], help="seeds of each task (default 4 5)")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[4, 5, 6], help="seeds of each task (default 4 5 6)")
     parser.add_argument("--folder", type=Path, required=True, help="where runs are kept")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
