@@ -16,7 +16,7 @@ Seeds 1 to 3 were looked at before there were criteria; those of benchmarks/circ
   lowers that of S beside IO's, as in small models trained on this alone (Adhikari 2025, arXiv 2510.25013).
 
 Models are trained by `anyformer.train` and analysed by `anyformer.inspect`. With a folder, its runs are not trained again.
-Writes benchmarks/results/circuits.json, of which docs/make_circuits.py makes the tables of docs/inspect.md.
+Writes benchmarks/results/circuits.json, of which docs/make_circuits.py makes the tables of docs/circuits.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the tables of circuits in docs/inspect.md from their committed result.
+"""Writes the tables of circuits in docs/circuits.md from their committed results.
 
 python docs/make_circuits.py
 """
@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).with_name("inspect.md")
+PAGE = Path(__file__).with_name("circuits.md")
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "circuits.json"
+SCORED = RESULT.with_name("edge_scores.json")
 FRESH = 4
 """The first seed that was trained after criteria and threshold were fixed."""
 
@@ -25,7 +26,19 @@ def page() -> str:
         assert table.search(text), f"the page has no place for {name}"
         made = "\n".join([*lines(rows_of(name)), "", told(rows_of(name))]) + "\n"
         text = table.sub(lambda _, made=made: made, text)
-    return text
+    compared = re.compile(r"(?<=<!-- edge scores -->\n).*?(?=<!-- end of edge scores -->)", re.S)
+    made = "\n".join(edge_scores(json.loads(SCORED.read_text(encoding="utf-8"))["results"])) + "\n"
+    return compared.sub(lambda _: made, text)
+
+
+def edge_scores(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Every model: what is kept by as many edges of every way, and the seconds."""
+    ways = {"search": "search", "gradient": "EAP", "integrated": "EAP-IG", "cut": "a call each"}
+    yield f"| task, seed | edges | {' | '.join(f'{said}: kept, seconds' for said in ways.values())} |"
+    yield "|---|---|---|---|---|---|"
+    for row in rows:
+        told = " | ".join(f"{row['ways'][way]['faithfulness']:.2f}, {row['ways'][way]['seconds']:.1f}" for way in ways)
+        yield f"| {row['name']}, {row['seed']} | {row['edges']} of {row['considered']} | {told} |"
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:

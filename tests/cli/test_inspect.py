@@ -16,7 +16,7 @@ from anyformer.describe import UserError, to_toml
 from anyformer.evaluation import open_subject
 from anyformer.evaluation.learnt_at import learnt_at, open_dictionary
 from anyformer.huggingface.saelens import export_saelens
-from anyformer.inspecting import LogitDifference, attribution, find_circuit
+from anyformer.inspecting import LogitDifference, attribution, find_circuit, score_edges
 from anyformer.model import dictionary_alone
 from anyformer.model.transformer import build
 from anyformer.objectives import TranscoderObjective
@@ -77,11 +77,38 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     gap = abs(told["metric"]["clean"] - told["metric"]["corrupted"])
     assert ("these hardly differ" in said) == (gap < 0.1)
     assert told["circuit"]["faithfulness"] == pytest.approx(faithful(model), abs=1e-4)
+    assert (told["circuit"]["threshold"], told["circuit"]["scored"]) == (0.000001, "")
+    assert {key: told["circuit"]["metric"][key] for key in told["metric"]} == told["metric"]
     assert told["circuit"]["considered"] == 3 * 2 + 3 + 3 * 2 * 4 + 6 + 7
     assert {each["into"] for each in told["circuit"]["edges"]} <= {"", "query", "key", "value"}
     assert {each["path"] for each in told["heads"]} == {f"decoder.layer[{layer}].attention" for layer in range(2)}
     assert len(told["patterns"]["decoder.layer[0].attention.weights"]) == 2
     assert {"heads", "lens", "metric", *drawn} == told.keys() - {"model", "tokens", "position", "wanted", "other"}
+
+
+def test_a_circuit_of_the_largest_scores_is_told_with_what_it_was_asked_of(model, call, tmp_path):
+    asked = ["inspect", str(model), "--text", TEXT, "--against", AGAINST, "--wanted", "n3", "--other", "n1"]
+    shown = call(*asked, "--edges", "9", "--scores", "gradient", "--out", str(tmp_path / "out"))
+    assert shown.returncode == 0, shown.stderr
+    assert "9 of 46 edges" in " ".join(shown.stdout.split())
+    assert "score (gradient)" in " ".join(shown.stdout.split())
+    told = json.loads((tmp_path / "out" / "inspect.json").read_text())["circuit"]
+    subject = open_subject(model)
+    clean, corrupted = (torch.tensor([subject.text.encode(text)]) for text in (TEXT, AGAINST))
+    metric = LogitDifference(*(subject.text.number(name) for name in ("n3", "n1")))
+    found = score_edges(subject.model, clean, corrupted, metric, way="gradient").circuit(size=9)
+    assert {(each["from"], f"{each['to']} {each['into']}".strip()) for each in told["edges"]} == {
+        (edge.sender, edge.to) for edge, _ in found.edges
+    }
+    assert told["faithfulness"] == pytest.approx(found.faithfulness(subject.model, clean, corrupted, metric), abs=1e-4)
+    assert (told["scored"], told["threshold"]) == ("gradient", pytest.approx(found.threshold, rel=1e-4))
+    with torch.no_grad():
+        values = {name: float(metric(subject.model(tokens))) for name, tokens in (("clean", clean), ("corrupted", corrupted))}
+    assert told["metric"] == {
+        "about": "logit of n3 less n1",
+        **{name: pytest.approx(each, abs=1e-5) for name, each in values.items()},
+    }
+    assert (tmp_path / "out" / "circuit.png").is_file()
 
 
 def test_a_text_alone_has_lens_and_attribution_of_the_likeliest_token(model, call):
@@ -171,7 +198,18 @@ def test_a_run_says_where_its_dictionary_was_learnt(tmp_path):
     [
         (["--lens"], "give --text TEXT"),
         (["--text", TEXT, "--patching"], "give --against TEXT"),
-        (["--text", TEXT, "--whole-heads"], "give --circuit NATS"),
+        (["--text", TEXT, "--whole-heads"], "give --circuit NATS or --edges N"),
+        (
+            ["--text", TEXT, "--against", AGAINST, "--circuit", "0.1", "--edges", "3"],
+            "two ways to one circuit: give one of both",
+        ),
+        (
+            ["--text", TEXT, "--against", AGAINST, "--circuit", "0.1", "--scores", "cut"],
+            "--scores cut says how edges are chosen",
+        ),
+        (["--text", TEXT, "--against", AGAINST, "--edges", "99"], "a circuit of 99 edges: there are 46, so give 0 to 46"),
+        (["--text", TEXT, "--against", AGAINST, "--edges", "3", "--scores", "eap"], "there is no way 'eap' of scoring edges"),
+        (["--text", TEXT, "--edges", "3"], "give --against TEXT"),
         (["--text", TEXT, "--feature", "3"], "give --features DIRECTORY"),
         (["--text", TEXT, "--patterns"], "give --out DIRECTORY"),
         (["--text", TEXT, "--position", "5"], "the text has 5 tokens"),

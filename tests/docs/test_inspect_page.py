@@ -1,4 +1,4 @@
-"""`docs/inspect.md` has the tables of its committed result, whose verdicts are those of the criteria."""
+"""`docs/circuits.md` has the tables of its committed results, whose verdicts are those of the criteria."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from benchmarks.circuit_criteria import CRITERIA
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "inspect.md"
+TABLES = ROOT / "docs" / "circuits.md"
 
 
 def test_the_tables_are_those_of_the_result():
     maker = runpy.run_path(str(ROOT / "docs" / "make_circuits.py"))
-    assert PAGE.read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_circuits.py"
+    assert TABLES.read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_circuits.py"
 
 
 def test_verdicts_are_those_of_the_criteria():
@@ -33,6 +34,6 @@ def test_every_function_that_the_page_names_is_there():
     named = {name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", cell)}
     assert named == {
         "logit_lens", "tuned_lens", "attribution", "activation_patching", "attribution_patching", "ablation", "steering_vector",
-        "attention_patterns", "head_patterns", "find_circuit", "FeatureDictionary",
+        "attention_patterns", "head_patterns", "find_circuit", "score_edges", "FeatureDictionary",
     }  # fmt: skip
     assert named <= set(inspecting.__all__)

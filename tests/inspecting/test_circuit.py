@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 import torch
+from tests.inspecting.plain_circuit import CLEAN, CORRUPTED, model_of, written_out
 
 from anyformer.catalogue import architecture
 from anyformer.describe import InputError
@@ -18,7 +19,6 @@ from anyformer.model.transformer import build
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm, residual
 
 EYE = torch.eye(4)
-CLEAN, CORRUPTED = torch.tensor([[0, 1, 2], [3, 0, 1]]), torch.tensor([[0, 1, 3], [3, 0, 2]])
 FROM, VIA, ASIDE, TO = (slice(4 * at, 4 * at + 4) for at in range(4))
 """Quarters of the stream: where tokens stand, what is in between, what nobody reads, and what the head reads."""
 
@@ -131,48 +131,7 @@ def test_a_planted_head_is_told_where_to_look_by_its_keys(heads):
 
 @pytest.fixture(scope="module")
 def trained():
-    norm = RMSNorm()
-    blocks = [pre_norm(norm, Attention(heads=2, kv_heads=1), FeedForward(width=8, activation="gelu", gated=False))] * 2
-    made = build(decoder_only(Embedding(vocab=4), 8, blocks, final_norm=norm, head=Head()), seed=1).eval()
-    with torch.no_grad():
-        for name, weight in made.named_parameters():
-            weight.mul_(1 if "norm" in name else 20)
-    return made
-
-
-def written_out(model, tokens, other, cut):
-    """The model in a plain loop over its sublayers, every input of a receiver on a stream of its own; heads by zeroing the
-    others."""
-    names = [f"decoder.layer[{layer}].{branch}" for layer in range(2) for branch in ("attention", "feedforward")]
-
-    def added(name, stream):
-        layer, branch = name[14], name[17:].split()[0]
-        module = model.get_submodule(f"decoder.layers.{layer}.{branch}")
-        if branch == "feedforward":
-            return module.sublayer.down(torch.nn.functional.gelu(module.sublayer.up(module.norm_before(stream("")))))
-        inner = module.sublayer
-        q, k, v = (getattr(inner, side)(module.norm_before(stream(side))) for side in SIDES)
-        head = int(name.split()[1])
-        scores = q[..., 4 * head : 4 * head + 4] @ k.mT / 2
-        weights = scores.masked_fill(torch.ones_like(scores).triu(1).bool(), float("-inf")).softmax(-1)
-        return (weights @ v) @ inner.output.weight[:, 4 * head : 4 * head + 4].mT
-
-    senders = [sender for name in names for sender in ([f"{name} 0", f"{name} 1"] if "attention" in name else [name])]
-
-    def call(tokens, instead, cut):
-        given, places = {INPUT: model.embedding.weight[tokens]}, {}
-        for name in senders:
-            before = places.setdefault(name.split()[0], list(given))
-
-            def stream(into, name=name, before=before):
-                to = f"{name} {into}".rstrip()
-                return sum(instead[one] if {(one, name), (one, to)} & cut else given[one] for one in before)
-
-            given[name] = added(name, stream)
-        last = sum(instead[one] if (one, OUTPUT) in cut else value for one, value in given.items())
-        return given, model.decoder.final_norm(last) @ model.head.weight.mT
-
-    return call(tokens, call(other, {}, set())[0], cut)[1]
+    return model_of()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 import torch
 
 from anyformer import build
-from anyformer.model import dictionary_alone
+from anyformer.describe import DescriptionError
+from anyformer.model import Architecture, dictionary_alone
 from anyformer.parts import BatchTopKCode, Dictionary, GatedCode, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.counting import standing_still
@@ -133,3 +137,22 @@ def test_what_does_not_fit_is_refused():
         Dictionary(features=FEATURES, code=TopKCode(k=31))
     with pytest.raises(ValueError, match="blocks = 5 must divide the width of 12"):
         dictionary_alone(Dictionary(features=FEATURES, blocks=5), WIDTH)
+
+
+def test_what_does_not_fit_is_told_once_with_its_remedy():
+    """Inside a run, one line: not that the steps around it are too few."""
+    run = tomllib.loads((Path(__file__).parents[2] / "recipes" / "sae.toml").read_text(encoding="utf-8"))["architecture"]
+    (step,) = run["encoder"]["variants"]["layer"]["steps"]
+    step["branches"]["dictionary"]["sublayer"]["code"]["k"] = 5000
+    with pytest.raises(DescriptionError) as refused:
+        Architecture.parse(run)
+    (problem,) = refused.value.problems
+    assert problem.path == "encoder.layer.dictionary"
+    assert problem.message == "code.k = 5000 is more than the 2048 features: give code.k = 2048 at most, or features = 5000"
+    step["branches"]["dictionary"]["sublayer"]["code"]["k"] = 32
+    for change in ({"width": 64}, {"embedding": {"kind": "activations", "features": 64}}):
+        with pytest.raises(DescriptionError, match=r"give width and embedding\.features one number, that of the path"):
+            Architecture.parse(run | change)
+    run["encoder"]["variants"]["layer"]["steps"] = []
+    with pytest.raises(DescriptionError, match="needs 1 at least, got 0"):
+        Architecture.parse(run)

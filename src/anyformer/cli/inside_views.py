@@ -113,13 +113,29 @@ def _of_both(asked: InspectedText) -> InsideView:
     return InsideView("metric", (), {"clean": clean, "corrupted": corrupted}, lines=lines)
 
 
-def circuit(asked: InspectedText, threshold: float, *, by_input: bool) -> InsideView:
-    """The edges that the answer needs."""
+def searched_circuit(asked: InspectedText, threshold: float, *, by_input: bool) -> InsideView:
+    """The edges that the answer needs, by cutting one after another."""
     question = asked.question
     found = inspecting.find_circuit(
         question.model, question.clean, question.corrupted, threshold=threshold, by_input=by_input,
         positions=(question.position,),
     )  # fmt: skip
+    return _of_circuit(asked, found)
+
+
+def scored_circuit(asked: InspectedText, size: int, way: str, *, by_input: bool) -> InsideView:
+    """The edges with the largest scores, of what their cut does to the logit or difference."""
+    question = asked.question
+    scores = inspecting.score_edges(
+        question.model, question.clean, question.corrupted, question.metric, way=way, by_input=by_input,
+        positions=(question.position,),
+    )  # fmt: skip
+    return _of_circuit(asked, scores.circuit(size=size))
+
+
+def _of_circuit(asked: InspectedText, found: inspecting.Circuit) -> InsideView:
+    """A circuit, and which share it keeps."""
+    question = asked.question
     edges = [{"from": edge.sender, "to": edge.receiver, "into": edge.into, "cost": cost} for edge, cost in found.edges]
     clean, corrupted, remark = question.of_both()
     kept = None
@@ -128,8 +144,9 @@ def circuit(asked: InspectedText, threshold: float, *, by_input: bool) -> Inside
     told = f"the {question.about} (clean {clean:.4f}, corrupted {corrupted:.4f})"
     share = "none" if kept is None else f"{kept:.3f}"
     data = {
-        "edges": edges, "considered": found.considered, "divergence": found.divergence, "empty": found.empty,
-        "faithfulness": kept,
+        "edges": edges, "considered": found.considered, "scored": found.scored, "threshold": found.threshold,
+        "divergence": found.divergence, "empty": found.empty, "faithfulness": kept,
+        "metric": {"about": question.about, "clean": clean, "corrupted": corrupted},
     }  # fmt: skip
     lines = (f"faithfulness {share}: the share that the circuit alone keeps of {told}", *filter(None, [remark]))
     draw = partial(_titled, inspecting.draw_circuit, asked, "circuit", found)

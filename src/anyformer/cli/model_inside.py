@@ -25,6 +25,7 @@ anyformer inspect gpt2-directory --text "When Mary and John left, John gave it t
 anyformer inspect gpt2-directory --text "Rome is in" --against "Oslo is in" --wanted " Italy" --other " Norway" --patching
 anyformer inspect runs/teacher --text "return x + 1" --features runs/sae --feature 12
 anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --circuit 0.01 --json
+anyformer inspect runs/2026-01-01-120000 --text "n3 x1 n5 x0 n3 =" --against "n3 x1 n5 x0 n5 =" --edges 20 --scores gradient
 """
 WIDE = 140
 """Columns of tables that no terminal shows."""
@@ -53,9 +54,23 @@ class ViewOptions:
             help="Cut every edge between heads and sublayers that costs less than this many nats (ACDC).", metavar="NATS"
         ),
     ] = None
+    edges: Annotated[
+        int | None,
+        typer.Option(
+            help="A circuit of this many edges, those with the largest scores, instead of the search of --circuit.", metavar="N"
+        ),
+    ] = None
+    scores: Annotated[
+        str | None,
+        typer.Option(
+            help="How --edges are scored: gradient (EAP), integrated (EAP-IG), or cut, a call for every edge.",
+            metavar="WAY",
+            show_default="integrated",
+        ),
+    ] = None
     whole_heads: Annotated[
         bool,
-        typer.Option("--whole-heads", help="Of --circuit: lead edges to whole heads, not to their queries, keys and values."),
+        typer.Option("--whole-heads", help="Of a circuit: lead edges to whole heads, not to their queries, keys and values."),
     ] = False
     features: Annotated[
         Path | None,
@@ -71,6 +86,11 @@ class ViewOptions:
     out: Annotated[
         Path | None, output_option(help="Write pictures and inspect.json into this directory.", metavar="DIRECTORY")
     ] = None
+
+    @property
+    def of_circuit(self) -> bool:
+        """Whether a circuit is asked for, either way."""
+        return self.circuit is not None or self.edges is not None
 
 
 @grouped
@@ -113,7 +133,7 @@ def run(model: Model, *, prompt: InspectOptions, views: ViewOptions, as_json: Js
 def usual(views: ViewOptions, prompt: InspectOptions) -> ViewOptions:
     """The views that are shown where none is asked for."""
     drawn = views.heads or views.lens or views.attribution or views.patterns or views.patching
-    if drawn or views.circuit is not None or views.features is not None:
+    if drawn or views.of_circuit or views.features is not None:
         return views
     text, pair = prompt.text is not None, prompt.text is not None and prompt.against is not None
     return replace(views, heads=not text, lens=text, attribution=text, patching=pair)
@@ -125,15 +145,19 @@ def check(asked: InspectedText, views: ViewOptions) -> None:
     from anyformer.inspecting import check_reads_tokens
 
     check_reads_tokens(asked.subject.model.architecture, asked.subject.path)
-    text, pair = views.lens or views.attribution or views.patterns, views.patching or views.circuit is not None
+    text, pair = views.lens or views.attribution or views.patterns, views.patching or views.of_circuit
     if views.feature is not None and views.features is None:
         raise UserError("--feature is one of a dictionary: give --features DIRECTORY, in which that is")
     if (text or pair or views.features is not None) and asked.prompt.text is None:
         raise UserError("give --text TEXT, which the model reads; without it --heads alone can be shown")
     if pair and asked.prompt.against is None:
-        raise UserError("--patching and --circuit compare two texts: give --against TEXT, of as many tokens as --text")
-    if views.whole_heads and views.circuit is None:
-        raise UserError("--whole-heads is about a circuit: give --circuit NATS too")
+        raise UserError("--patching, --circuit and --edges compare two texts: give --against TEXT, of as many tokens as --text")
+    if views.whole_heads and not views.of_circuit:
+        raise UserError("--whole-heads is about a circuit: give --circuit NATS or --edges N too")
+    if views.circuit is not None and views.edges is not None:
+        raise UserError(f"--circuit {views.circuit:g} and --edges {views.edges} are two ways to one circuit: give one of both")
+    if views.scores is not None and views.edges is None:
+        raise UserError(f"--scores {views.scores} says how edges are chosen: give --edges N too")
     if views.patterns and views.out is None:
         raise UserError("--patterns are pictures: give --out DIRECTORY, into which they are drawn")
     if asked.subject.model.architecture.two_inputs and asked.prompt.text is not None:
@@ -158,6 +182,8 @@ def shown(asked: InspectedText, views: ViewOptions) -> Iterator[InsideView]:
     if views.patching:
         yield from inside_views.patching(asked)
     if views.circuit is not None:
-        yield inside_views.circuit(asked, views.circuit, by_input=not views.whole_heads)
+        yield inside_views.searched_circuit(asked, views.circuit, by_input=not views.whole_heads)
+    if views.edges is not None:
+        yield inside_views.scored_circuit(asked, views.edges, views.scores or "integrated", by_input=not views.whole_heads)
     if views.features is not None:
         yield inside_views.features(asked, views.features, views.feature)

@@ -19,11 +19,18 @@ MOST = 12
 
 def problems_of(error: ValidationError, root: type[BaseModel], data: Any, plugins: Sequence[str] = ()) -> list[Problem]:
     """One problem per finding in `data`, in the order found. `plugins`: those that the data was written with, by name."""
-    problems = []
-    for detail in error.errors(include_url=False):
+    problems, details = [], error.errors(include_url=False)
+    for detail in details:
+        if detail["type"] == "too_short" and any(_inside(each["loc"], detail["loc"]) for each in details):
+            continue  # what is wrong inside left none, and is said itself
         path, classes = _walked(detail["loc"], root, data)
         problems.append(Problem(path, _message(detail, plugins, list(kinds_of(classes)))))
     return problems
+
+
+def _inside(location: Sequence[int | str], place: Sequence[int | str]) -> bool:
+    """Whether a location lies below a place."""
+    return len(location) > len(place) and tuple(location[: len(place)]) == tuple(place)
 
 
 def kinds_of(classes: Sequence[type[BaseModel]]) -> dict[str, type[BaseModel]]:
@@ -59,6 +66,8 @@ def _message(detail: ErrorDetails, plugins: Sequence[str], kinds: Sequence[str])
             return f"should be a table with kind = {_one_of(kinds)}; got {_shown(given)}"
         case "model_attributes_type" | "model_type":
             return f"should be a table, got {_shown(given)}"
+        case "too_short":
+            return f"needs {context['min_length']} at least, got {context['actual_length']}"
         case "literal_error":
             return f"should be {context['expected']}, got {_shown(given)}"
         case _:

@@ -10,6 +10,7 @@ from anyformer.inspecting.asked_text import AskedText, check_reads_tokens
 from anyformer.inspecting.attribution import Attribution, attribution
 from anyformer.inspecting.call_inputs import CallInputs
 from anyformer.inspecting.circuit import Circuit, find_circuit
+from anyformer.inspecting.edge_scores import EdgeScores, score_edges
 from anyformer.inspecting.features import FeatureDictionary, FeatureReading, feature_table
 from anyformer.inspecting.graph import Edge
 from anyformer.inspecting.logit_lens import LensReading, logit_lens, read_out
@@ -40,6 +41,7 @@ __all__ = [
     "CallInputs",
     "Circuit",
     "Edge",
+    "EdgeScores",
     "FeatureDictionary",
     "FeatureReading",
     "HeadPattern",
@@ -72,6 +74,7 @@ __all__ = [
     "pattern_table",
     "read_out",
     "repeated_tokens",
+    "score_edges",
     "steering_vector",
     "streams",
     "tuned_lens",

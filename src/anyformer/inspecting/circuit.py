@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Circuit:
     """The edges that stay of all `considered`, each with what its cut would cost: nats of KL(model || circuit) at the positions
-    asked about. `divergence`: that of the circuit, with all other edges cut; `empty`: with every edge cut. `by_head`,
-    `by_input`: what it was found with."""
+    asked about, or with `scored` its score by that way (`score_edges`). `divergence`: that of the circuit, with all other edges
+    cut; `empty`: with every edge cut. `threshold`: what an edge that stays has at least. `by_head`, `by_input`: what it was
+    found with."""
 
     edges: tuple[tuple[Edge, float], ...]
     considered: int
@@ -34,6 +35,7 @@ class Circuit:
     empty: float
     by_head: bool = True
     by_input: bool = True
+    scored: str = ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -77,12 +79,42 @@ class Circuit:
 
     def table(self) -> Table:
         """The edges, the most needed first."""
-        rows = [(edge.sender, edge.to, f"{cost:.4f}") for edge, cost in sorted(self.edges, key=lambda each: -each[1])]
+        rows = [(edge.sender, edge.to, f"{cost:.4f}") for edge, cost in sorted(self.edges, key=lambda each: -abs(each[1]))]
         title = (
             f"{len(self.edges)} of {self.considered} edges: KL {self.divergence:.4f} nats, of {self.empty:.4f} with none; "
             f"threshold {self.threshold:g}"
         )
-        return table_of(title, ("from", "to", "cost of the cut (nats)"), rows, words=2)
+        what = f"score ({self.scored})" if self.scored else "cost of the cut (nats)"
+        return table_of(title, ("from", "to", what), rows, words=2)
+
+
+@dataclass(frozen=True, eq=False)
+class CutAnswers:
+    """Calls of `runs` beside the model's own answer at some positions, `whole_BTV`."""
+
+    runs: EdgeRun
+    positions: tuple[int, ...]
+    whole_BTV: Tensor
+
+    @classmethod
+    def of(cls, runs: EdgeRun, positions: Sequence[int]) -> CutAnswers:
+        """Those of a prompt."""
+        with torch.no_grad():
+            return cls(runs, tuple(positions), runs.prompt.logits(runs.model)[:, list(positions)])
+
+    def divergence(self, cut: Collection[Edge]) -> float:
+        """KL(model || model with these edges cut) in nats, the mean over rows and positions."""
+        with torch.no_grad():
+            return float(divergence(self.whole_BTV, self.runs.logits(cut)[:, list(self.positions)]).mean())
+
+    def circuit(self, kept: Mapping[Edge, float], threshold: float, scored: str = "") -> Circuit:
+        """The circuit of these edges and no others, in the order of computation."""
+        edges = self.runs.edges
+        return Circuit(
+            tuple((edge, kept[edge]) for edge in edges if edge in kept), len(edges), threshold,
+            self.divergence(frozenset(edges) - kept.keys()), self.divergence(frozenset(edges)),
+            self.runs.by_head, self.runs.by_input, scored,
+        )  # fmt: skip
 
 
 def find_circuit(
@@ -106,31 +138,16 @@ def find_circuit(
     """
     good, bad = CallInputs.of(clean), CallInputs.of(corrupted)
     good.exchanges_with(bad)
-    with torch.no_grad():
-        runs = EdgeRun.of(model, good, bad, by_head=by_head, by_input=by_input)
-        whole_BTV = good.logits(model)[:, list(positions)]
-
-        def apart(cut: frozenset[Edge]) -> float:
-            return float(divergence(whole_BTV, runs.logits(cut)[:, list(positions)]).mean())
-
-        edges = runs.edges
-        cut: frozenset[Edge] = frozenset()
-        reached, costs = apart(cut), dict[Edge, float]()
-        for edge in reversed(edges):
-            if edge.receiver != OUTPUT and not any(kept.sender == edge.receiver for kept in costs):
-                cut |= {edge}  # nobody that is asked hears the receiver
-                continue
-            without = apart(cut | {edge})
-            if without - reached < threshold:
-                cut, reached = cut | {edge}, without
-            else:
-                costs[edge] = without - reached
-        return Circuit(
-            tuple((edge, costs[edge]) for edge in edges if edge in costs),
-            len(edges),
-            threshold,
-            reached,
-            apart(frozenset(edges)),
-            by_head,
-            by_input,
-        )
+    answers = CutAnswers.of(EdgeRun.of(model, good, bad, by_head=by_head, by_input=by_input), positions)
+    cut: frozenset[Edge] = frozenset()
+    reached, costs = answers.divergence(cut), dict[Edge, float]()
+    for edge in reversed(answers.runs.edges):
+        if edge.receiver != OUTPUT and not any(kept.sender == edge.receiver for kept in costs):
+            cut |= {edge}  # nobody that is asked hears the receiver
+            continue
+        without = answers.divergence(cut | {edge})
+        if without - reached < threshold:
+            cut, reached = cut | {edge}, without
+        else:
+            costs[edge] = without - reached
+    return answers.circuit(costs, threshold)

@@ -35,24 +35,31 @@ class EdgeRun:
     """Calls of a model on a prompt of B rows in which edges are cut.
 
     Inputs of one attention's heads that read different streams are computed on copies of the rows, of which each gives one.
-    `given`: what every node adds to the stream for the corrupted prompt, (B, T, D).
+    `given`: what every node adds to the stream for the corrupted prompt, (B, T, D). `by_head`, `by_input`: which nodes it has.
     """
 
     model: Transformer
     prompt: CallInputs
     nodes: tuple[GraphNode, ...]
     given: Mapping[str, Tensor]
+    by_head: bool
+    by_input: bool
 
     @classmethod
     def of(
         cls, model: Transformer, clean: CallInputs, corrupted: CallInputs, *, by_head: bool, by_input: bool = True
     ) -> EdgeRun:
         """Those of two prompts; refused where the stream is not the sum of what the nodes add."""
+        with torch.no_grad():
+            return cls._of(model, clean, corrupted, by_head=by_head, by_input=by_input)
+
+    @classmethod
+    def _of(cls, model: Transformer, clean: CallInputs, corrupted: CallInputs, *, by_head: bool, by_input: bool) -> EdgeRun:
         split = made_of_sides(model, clean, corrupted) if by_head and by_input else ()
         nodes = nodes_of(model, by_head=by_head, split=split)
         given = added_by(model, corrupted, nodes)
         _check_sum(model, corrupted, nodes, given)
-        return cls(model, clean, nodes, given)
+        return cls(model, clean, nodes, given, by_head, by_input)
 
     @property
     def edges(self) -> tuple[Edge, ...]:
@@ -70,12 +77,7 @@ class EdgeRun:
         heard_from: dict[tuple[str, str], list[str]] = {}
         for edge in cut:
             heard_from.setdefault((edge.receiver, edge.into), []).append(edge.sender)
-        call = CutCall(self, heard_from)
-        with ExitStack() as stack:
-            for path, function in call.patches():
-                stack.enter_context(self.model.patch(path, function))
-            logits = self.prompt.repeated(call.copies).logits(self.model)
-        return logits[: len(self.prompt)]
+        return CutCall(self, heard_from).logits()
 
 
 class CutCall:
@@ -98,6 +100,13 @@ class CutCall:
                     before.append(InputCut(node, into, len(before) + 1))
         apart = [cut.copy for cuts in self.cuts.values() for cut in cuts if cut.node.head is not None]
         self.copies = 1 + max(apart, default=0)
+
+    def logits(self) -> Tensor:
+        """What the model says with these edges cut, (B, T, V)."""
+        with ExitStack() as stack:
+            for path, function in self.patches():
+                stack.enter_context(self.run.model.patch(path, function))
+            return self.run.prompt.repeated(self.copies).logits(self.run.model)[: self.B]
 
     def patches(self) -> Iterator[tuple[str, Callable[[Tensor], Tensor]]]:
         """Functions by the paths at which they see and replace values."""

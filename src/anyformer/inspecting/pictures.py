@@ -163,13 +163,13 @@ def draw_circuit(found: Circuit, path: Path, *, title: str) -> None:
         for level, names in enumerate(levels[place] for place in sorted(levels))
         for number, name in enumerate(names)
     }
-    most = max((cost for _, cost in found.edges), default=1.0)
+    most = max((abs(cost) for _, cost in found.edges), default=0.0) or 1.0
     with drawing(path, max(4.0, 1.7 * max(map(len, levels.values()), default=1)), 1.1 * len(levels) + 1.0) as figure:
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=10)
         axes = figure.subplots()
         for edge, cost in found.edges:
             (x, y), (to_x, to_y) = at[edge.sender], at[edge.receiver]
-            wide = 0.6 + 3.0 * max(0.0, cost) / most
+            wide = 0.6 + 3.0 * abs(cost) / most
             axes.plot([x, to_x], [y, to_y], color=line_of(0)["color"], linewidth=wide, alpha=0.6, zorder=1)
         for (sender, receiver), sides in _sides(found).items():
             (x, y), (to_x, to_y) = at[sender], at[receiver]

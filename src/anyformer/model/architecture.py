@@ -69,8 +69,7 @@ class Architecture(Shown):
             raise DescriptionError([Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in too_large])
         fitting.check_sources(self.encoder, self.decoder, self.latents, self.source, two_inputs=self.two_inputs)
         read_only = self.two_inputs and self.encoder is None and self.source == "attended" and self.embedding_width is None
-        given = self.embedding.given(self.table_width)
-        fitting.check_source_width(self.decoder, self.width, given, self.table_width, read_only=read_only)
+        fitting.check_source_width(self.decoder, self.width, self.embedding, self.table_width, read_only=read_only)
         self._check_inputs()
         one_text = not self.two_inputs and self.latents is None
         reads_tokens = one_text and self.embedding.symbols is not None

@@ -42,17 +42,14 @@ def check_sources(
         )
 
 
-def check_source_width(decoder: Stack | None, width: int, given: int, embedded: int, *, read_only: bool) -> None:
+def check_source_width(decoder: Stack | None, width: int, embedding: Input, embedded: int, *, read_only: bool) -> None:
     """Refuse a source of another number of features than those that read it, or an input of another number than the stream.
 
-    `given`: features that the input gives, `embedded`: those that it is expected to; `read_only`: whether the input is a source
-    that cross-attention alone reads.
+    `embedded`: features that the input is to give; `read_only`: whether it is a source that cross-attention alone reads.
     """
+    given = embedding.given(embedded)
     if given != embedded and not read_only:
-        raise ValueError(
-            f"embedding gives {given} features, and the stream has {width}: project them (embedding.projected), or give the "
-            f"decoder cross-attention that reads them and no encoder"
-        )
+        raise ValueError(f"embedding gives {given} features, and the stream has {width}: {embedding.fitting}")
     source = given if read_only else width
     blocks = {} if decoder is None else decoder.variants
     for name, block in blocks.items():

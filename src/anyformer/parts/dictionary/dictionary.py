@@ -87,7 +87,8 @@ class Dictionary(Sublayer):
     def _has_enough(self) -> Dictionary:
         most = self.code.most(self.features)
         if most > self.features:
-            raise ValueError(f"code.k = {most} is more than the {self.features} features: give fewer")
+            remedy = f"give code.k = {self.features} at most, or features = {most}"
+            raise ValueError(f"code.k = {most} is more than the {self.features} features: {remedy}")
         return self
 
     @property

@@ -28,6 +28,10 @@ class ActivationInput(Input):
     def sketch(self, width: int) -> Sketch:
         return Sketch("ActivationInput", (f"{number(self.features)} of another model",))
 
+    @property
+    def fitting(self) -> str:
+        return "give width and embedding.features one number, that of the path whose values are read"
+
     def given(self, width: int) -> int:
         return self.features
 
