@@ -54,8 +54,10 @@ OF_TOKENS = ("clipped", "ratio", "moved", "kl", "entropy", "correction", "value_
 
 
 class PolicyObjective(Objective):
-    """A group of answers is sampled to each prompt, each is graded, and those that are better than expected become likelier:
-    E[sum_t A_t grad log p(y_t)], in the form that `loss` gives it.
+    """Sampled answers that a reward finds better than expected become likelier.
+
+    The gradient is that of E[sum_t A_t log p(y_t)], in the form that `loss` gives it: a group of answers is sampled to each
+    prompt, and each is graded.
 
     p is the distribution that tokens are sampled from, in sampling and in training: the same temperature, the tokens that
     top-k or top-p kept, no dropout. Answers are a function of the weights, the seed, the sample, the member and the token's
