@@ -50,7 +50,6 @@ REFUSED = {
     "and another one is refused": "is computed here by its formula, and the stored one differs",
     "is false is refused": "transformers would draw one at random",
     "needs; without one it is refused by name": "this policy loss reads ",
-    "such as experts with a capacity, is refused": "this architecture gives other probabilities than in a forward pass",
     "where these cannot be had, training is refused": "code cannot be confined on this machine",
     "is refused by name. A head": "the head of this class is not read here",
     "cannot be trained with is refused before any work": "reads text, and the embedding of this architecture reads",

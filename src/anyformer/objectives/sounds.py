@@ -58,6 +58,7 @@ class SoundObjective(RecordObjective):
 
     def _usual_data(self, architecture: Architecture, paths: tuple[str, ...]) -> Data:
         """Sounds as long as the position table of the model takes, if there is one and the kind's own limit is longer."""
+        assert isinstance(self.reads, type), "one kind of data"
         data = self.reads.usual(architecture, paths).but(rate=self.features.rate)
         table = _table(architecture)
         assert isinstance(data, SoundTexts | Sounds), "the kinds that are read"
