@@ -11,7 +11,7 @@ from zoo import ZOO
 import effort
 from anyformer.catalogue import architecture
 from anyformer.generation.rollouts import ALL, Rollouts, SampledAnswers, check_rollouts, sampled
-from anyformer.generation.sampled import as_bits, entropy_of, from_bits, sampled_log_p, sampled_scores
+from anyformer.generation.sampled import as_bits, from_bits, sampled_log_p, sampled_scores
 from anyformer.generation.sampling import Sampling
 from anyformer.model.transformer import build
 from anyformer.testing.rollouts import rollouts_are_the_training_forward
@@ -95,7 +95,7 @@ def test_gradients_pass_through_kept_tokens_alone():
     kept = torch.rand(2, 4, 9, generator=torch.Generator().manual_seed(2)) < 0.6
     tokens = kept.int().argmax(-1)
     scores = sampled_scores(logits, 0.5, kept)
-    (sampled_log_p(scores, tokens).sum() + entropy_of(scores).sum()).backward()
+    (sampled_log_p(scores, tokens).sum() + entropies(scores).sum()).backward()
     assert logits.grad.isfinite().all()
     assert (logits.grad[~kept] == 0).all()
     twin = logits.detach().clone().requires_grad_()

@@ -27,12 +27,6 @@ def sampled_log_p(scores_BTV: Tensor, tokens_BT: Tensor) -> Tensor:
     return -token_losses(scores_BTV, tokens_BT)[0]
 
 
-def entropy_of(scores_BTV: Tensor) -> Tensor:
-    """The entropy of softmax(scores) in nats, (B, T); a token that cannot be drawn has none."""
-    logs = scores_BTV.log_softmax(-1)
-    return -(logs.exp() * logs.clamp(min=torch.finfo(logs.dtype).min)).sum(-1)
-
-
 def as_bits(kept_BTV: Tensor) -> Tensor:
     """(..., V) bool as (..., V / 8 rounded up) uint8: token 8 i + j is bit j of byte i."""
     size = kept_BTV.shape[-1]

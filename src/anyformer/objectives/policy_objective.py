@@ -14,7 +14,7 @@ from torch import Tensor
 from anyformer.data import IGNORED, Corpus, Data, Dialogue
 from anyformer.describe import Count, with_kind
 from anyformer.generation.rollouts import Rollouts, check_rollouts
-from anyformer.generation.sampled import EIGHT, entropy_of, from_bits, sampled_log_p, sampled_scores
+from anyformer.generation.sampled import EIGHT, from_bits, sampled_log_p, sampled_scores
 from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
@@ -24,7 +24,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.objective import Objective, Partners, Setting, Totals
-from anyformer.objectives.policy import PolicyLoss, ScoredTokens, reverse_divergences, value_losses
+from anyformer.objectives.policy import PolicyLoss, ScoredTokens, entropies, reverse_divergences, value_losses
 from anyformer.objectives.policy.advantages import ValuesAdvantage
 from anyformer.objectives.policy_names import loss_named
 from anyformer.objectives.policy_samples import (
@@ -179,7 +179,7 @@ class PolicyObjective(Objective):
         scores = self._scores(model, examples, auxiliary)
         log_p, mask = sampled_log_p(scores, examples.targets), examples.targets != IGNORED
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.loss.entropy > 0):
-            entropy = entropy_of(scores)
+            entropy = entropies(scores)
         divergence = None
         if "divergence_RT" in self.loss.reads:
             with torch.no_grad():
