@@ -14,6 +14,7 @@ from anyformer.generation.rollouts import ALL, Rollouts, SampledAnswers, check_r
 from anyformer.generation.sampled import as_bits, from_bits, sampled_log_p, sampled_scores
 from anyformer.generation.sampling import Sampling
 from anyformer.model.transformer import build
+from anyformer.objectives.policy import entropies
 from anyformer.testing.rollouts import rollouts_are_the_training_forward
 from anyformer.testing.traits import decodes_tokens
 from covering import cover, remembering
