@@ -24,7 +24,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.compare import RESULTS, machine
+from benchmarks.sitting import RESULTS, machine
 
 from anyformer.studies.statistics import interval
 
