@@ -1,6 +1,6 @@
 """What rewards teach beside examples: sums of two numbers, of equal minutes, from the same half-trained models.
 
-    python -m benchmarks.rewards                        # eight arms, three seeds, ten minutes each: four hours on one core
+    python -m benchmarks.rewards                        # six arms, three seeds, ten minutes each: three hours on one core
     python -m benchmarks.rewards --minutes 3 --arms grpo fine-tuning rejection --jobs 2
 
 Every seed trains `recipes/addition.toml` once, which is right at times. Every arm goes on from there for as many minutes: by
@@ -30,7 +30,7 @@ from anyformer.studies.statistics import interval
 
 RESULT = RESULTS / "rewards.json"
 ROOT = Path(__file__).parents[1]
-LOSSES = {name: name for name in ("grpo", "dr_grpo", "rloo", "ppo", "dapo", "gspo")} | {"rejection": "expert_iteration"}
+LOSSES = {name: name for name in ("grpo", "rloo", "ppo", "dapo", "gspo")} | {"rejection": "expert_iteration"}
 """Arms that learn from rewards, and the loss of each."""
 EXAMPLES = "fine-tuning"
 RIGHT = {EXAMPLES: "whole_answers"}

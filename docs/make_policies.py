@@ -26,6 +26,7 @@ from anyformer.objectives.policy import (
     RowSelection,
     dr_grpo,
 )
+from anyformer.objectives.policy_names import LOSSES, name_in_a_run
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "policies.md",)
@@ -51,7 +52,8 @@ def recipes() -> Iterator[tuple[str, ...]]:
     """Every recipe by its parts."""
     for name, make in RECIPES.items():
         loss: PolicyLoss = make(512) if make is dr_grpo else make()
-        yield name, *(named(getattr(loss, part)) for part in SHOWN)
+        given = name_in_a_run(name)
+        yield name, f"`{given}`" if given in LOSSES else "a table", *(named(getattr(loss, part)) for part in SHOWN)
 
 
 def parts() -> Iterator[tuple[str, str, str]]:
@@ -80,7 +82,7 @@ def settings(record: Mapping[str, Any]) -> str:
 def pages(record: Mapping[str, Any]) -> dict[Path, str]:
     """The page with its tables."""
     made = {
-        "recipes": table(("recipe", *(f"`{part}`" for part in SHOWN)), recipes()),
+        "recipes": table(("recipe", "in a run", *(f"`{part}`" for part in SHOWN)), recipes()),
         "settings": prose(settings(record)),
         "parts": table(("part", "kinds", "usual"), parts()),
     }

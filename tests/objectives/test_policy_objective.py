@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +22,7 @@ from anyformer.generation.rollouts import Rollouts
 from anyformer.objectives import PolicyObjective
 from anyformer.objectives.answer_rows import prompts_of
 from anyformer.objectives.policy import PolicyLoss
-from anyformer.objectives.policy.recipes import RECIPES, dapo
+from anyformer.objectives.policy.recipes import RECIPES, dapo, dr_grpo
 from anyformer.objectives.policy_names import LOSSES
 from anyformer.testing import runs
 from anyformer.training import Run, train
@@ -157,6 +159,10 @@ def test_every_recipe_has_a_name_but_the_one_that_needs_a_length():
     assert PolicyObjective.parse({"kind": "policy", "loss": "dapo"}).loss == dapo()
     assert PolicyObjective.parse({"kind": "policy", "loss": {"ratio": {"kind": "sequence"}}}).loss.ratio.kind == "sequence"
     assert PolicyObjective.parse(PolicyObjective(loss=dapo()).plain()).loss == dapo()
+    with pytest.raises(DescriptionError, match="most tokens of an answer: give it as the table") as said:
+        described({"loss": "dr_grpo"})
+    written = re.search(r"the table (\{.*\}),", str(said.value))[1]
+    assert PolicyObjective.parse({"kind": "policy", "loss": tomllib.loads(f"it = {written}")["it"]}).loss == dr_grpo(128)
 
 
 def test_what_cannot_work_is_refused():
