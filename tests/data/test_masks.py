@@ -105,7 +105,7 @@ def test_what_is_no_mask_is_refused(tmp_path, value):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"labels": ["one"]}, "at least 2"),
+        ({"labels": ["one"]}, "2 at least"),
         ({"labels": ["one", "one"]}, "labels has an entry twice"),
         ({"values": [0, 1]}, "values has 2 numbers, and labels 3 classes"),
         ({"values": [0, 1, 1]}, "values has an entry twice"),

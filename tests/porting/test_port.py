@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from anyformer import huggingface
 from anyformer.describe import UserError, load_plugin
+from anyformer.describe.plugins import naming
 from anyformer.huggingface import plugin_families
 from anyformer.porting import ported_files, proposal, write_port
 from anyformer.porting.neighbours import neighbours
@@ -35,7 +36,8 @@ def plugged():
         loaded.append(path.stem)
         return load_plugin(path)
 
-    yield load
+    with naming(()):
+        yield load
     plugin_families._REGISTERED.clear()
     plugin_families._REGISTERED.update(known)
     for name in loaded:

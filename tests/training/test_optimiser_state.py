@@ -131,7 +131,7 @@ def test_each_learns_a_repeated_batch(name):
 def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
     """Evaluation, checkpoint, the model returned and its sample have x; training has y, to the bit."""
     run = change_all(tiny, {"optimiser": ScheduleFree(learning_rate=1e-2), "schedule": ConstantSchedule(warmup=2)})
-    kept, real = {}, Trainer.micro_batches
+    kept, real = {}, Trainer.fetched
 
     def spied(self, step, *rest):
         if step == 7:
@@ -139,7 +139,7 @@ def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
             kept["trainer"] = self
         return real(self, step, *rest)
 
-    monkeypatch.setattr(Trainer, "micro_batches", spied)
+    monkeypatch.setattr(Trainer, "fetched", spied)
     trained = train(run, tmp_path / "run", console=QUIET)
     stored, tokenizer = load(tmp_path / "run")
     assert digest(stored.parameters()) == digest(trained.model.parameters())

@@ -84,7 +84,8 @@ class EvaluationTask:
     @property
     def samples(self) -> OwnSamples | None:
         """What makes examples of the model's answers, where it is evaluated by these."""
-        return self.objective.own_samples(self.run.data, self._setting)
+        make = self.objective.traits.own_samples
+        return None if make is None else make(self.run.data, self._setting)
 
     @property
     def _setting(self) -> Setting:

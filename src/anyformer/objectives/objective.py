@@ -18,7 +18,6 @@ from anyformer.model.transformer import Transformer
 from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes, Usual
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
-from anyformer.objectives.own_samples import OwnSamples
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -150,11 +149,6 @@ class Objective(Value):
         """The training examples, or those `held_out`, in batches of `batch` samples."""
         raise NotImplementedError
 
-    def own_samples(self, data: Data, setting: Setting) -> OwnSamples | None:
-        """What makes examples of the model's own answers, to which what a feed gives are the prompts; None: what a feed gives
-        are the examples."""
-        return None
-
     def counted(self, examples: Examples) -> Tensor | None:
         """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all.
 
@@ -172,14 +166,6 @@ class Objective(Value):
         """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
         `traits.each_row`."""
         return {"loss": without_penalties(self).signal(model, examples, None, auxiliary, partners)}
-
-    def figures(self, sums: Totals, largest: Totals) -> dict[str, float]:
-        """Figures of an update for people, from the sums and the largest numbers that its losses and samples told."""
-        return {}
-
-    def remark(self, figures: Mapping[str, float]) -> str | None:
-        """What the figures of the first update should make people think of; None: nothing."""
-        return None
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
         """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""

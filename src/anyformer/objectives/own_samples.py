@@ -30,3 +30,9 @@ class OwnSamples(Protocol):
 
     def asked(self, model: Transformer, prompts: Examples) -> Examples:
         """The examples of an evaluation: the likeliest answers."""
+
+    def figures(self, sums: Sums, largest: Sums) -> dict[str, float]:
+        """Figures of an update for people, from the sums and the largest numbers that samples and losses told."""
+
+    def remark(self, figures: Mapping[str, float]) -> str | None:
+        """What somebody should know of the first update, by its figures."""

@@ -19,7 +19,7 @@ from anyformer.model import Architecture
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.answers import CHANCE
-from anyformer.objectives.aspects import Partner, SampleSizes, Usual, compares_rows
+from anyformer.objectives.aspects import LossTraits, Partner, SampleSizes, Usual, compares_rows
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.instruction import InstructionObjective
@@ -48,9 +48,6 @@ from anyformer.rewards import Reward, TaskReward
 from anyformer.tasks import TaskData
 from anyformer.text import Specials
 from anyformer.text.chat import answer_end
-
-OF_TOKENS = ("clipped", "ratio", "moved", "kl", "entropy", "correction", "value_loss")
-"""Figures that are means over sampled tokens."""
 
 
 class PolicyObjective(Objective):
@@ -145,7 +142,11 @@ class PolicyObjective(Objective):
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int, *, held_out: bool = False) -> Feed:
         return _reader(data).feed(data, corpus, setting, batch, held_out=held_out)
 
-    def own_samples(self, data: Data, setting: Setting) -> PolicySamples:
+    @property
+    def traits(self) -> LossTraits:
+        return LossTraits(own_samples=self._samples)
+
+    def _samples(self, data: Data, setting: Setting) -> PolicySamples:
         self.reward.check()
         parts = list(data.components.values())
         task = next((part.task for part in parts if isinstance(part, TaskData)), None)
@@ -232,29 +233,6 @@ class PolicyObjective(Objective):
         found = {"reward": "reward", "exact": "right", "length": "tokens"}
         shares = {name: float(totals[key] / answers) for name, key in found.items()}
         return {**shares, "truncated": float(1 - totals["ended"] / answers)}
-
-    def figures(self, sums: Totals, largest: Totals) -> dict[str, float]:
-        """Of sampled answers `reward` and its parts, `length`, and the shares that were `truncated` and that are `moving` the
-        model; `varied`, the share of prompts whose answers differ in reward; `kl`, `entropy`, `clipped`, `ratio` and such of
-        tokens; `difference`, the largest between log p of sampling and of training."""
-        answers, tokens = sums["answers"].clamp(min=1), sums["tokens"].clamp(min=1)
-        of_answers = [name for name in sums if name.startswith("reward")] + ["length", "truncated", "moving"]
-        of_tokens = [name for name in OF_TOKENS if name in sums]
-        return {
-            **{name: float(sums[name] / answers) for name in of_answers},
-            "varied": float(sums["varied"] / sums["samples"].clamp(min=1)),
-            **{name: float(sums[name] / tokens) for name in of_tokens},
-            "difference": float(largest["difference"]), "sampling_seconds": float(sums["sampling_seconds"]),
-        }  # fmt: skip
-
-    def remark(self, figures: Mapping[str, float]) -> str | None:
-        if figures["moving"]:
-            return None
-        return (
-            "no answer of the first update is better or worse than expected, so nothing is learnt of it: their mean reward is "
-            f"{figures['reward']:.3g}, alike in every group of {self.group}. Start from a model that is right at times "
-            "(start_from), grade in parts, ask what is easier, or set a larger batch, group or rollouts.temperature"
-        )
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """A guess that knows the task; of other prompts, answers that are worth nothing."""

@@ -32,6 +32,8 @@ ANSWER = "answer"
 """The field of a record that holds the answer which the data give."""
 REWARD, TOKENS, ENDED, RIGHT = 0, 1, 2, 3
 """What `Examples.facts` (B, 4) holds of an evaluation's answers: reward, tokens, whether it ended, whether it is the data's."""
+OF_TOKENS = ("clipped", "ratio", "moved", "kl", "entropy", "correction", "value_loss")
+"""Figures that are means over sampled tokens."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,29 @@ class PolicySamples:
         ]
         rows = rows_of(asked, found, 1, self.length, prefix=reads_prefix(model.architecture))
         return replace(rows, facts=torch.tensor(facts, dtype=torch.float64), counts=torch.ones(len(asked)).double())
+
+    def figures(self, sums: Sums, largest: Sums) -> dict[str, float]:
+        """Of sampled answers `reward` and its parts, `length`, and the shares that were `truncated` and that are `moving` the
+        model; `varied`, the share of prompts whose answers differ in reward; `kl`, `entropy`, `clipped`, `ratio` and such of
+        tokens; `difference`, the largest between log p of sampling and of training."""
+        answers, tokens = sums["answers"].clamp(min=1), sums["tokens"].clamp(min=1)
+        of_answers = [name for name in sums if name.startswith("reward")] + ["length", "truncated", "moving"]
+        of_tokens = [name for name in OF_TOKENS if name in sums]
+        return {
+            **{name: float(sums[name] / answers) for name in of_answers},
+            "varied": float(sums["varied"] / sums["samples"].clamp(min=1)),
+            **{name: float(sums[name] / tokens) for name in of_tokens},
+            "difference": float(largest["difference"]), "sampling_seconds": float(sums["sampling_seconds"]),
+        }  # fmt: skip
+
+    def remark(self, figures: Mapping[str, float]) -> str | None:
+        if figures["moving"]:
+            return None
+        return (
+            "no answer of the first update is better or worse than expected, so nothing is learnt of it: their mean reward is "
+            f"{figures['reward']:.3g}, alike in every group of {self.group}. Start from a model that is right at times "
+            "(start_from), grade in parts, ask what is easier, or set a larger batch, group or rollouts.temperature"
+        )
 
     def _answers(self, model: Transformer, asked: Sequence[AskedPrompt], *, greedy: bool = False) -> SampledAnswers:
         """Those of the model, a group to every prompt, or the likeliest one."""

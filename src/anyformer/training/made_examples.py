@@ -11,7 +11,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model.transformer import Transformer
-from anyformer.objectives import Examples, Objective, Partners, prepared
+from anyformer.objectives import Examples, Partners, Setting, prepared
 from anyformer.objectives.own_samples import OwnSamples
 from anyformer.training.computing_place import Within
 from anyformer.training.parallel.ranks import Ranks
@@ -20,10 +20,10 @@ from anyformer.training.run import Run
 from anyformer.training.step import Outcome
 
 
-def check_own_answers(run: Run, samples: OwnSamples | None, ranks: Ranks) -> None:
+def check_own_answers(run: Run, samples: OwnSamples, ranks: Ranks) -> None:
     """Raise `UserError` for processes that divide weights, of which some would wait for others while they sample."""
     mesh = run.plan.mesh
-    if samples is not None and ranks.size > 1 and mesh.divided > 1:
+    if ranks.size > 1 and mesh.divided > 1:
         raise UserError(
             f"the {run.objective.kind} objective samples from the model in training, each process as many tokens as its own "
             f"answers have, and plan.mesh divides a copy of the model among {mesh.divided} processes, which wait for one "
@@ -55,10 +55,22 @@ def prepared_piece(piece: Examples, model: Transformer, partners: Partners, run:
         return within(partial(prepared, run.objective, piece, partners))
 
 
-def told_figures(objective: Objective, number: int, outcome: Outcome, say: Callable[[str], None]) -> dict[str, Any]:
-    """A line's figures of what an objective tells of update `number`; what those of the first mean is said."""
-    figures = objective.figures(outcome.sums, outcome.largest)
-    remark = objective.remark(figures) if number == 1 else None
+def samples_of(run: Run, setting: Setting, ranks: Ranks) -> OwnSamples | None:
+    """What samples from the model in training, where an objective does; None otherwise. Refuses what cannot."""
+    make = run.objective.traits.own_samples
+    if make is None:
+        return None
+    samples = make(run.data, setting)
+    check_own_answers(run, samples, ranks)
+    return samples
+
+
+def told_figures(samples: OwnSamples | None, number: int, outcome: Outcome, say: Callable[[str], None]) -> dict[str, Any]:
+    """A line's figures of what the model's own samples tell of update `number`; what those of the first mean is said."""
+    if samples is None:
+        return {}
+    figures = samples.figures(outcome.sums, outcome.largest)
+    remark = samples.remark(figures) if number == 1 else None
     if remark is not None:
         say(remark)
-    return {"objective": figures} if figures else {}
+    return {"objective": figures}

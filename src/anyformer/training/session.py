@@ -151,8 +151,8 @@ class Session:
             self.metrics.append(
                 kind="train", step=number, loss=outcome.loss,
                 gradient_norm=None if outcome.skipped else outcome.gradient_norm,
-                tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4),
-                data=outcome.data, usage=used, **outcome.of_experts, **told_figures(run.objective, number, outcome, self._say),
+                tokens=number * run.tokens, learning_rate=outcome.rate, seconds=round(seconds, 4), data=outcome.data,
+                usage=used, **outcome.of_experts, **told_figures(trainer.samples, number, outcome, self._say),
                 **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number

@@ -31,7 +31,7 @@ from anyformer.training.computing_place import Within, directly
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
-from anyformer.training.made_examples import check_own_answers, own_answers, prepared_piece
+from anyformer.training.made_examples import own_answers, prepared_piece, samples_of
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.passes import MicroBatches, MicroBatchLoss, Passes
@@ -103,8 +103,7 @@ class Trainer:
         penalties = partial(penalised, run.objective)
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
-        samples = run.objective.own_samples(run.data, setting)
-        check_own_answers(run, samples, ranks)
+        samples = samples_of(run, setting, ranks)
         models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
