@@ -16,6 +16,7 @@ from anyformer.huggingface import plugin_families
 from anyformer.porting import ported_files, proposal, write_port
 from anyformer.porting.neighbours import neighbours
 from anyformer.porting.proposal import check_new
+from anyformer.porting.reference import reference
 from anyformer.porting.tensors import modules_of, shapes_in
 from anyformer.testing import families
 from porting.hidden import changed, tiny, without
@@ -155,3 +156,10 @@ def test_what_cannot_be_ported_is_refused_with_the_remedy(tmp_path):
 def test_a_reference_that_is_none_is_refused(against, says, tmp_path):
     with pytest.raises(UserError, match=says):
         proposal(tiny("llama", tmp_path / "model"), against, among=("llama",))
+
+
+def test_a_class_of_a_lazy_module_is_found_with_the_configuration_that_it_inherits(tmp_path):
+    table = {**json.loads((tiny("llama", tmp_path / "model") / "config.json").read_text()), "model_type": "llamalike"}
+    made = reference(tmp_path, table, "transformers:LlamaForCausalLM", tmp_path / "reference")
+    assert type(made.model).__name__ == "LlamaForCausalLM"
+    assert made.model.config.hidden_size == 24
