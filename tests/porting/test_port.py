@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from anyformer import huggingface
-from anyformer.describe import UserError, load_plugin
-from anyformer.describe.plugins import naming
+from anyformer.cli.porting_page import lines
+from anyformer.describe import Notice, UserError, load_plugin
+from anyformer.describe.plugins import VARIABLE
 from anyformer.huggingface import plugin_families
 from anyformer.porting import ported_files, proposal, write_port
 from anyformer.porting.neighbours import neighbours
 from anyformer.porting.proposal import check_new
+from anyformer.porting.reference import reference
 from anyformer.porting.tensors import modules_of, shapes_in
 from anyformer.testing import families
 from porting.hidden import changed, tiny, without
@@ -27,8 +30,9 @@ NEAR = ("llama", "granite", "qwen2", "stablelm", "mixtral", "gpt2", "openai-gpt"
 
 
 @pytest.fixture
-def plugged():
+def plugged(monkeypatch):
     """Loads files of families, and forgets them afterwards."""
+    monkeypatch.setenv(VARIABLE, "")  # put back as it was, without what is loaded here
     known = dict(plugin_families._REGISTERED)
     loaded: list[str] = []
 
@@ -36,8 +40,7 @@ def plugged():
         loaded.append(path.stem)
         return load_plugin(path)
 
-    with naming(()):
-        yield load
+    yield load
     plugin_families._REGISTERED.clear()
     plugin_families._REGISTERED.update(known)
     for name in loaded:
@@ -157,3 +160,41 @@ def test_what_cannot_be_ported_is_refused_with_the_remedy(tmp_path):
 def test_a_reference_that_is_none_is_refused(against, says, tmp_path):
     with pytest.raises(UserError, match=says):
         proposal(tiny("llama", tmp_path / "model"), against, among=("llama",))
+
+
+def test_a_class_of_a_lazy_module_is_found_with_the_configuration_that_it_inherits(tmp_path):
+    table = {**json.loads((tiny("llama", tmp_path / "model") / "config.json").read_text()), "model_type": "llamalike"}
+    made = reference(tmp_path, table, "transformers:LlamaForCausalLM", tmp_path / "reference")
+    assert type(made.model).__name__ == "LlamaForCausalLM"
+    assert made.model.config.hidden_size == 24
+
+
+@pytest.mark.parametrize("value", ["flurb", "relu6"])
+def test_one_unknown_value_of_a_key_keeps_the_family_that_fits(value, tmp_path, plugged):
+    directory = tiny("qwen3", tmp_path / "model", head_dim=6)
+    changed(directory, model_type="flurber", hidden_act=value)
+    found = proposal(directory, among=("gemma2", "qwen3", "smollm3"))
+    assert found.nearest[0].model_type == found.derivation.base == "qwen3"
+    assert found.fit.whole
+    assert found.nearest[0].keys < 1
+    (unknown,) = (each for each in found.unknown if each.key == "hidden_act")
+    assert (unknown.value, unknown.instead) == (value, "qwen3 knows no such value; 'silu' was taken instead")
+    assert f"hidden_act = '{value}': {unknown.instead}" in "\n".join(lines(found, []))
+    write_port(found, tmp_path / "ports", f"flurber_{value}")
+    assert f"# hidden_act: {unknown.instead}" in (tmp_path / "ports" / f"flurber_{value}.py").read_text()
+    plugged(tmp_path / "ports" / f"flurber_{value}.py")
+    assert huggingface.load(directory)[0].architecture == found.architecture
+    changed(directory, hidden_act="gelu")
+    with pytest.raises(UserError, match='hidden_act = "gelu" is not supported'):
+        huggingface.load(directory)
+
+
+def test_families_that_are_only_tried_are_silent_and_the_proposed_one_speaks_once(tmp_path):
+    directory = tiny("qwen3", tmp_path / "model", head_dim=6)
+    changed(directory, model_type="flurber")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Notice)
+        assert proposal(directory, among=("qwen", "qwen3")).derivation.base == "qwen3"
+    with pytest.warns(Notice, match="use_dynamic_ntk") as told:
+        proposal(directory, among=("qwen",))
+    assert len(told) == 1

@@ -25,7 +25,10 @@ def data(proposal: PortProposal, written: list[Path]) -> dict[str, Any]:
         ],
         "certain": list(proposal.certain),
         "guessed": list(proposal.guessed),
-        "unknown": [{"key": each.key, "value": each.value, "uses": list(each.uses)} for each in proposal.unknown],
+        "unknown": [
+            {"key": each.key, "value": each.value, "uses": list(each.uses), "instead": each.instead}
+            for each in proposal.unknown
+        ],
         "unread_code": dict(proposal.code.unread),
         "without_a_place": [each.name for each in proposal.fit.left],
         "wanting": [line.module.name for line in proposal.fit.missing],
@@ -69,8 +72,8 @@ def lines(proposal: PortProposal, written: list[Path]) -> Iterator[str]:
 
 
 def _unknown(each: Any) -> str:
-    where = f": {'; '.join(each.uses[:3])}" if each.uses else ""
-    return f"{each.key} = {each.value!r}{where}"
+    said = [*([each.instead] if each.instead else []), *each.uses[:3]]
+    return f"{each.key} = {each.value!r}{': ' if said else ''}{'; '.join(said)}"
 
 
 def _listed(title: str, said: list[str] | tuple[str, ...]) -> Iterator[str]:

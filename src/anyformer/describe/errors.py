@@ -54,10 +54,10 @@ LISTED = 8
 """The most known names that an error lists."""
 
 
-def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], all_by: str = "", listed: int | None = None) -> str:
     """The tail of an error about an unknown name: the nearest names, and the known ones if they are few or none is near.
 
-    `all_by`: the command or page that lists the known names, if they are many.
+    `all_by`: the command or page that lists the known names, if they are many. `listed`: how many it lists, if not all.
     """
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
@@ -65,7 +65,7 @@ def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
     if len(names) <= LISTED:
         return f"{suggestion} (known: {', '.join(names)})" if names else suggestion
     if all_by:
-        return f"{suggestion or ';'} {all_by} lists the {len(names)}"
+        return f"{suggestion or ';'} {all_by} lists the {len(names) if listed is None else listed}"
     if near:
         return suggestion
     return f" (known: {', '.join(names[:LISTED])} and {len(names) - LISTED} more)"

@@ -215,8 +215,9 @@ def family(model_type: str) -> Family:
     if model_type in MISSING:
         raise HuggingFaceError(f"model type {model_type!r} is not read: it needs {MISSING[model_type]}")
     if model_type not in _FILES:
-        hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/reference/families.md")
-        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; {SHORT}")
+        written = sum(map(len, FAMILIES.values()))
+        hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/reference/families.md", written)
+        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}; {SHORT}, from anyformer port DIR --out DIR")
     return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 

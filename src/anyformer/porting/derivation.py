@@ -22,7 +22,7 @@ SHARE = "partial_rotary_factor"
 class RespeltConfig(Config):
     """A configuration whose keys have other names: `keys` maps the name that is asked for to the one in the file.
 
-    `asked`: every name that was asked for, in the words of the one who asks.
+    `asked`: every name that was asked for, in the words of the one who asks; `filled`: the values of those that are absent.
     """
 
     def __init__(self, data: Mapping[str, Any], where: str, keys: Fields, target: Any = None) -> None:
@@ -31,15 +31,21 @@ class RespeltConfig(Config):
         kept = {name: value for name, value in data.items() if value is not None or name not in keys}
         super().__init__({own.get(name, name): value for name, value in kept.items()}, where, target=target)
         self.asked = set[str]()
+        self.filled = dict[str, Any]()
         self.shares: list[float] = []
 
     def __call__(self, name: str, default: Any = REQUIRED, at: Place | None = None, *, kind: ValueKind | None = None) -> Any:
         self.asked.add(name)
-        return super().__call__(name, default, at, kind=kind)
+        value = super().__call__(name, default, at, kind=kind)
+        if name not in self._data:
+            self.filled[name] = value
+        return value
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         self.asked.add(name)
         super().expect(name, *values, why=why)
+        if name not in self._data:
+            self.filled[name] = self.usual(name, values[0])
 
     def put_in(self, table: str, name: str, value: Any) -> None:
         """Write a value into a table that was written."""

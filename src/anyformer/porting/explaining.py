@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from anyformer.describe import UserError
+from anyformer.describe import Notice, UserError
 from anyformer.huggingface.config import INERT, Config
 from anyformer.huggingface.declared import shapes_in, shapes_of
 from anyformer.huggingface.registry import family
 from anyformer.huggingface.rules import Names, To, rules
+from anyformer.huggingface.vocabulary import KINDS, misfits
 from anyformer.model import Architecture
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.keys import respelt
@@ -19,6 +22,8 @@ from anyformer.porting.tensors import FileModule, Shape, split
 
 _RESPELT = 6
 """How often keys are respelt, each time those that were asked for since."""
+_STRANGE = 2
+"""How many keys with values that the base does not know are left aside."""
 LEAST = 0.2
 """Names that are less alike are no names of one module, whatever their shapes."""
 
@@ -37,7 +42,8 @@ class StoredLine:
 class Fit:
     """A derived family held against the files. `matched`: module of the derived family -> module of the files.
 
-    `unread`: keys that the base does not ask for. `refusal`: why the base reads nothing of it, and then there is no more.
+    `unread`: keys that the base does not ask for, or whose values it does not know. `refusal`: why the base reads nothing of
+    it, and then there is no more.
     """
 
     derivation: Derivation
@@ -53,6 +59,10 @@ class Fit:
     refusal: str = ""
     assumed: int = 0
     """Values of keys that are the base's own habit, where the files lack the key."""
+    instead: Mapping[str, Any] = field(default_factory=dict)
+    """Key with a value that the base does not know -> the value that was taken instead."""
+    notices: tuple[str, ...] = ()
+    """What the base told the user as it read."""
 
     @property
     def whole(self) -> bool:
@@ -66,7 +76,27 @@ class Fit:
 
 
 def explained(derivation: Derivation, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> Fit:
-    """The fit of a derived family, with the keys respelt that its base knows by another name."""
+    """The fit of a derived family: keys respelt that its base knows by another name, unknown values of keys left aside."""
+    fit = refused = _respelt(derivation, table)
+    for _ in range(_STRANGE):
+        if fit.architecture is not None or (key := _strange(fit, table)) is None:
+            break
+        fit = _respelt(replace(fit.derivation, pinned={**fit.derivation.pinned, key: table[key]}), table)
+    return refused if fit.architecture is None else aligned(fit, modules)
+
+
+def _strange(fit: Fit, table: Mapping[str, Any]) -> str | None:
+    """The key with a word for its value that is the word for which the base refuses the configuration."""
+    for key, value in table.items():
+        ours = _ours(key, fit.derivation)
+        word = isinstance(value, str) and ours in KINDS and key not in {*INERT, *fit.derivation.pinned}
+        if word and not list(misfits(ours, value)) and (repr(value) in fit.refusal or json.dumps(value) in fit.refusal):
+            return key
+    return None
+
+
+def _respelt(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
+    """The reading of a derived family, with the keys respelt that its base knows by another name."""
     fit = _read(derivation, table)
     if "partial_rotary_factor mean" in fit.refusal:
         derivation = replace(derivation, share=True)
@@ -80,7 +110,7 @@ def explained(derivation: Derivation, table: Mapping[str, Any], modules: Mapping
         if tried.architecture is None and fit.architecture is not None:
             break
         fit = tried
-    return fit if fit.architecture is None else aligned(fit, modules)
+    return fit
 
 
 def _read(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
@@ -88,19 +118,29 @@ def _read(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
     inner = derivation.inner(Config({name: value for name, value in table.items() if name != "model_type"}))
     inherited = {*INERT, *family(derivation.base).inert, "model_type"}
     architecture, refusal = None, ""
-    try:
-        architecture = derivation.described(inner)
-    except (UserError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
-        refusal = f"{type(error).__name__}: {error}"
+    with warnings.catch_warnings(record=True) as told:  # of many that are tried, only what is proposed may speak
+        warnings.simplefilter("always")
+        try:
+            architecture = derivation.described(inner)
+        except (UserError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
+            refusal = f"{type(error).__name__}: {error}"
     spelt = {derivation.keys.get(name, name) for name in inner.left - inherited}
+    instead = {key: inner.filled.get(_ours(key, derivation)) for key in derivation.pinned}
     return Fit(
         derivation,
         architecture,
-        unread=tuple(sorted(spelt)),
+        unread=tuple(sorted(spelt | derivation.pinned.keys())),
         asked=frozenset(inner.asked),
         refusal=refusal,
         assumed=inner.assumed,
+        instead=instead,
+        notices=tuple(dict.fromkeys(str(each.message) for each in told if issubclass(each.category, Notice))),
     )
+
+
+def _ours(key: str, derivation: Derivation) -> str:
+    """The base's name of a key of the files."""
+    return next((ours for ours, theirs in derivation.keys.items() if theirs == key), key)
 
 
 def named(fit: Fit) -> Derivation:

@@ -108,10 +108,11 @@ def _notes(proposal: PortProposal) -> Iterator[str]:
 
 
 def _unknown(proposal: PortProposal) -> list[str]:
-    """The comment of keys without a known meaning: where the remote code asks for them."""
+    """The comment of keys without a known meaning: what was taken instead, and where the remote code asks for them."""
     found = ["Keys that nothing here reads, held to the values for which this was proposed."]
     for each in proposal.unknown:
-        found += textwrap.wrap(f"{each.key}: {'; '.join(each.uses[:3])}", WIDTH) if each.uses else []
+        said = [*([each.instead] if each.instead else []), *each.uses[:3]]
+        found += textwrap.wrap(f"{each.key}: {'; '.join(said)}", WIDTH) if said else []
     return found
 
 

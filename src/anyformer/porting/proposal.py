@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from anyformer.describe import UserError
+from anyformer.describe import Notice, UserError
 from anyformer.huggingface.config import INERT, read_table
 from anyformer.huggingface.places import PLACES
 from anyformer.huggingface.registry import model_types
@@ -30,12 +31,16 @@ NEAREST, TRIED = 12, 4
 
 @dataclass(frozen=True)
 class Unknown:
-    """A key with no known meaning in what is proposed, its value, and the places of the remote code that ask for it."""
+    """A key with no known meaning in what is proposed, its value, and the places of the remote code that ask for it.
+
+    `instead`: of a key whose meaning is known and whose value is not, what was taken instead, in words.
+    """
 
     key: str
     value: Any
     known_elsewhere: bool
     uses: tuple[str, ...]
+    instead: str = ""
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,17 @@ def _judged(
         if spelt.get(key, key) not in PLACES and table[key] is not None
     ]
     guessed += [f"{why} (chosen by the reference)" for why in (proof.taken if proof else ())]
-    unknown = [Unknown(key, table[key], known(key), tuple(map(str, code.of(key)))) for key in fit.unread]
+    unknown = [
+        Unknown(key, table[key], known(key), tuple(map(str, code.of(key))), _instead(fit, key) if key in fit.instead else "")
+        for key in fit.unread
+    ]
+    for notice in fit.notices:
+        warnings.warn(notice, Notice, stacklevel=2)
     return PortProposal(
         directory, table, tuple(found[:5]), fit, tuple(certain), tuple(guessed), tuple(unknown), code, proof, against
     )
+
+
+def _instead(fit: Fit, key: str) -> str:
+    """What was taken instead of a value that the base does not know."""
+    return f"{fit.derivation.base} knows no such value; {fit.instead[key]!r} was taken instead"

@@ -131,13 +131,13 @@ def _of_module(against: str, table: Mapping[str, Any]) -> nn.Module:
     if not module or not name:
         raise UserError(f"--against {against}: give transformers, or module:Class, as in modeling_new:NewForCausalLM")
     try:
-        kind = vars(importlib.import_module(module))[name]
+        kind = getattr(importlib.import_module(module), name)  # a lazy module has no name before it is asked for it
     except ImportError as error:
         raise UserError(f"--against {against}: {module} cannot be imported ({error}); is its folder in PYTHONPATH?") from error
-    except KeyError:
+    except AttributeError:
         raise UserError(f"--against {against}: {module} has nothing called {name}") from None
     try:
-        own = vars(kind).get("config_class")
+        own = getattr(kind, "config_class", None)  # classes of transformers inherit it
         model = kind(dict(table)) if own is None else kind(own(**table))
     except Exception as error:  # any failure of a class that is not ours
         raise UserError(f"--against {against}: cannot be built ({type(error).__name__}: {error})") from error
