@@ -163,3 +163,9 @@ def test_other_words_are_looked_up_in_the_glossary():
     assert "model FLOPs utilisation" in done.output
     data = json.loads(CliRunner().invoke(app, ["atlas", "MFU", "--json"]).output)
     assert data["glossary"][0]["names"][0] == "MFU"
+
+
+def test_a_mechanism_of_several_words_needs_no_quotes():
+    quoted, plain = (CliRunner().invoke(app, ["atlas", *words]) for words in (["sliding windows"], ["sliding", "windows"]))
+    assert plain.exit_code == 0
+    assert plain.output == quoted.output
