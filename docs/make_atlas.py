@@ -24,9 +24,11 @@ from anyformer.atlas.holders import had  # noqa: E402
 from anyformer.atlas.measured import (  # noqa: E402
     MEASURED,
     ArmLengths,
+    ArmPair,
     MeasuredFinding,
     MeasuredStudy,
     NotesClaim,
+    SharedByArms,
     StudiedArm,
 )
 from anyformer.describe import nested  # noqa: E402
@@ -80,16 +82,37 @@ def study(name: str) -> MeasuredStudy | None:
     )  # fmt: skip
 
 
-def studied(name: str) -> Iterator[StudiedArm]:
-    """The arms of a study by what their descriptions have, without what all of them have."""
+def arms_of(name: str) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+    """By arm of a study the mechanisms of its description, and the classes of its parts."""
     report = make_studies.stored(name)
     assert report is not None, "asked of studies that were run"
     made = {arm["name"]: make_studies.run_of(report, arm["name"]).architecture for arm in report["arms"]}
-    of_arms = {arm: (had(own), frozenset(type(value).__name__ for value in nested(own))) for arm, own in made.items()}
+    return {arm: (had(own), frozenset(type(value).__name__ for value in nested(own))) for arm, own in made.items()}
+
+
+def studied(name: str) -> tuple[SharedByArms, tuple[StudiedArm, ...]]:
+    """What all arms of a study have, and the arms by what they have beside."""
+    of_arms = arms_of(name)
     shared = [frozenset.intersection(*each) for each in zip(*of_arms.values(), strict=True)]
+    rows = []
     for arm, own in of_arms.items():
         mechanisms, parts = (tuple(sorted(each - common)) for each, common in zip(own, shared, strict=True))
-        yield StudiedArm(name, arm, mechanisms, parts)
+        rows.append(StudiedArm(name, arm, mechanisms, parts))
+    mechanisms, parts = (tuple(sorted(each)) for each in shared)
+    return SharedByArms(name, len(of_arms), mechanisms, parts), tuple(rows)
+
+
+def pairs(name: str) -> Iterator[ArmPair]:
+    """The arms of a study beside its base, as its report compares them."""
+    report = make_studies.stored(name)
+    assert report is not None, "asked of studies that were run"
+    for each in report["comparisons"]:
+        found = make_studies.restored(each)
+        between = found.interval
+        told = (
+            "" if between is None else f": {report['metric']} {between.value:+.3f} ({between.low:+.3f} to {between.high:+.3f})"
+        )
+        yield ArmPair(name, found.name, report["base"], f"{found.verdict}{told}")
 
 
 def claims() -> Iterator[NotesClaim]:
@@ -108,11 +131,14 @@ def measured() -> dict[str, list[dict[str, Any]]]:
     findings = [found for asked in answers for each in asked.findings if (found := finding(asked, each)) is not None]
     names = dict.fromkeys(each.study for each in findings)
     studies = [found for name in names if (found := study(name)) is not None]
+    shared, arms = zip(*map(studied, names), strict=True)
     return {
         "findings": [asdict(each) for each in findings],
         "studies": [asdict(each) for each in studies],
         "claims": [asdict(each) for each in claims()],
-        "arms": [asdict(each) for name in names for each in studied(name)],
+        "arms": [asdict(each) for own in arms for each in own],
+        "shared": [asdict(each) for each in shared],
+        "pairs": [asdict(each) for name in names for each in pairs(name)],
     }
 
 

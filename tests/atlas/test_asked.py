@@ -9,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from anyformer.atlas import topic, topic_page
-from anyformer.atlas.asked_sources import NotAsked, StudyOf, StudyVerdicts, asking, studies_of
+from anyformer.atlas.asked_sources import InEveryArm, NotAsked, StudyOf, StudyVerdicts, asking, studies_of
+from anyformer.atlas.differing import differing
 from anyformer.atlas.holders import words
-from anyformer.atlas.measured import findings, studied_arms, studies
+from anyformer.atlas.measured import arm_pairs, findings, studied_arms, studies
 from anyformer.atlas.mechanism import MIXERS
 from anyformer.atlas.topic import mechanisms
 from anyformer.cli import app
@@ -46,19 +47,73 @@ def test_the_studies_that_ask_have_arms_with_it_beside_arms_without(name, said):
         told = StudyOf(study, name).says
         assert f"{sum(arms.values())} of {len(arms)} arms have it" in told
         apart = [each for each in findings() if each.study == study and arms[each.arm] != arms[each.than]]
-        assert [f'"{each.said}"' in told for each in apart] == [at < 3 for at in range(len(apart))]
-        assert bool(apart) != told.endswith("No finding compares one of them to one without.")
+        pairs = [each for each in arm_pairs() if each.study == study and arms[each.arm] != arms[each.than]]
+        compared = {frozenset((each.arm, each.than)) for each in (*apart, *pairs)}
+        assert sum(f'"{each.said}"' in told for each in apart) <= 3
+        assert any(f'"{each.said}"' in told for each in apart) or len(compared) > len(apart)
+        assert bool(compared) != told.endswith("No finding compares one of them to one without.")
 
 
 def test_what_no_study_asks_about_is_said():
-    for name in ("latent attention (MLA)", "recurrences beside attention (hybrid)"):
-        (found,) = studies_of(name)
-        assert found == NotAsked((name,))
-        assert found.problem() is None
-        assert found.says == f"No study here asks about {name}: none has arms with it beside arms without."
+    (name,) = (each.name for each in mechanisms() if each.word == "YaRN" or each.name.startswith("YaRN"))
+    (found,) = studies_of(name)
+    assert found == NotAsked((name,))
+    assert found.problem() is None
+    assert found.says == f"No study here asks about {name}: none has arms with it beside arms without."
     assert NotAsked(("ALiBi",)).problem() == "a study asks about ALiBi: positions"
     assert StudyOf("positions", "SwiGLU").problem() == "no study 'positions' asks about SwiGLU"
     assert StudyVerdicts("positions", ("SwiGLU",)).problem() == "the study positions does not ask about SwiGLU"
+
+
+def test_what_all_arms_of_a_study_have_is_said():
+    name = "recurrences beside attention (hybrid)"
+    (found,) = studies_of(name)
+    assert isinstance(found, InEveryArm)
+    assert found.problem() is None
+    assert all(arms_with("shared-block", '"kind": "mamba2"').values())
+    arms = len(studied_arms()["shared-block"])
+    said = f"all {arms} arms of shared-block have it, which asks: {studies()['shared-block'].title}"
+    assert found.says == f"No study here has arms with {name} beside arms without: {said}"
+    assert InEveryArm("ALiBi").problem() == "a study asks about ALiBi: positions"
+    assert InEveryArm("YaRN").problem() == "no study has YaRN in all arms"
+
+
+@pytest.mark.parametrize(
+    ("study", "arm", "than", "what", "others"),
+    [
+        ("parts", "multi_query", "modern", "multi-query attention (MQA)", ()),
+        ("entries", "entries", "window", "multi-query attention (MQA)", ("Compressor",)),
+        ("positions", "alibi", "rotary", "ALiBi", ()),
+        ("positions", "rotary", "relative_buckets", "rotary positions (RoPE)", ()),
+        ("dynamic-tanh", "dynamic_tanh", "rms_norm", "RMSNorm", ()),
+        ("recall", "gated_delta_32", "linear_32", "delta rule", ("a decay per head",)),
+        ("recall-states", "ttt_linear", "linear_attention", "rotary positions (RoPE)",
+         ("EluPlusOne", "LayerNorm", "LinearAttention", "TTTLinear")),
+        ("chosen-keys", "window", "all_keys", "sliding windows", ()),
+    ],
+)  # fmt: skip
+def test_what_two_arms_differ_in_beside_a_mechanism(study, arm, than, what, others):
+    assert differing(study, arm, than, what) == others
+    assert differing(study, than, arm, what) == others
+
+
+def test_a_finding_of_arms_that_differ_in_more_says_so_and_is_no_verdict():
+    speech = StudyOf("speech", "tied embeddings")
+    assert "differs in other things too: an encoder and a decoder, " in speech.says
+    assert speech.verdict is None
+    assert StudyOf("positions", "ALiBi").verdict == "holds"
+
+
+def test_an_arm_beside_the_base_is_told_where_no_finding_is_of_both():
+    told = StudyOf("chosen-keys", "sliding windows").says
+    report = json.loads((STUDIES / "chosen-keys" / "report.json").read_text(encoding="utf-8"))
+    (pair,) = (each for each in report["comparisons"] if each["name"] == "window")
+    assert pair["verdict"] == "worse"
+    assert f"window against all keys: worse: accuracy {pair['interval']['value']:+.3f} " in told
+    assert "window against all keys (differs in other things too: " in StudyOf("entries", "sliding windows").says
+    assert len(arm_pairs()) == sum(
+        len(json.loads((STUDIES / name / "report.json").read_text(encoding="utf-8"))["comparisons"]) for name in studies()
+    )
 
 
 def test_a_hybrid_has_a_recurrence_and_attention():
@@ -108,3 +163,9 @@ def test_other_words_are_looked_up_in_the_glossary():
     assert "model FLOPs utilisation" in done.output
     data = json.loads(CliRunner().invoke(app, ["atlas", "MFU", "--json"]).output)
     assert data["glossary"][0]["names"][0] == "MFU"
+
+
+def test_a_mechanism_of_several_words_needs_no_quotes():
+    quoted, plain = (CliRunner().invoke(app, ["atlas", *words]) for words in (["sliding windows"], ["sliding", "windows"]))
+    assert plain.exit_code == 0
+    assert plain.output == quoted.output

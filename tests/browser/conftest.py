@@ -41,6 +41,10 @@ def explains_words(page: Any) -> None:
     assert "More in docs/costs.md: Serving" in told.inner_text()
     page.keyboard.press("Escape")
     told.wait_for(state="detached")
+    for spelt in ("KV-Cache", "kv_caches"):
+        page.locator("#searched").fill("")
+        page.locator("#searched").fill(spelt)
+        page.locator("#found [role=option]").first.get_by_text("decode state, KV cache, key-value cache").wait_for()
 
 
 class Opened:

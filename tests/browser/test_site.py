@@ -237,7 +237,12 @@ def test_an_entry_without_a_sheet_is_no_link_and_says_where_it_is(site):
     assert page.locator("#main a[href^='#of=']").count() == 0
     assert "--set" in page.locator("table.costs tbody span.elsewhere").first.get_attribute("title")
     page = site("#of=llama-3-8b")
-    page.get_by_text("is in the catalogue, and not in this site: `anyformer explore llama-3-8b` opens it").wait_for()
+    told = page.locator("#main [role=status]")
+    told.get_by_text("In the catalogue, and not in this site.").wait_for()
+    assert told.locator("h1").inner_text() == "llama-3-8b"
+    assert told.locator("code").first.inner_text() == "anyformer explore llama-3-8b"
+    assert "`" not in told.inner_text()
+    assert page.locator("#main [role=alert]").count() == 0
 
 
 def test_search_counts_what_is_there_and_finds_topics(site):
@@ -246,7 +251,8 @@ def test_search_counts_what_is_there_and_finds_topics(site):
     page.locator("#searched").fill("trained length")
     page.locator("#found [role=option]").get_by_text("Positions", exact=True).wait_for()
     page.locator("#searched").fill("no such word")
-    page.locator("#found code").get_by_text('anyformer help "no such word"').wait_for()
+    page.locator("#found").get_by_text("none has all these words, nor is it a word of the glossary").wait_for()
+    assert page.locator("#found code").count() == 0
 
 
 def test_search_says_what_is_in_the_catalogue_and_not_in_this_site(site):
@@ -258,9 +264,13 @@ def test_search_says_what_is_in_the_catalogue_and_not_in_this_site(site):
     assert first.locator("code").all_inner_texts() == [
         "anyformer explore qwen3-8b",
         "anyformer atlas --out DIRECTORY --entry qwen3-8b",
+        "--entry",
     ]
+    line = first.locator("small")
+    assert line.inner_text().startswith("anyformer explore qwen3-8b opens it, ")
+    assert line.evaluate("line => line.scrollWidth <= line.clientWidth"), "the line wraps, and nothing of it is cut"
     page.locator("#searched").press("Enter")
-    page.get_by_text("'qwen3-8b' is in the catalogue, and not in this site").wait_for()
+    page.locator("#main [role=status] h1").get_by_text("qwen3-8b", exact=True).wait_for()
     page.locator("#searched").fill("gpt2")
     page.locator("#found [role=option]").first.get_by_text("gpt2", exact=True).wait_for()
     assert "not in this site" not in page.locator("#found [role=option]").first.inner_text()

@@ -193,6 +193,7 @@ decoder-only; MLM; next-token prediction; tokenizer; BPE; weight tying; logits; 
 temperature; top-p; beam search; greedy; speculative decoding; FSDP; ZeRO; tensor parallelism; gradient checkpointing; bf16;
 quantization; GPTQ; optimizer; learning rate; weight decay; warmup; gradient clipping; muP; scaling laws; Chinchilla; SFT;
 RLHF; distillation; MTBF; GPU hours; seed; activation patching; path patching; steering vector; induction head; circuits;
+steer; EAP; edge attribution patching;
 SAE; superposition; probe; attention pattern; hooks; TransformerLens; PagedAttention; vLLM; chat template; ViT; multimodal;
 needle in a haystack; p-value; ring buffer; EOS; packing; micro-batch; spike; DSA; looped transformer; drop path; BERT; EMA;
 energy; hash; upcycling; prefix tuning; label smoothing; DeepNorm; token budget; GGUF; llama.cpp; few-shot; interpretability

@@ -77,7 +77,7 @@ def test_every_view_is_shown_told_and_drawn(model, call, tmp_path):
     gap = abs(told["metric"]["clean"] - told["metric"]["corrupted"])
     assert ("these hardly differ" in said) == (gap < 0.1)
     assert told["circuit"]["faithfulness"] == pytest.approx(faithful(model), abs=1e-4)
-    assert (told["circuit"]["threshold"], told["circuit"]["scored"]) == (0.000001, "")
+    assert (told["circuit"]["threshold"], told["circuit"]["scored"]) == (0.000001, "search")
     assert {key: told["circuit"]["metric"][key] for key in told["metric"]} == told["metric"]
     assert told["circuit"]["considered"] == 3 * 2 + 3 + 3 * 2 * 4 + 6 + 7
     assert {each["into"] for each in told["circuit"]["edges"]} <= {"", "query", "key", "value"}

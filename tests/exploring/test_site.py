@@ -141,6 +141,7 @@ def test_the_command_says_what_it_wrote(tmp_path):
     [
         (["--entry", "gpt2"], "give --out DIRECTORY too"),
         (["positions", "--out", "new"], "leave 'positions' out"),
+        (["--out", "new", "gpt2", "gemma-2-2b"], "say --entry gpt2 --entry gemma-2-2b"),
         (["--out", "new", "--entry", "gpt3"], "no architecture is called 'gpt3'"),
         (["--out", "new", "--entry", "absent.toml"], "absent.toml"),
         (["--out", "."], "exists; give the name of a new directory"),

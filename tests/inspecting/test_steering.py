@@ -91,6 +91,26 @@ def test_a_position_before_the_text_is_refused(model):
         model(TOWARDS)
 
 
+@pytest.mark.parametrize("positions", [2, [1.5], ["1"], [None]])
+def test_what_are_no_positions_is_refused_before_a_call(model, positions):
+    vector = steering_vector(model, PATH, TOWARDS, AWAY)
+    with pytest.raises(InputError, match=r"^positions = .*: several whole numbers, .* give positions=\(2,\)"):
+        vector.steering(model, positions=positions)
+
+
+def test_a_position_that_no_call_had_is_told_at_the_end(model):
+    vector = steering_vector(model, PATH, TOWARDS, AWAY)
+    refused = pytest.raises(InputError, match=r"position 99: nothing was added there, .* 3 positions: give one of -3 to 2")
+    with torch.no_grad(), refused, vector.steering(model, positions=(1, 99)):
+        model(TOWARDS)
+    with torch.no_grad():
+        plain = model(TOWARDS)
+    with vector.steering(model, positions=(99,)):
+        pass  # without a call nothing is missing
+    with torch.no_grad():
+        assert torch.equal(model(TOWARDS), plain), "the patch is taken away"
+
+
 def test_a_gradient_passes_steered_positions(model):
     vector = steering_vector(model, PATH, TOWARDS, AWAY)
     with vector.steering(model, 2.0, positions=(1,)), model.watch("decoder.layer[0].input", gradients=True) as seen:

@@ -17,9 +17,10 @@ from anyformer.describe import UserError, to_toml
 from anyformer.model import dictionary_alone
 from anyformer.objectives import CrosscoderObjective, Examples, SAEObjective, TranscoderObjective, prepared
 from anyformer.objectives.objective import without_penalties
-from anyformer.parts import Dictionary, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
+from anyformer.parts import Dictionary, GatedCode, JumpReLUCode, MeanLength, ReLUCode, Revival, TopKCode
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.training.partners import check_partners
+from anyformer.training.priced import counted_flops, flops_of, step_of
 from anyformer.training.run import default_run
 
 SOURCE = architecture("llama-2-7b", tiny=True)
@@ -186,6 +187,27 @@ def test_a_source_that_is_not_there_is_refused_in_words(tmp_path):
     run = default_run(dictionary_alone(Dictionary(features=9), WIDTH), ("python-stdlib",), objective)
     with pytest.raises(UserError, match=r"nowhere:\s+there is no such directory"):
         check_partners(run)
+
+
+@pytest.mark.parametrize(
+    ("part", "factors", "products"),
+    [
+        (Dictionary(features=9, code=TopKCode(k=2), revival=Revival()), {}, 0),
+        (Dictionary(features=9, code=TopKCode(k=2), revival=Revival()), {"revival": 1 / 32}, 3),
+        (Dictionary(features=9, code=GatedCode()), {}, 0),
+        (Dictionary(features=9, code=GatedCode()), {"sparsity": 0.1}, 2),
+        (Dictionary(features=9, code=GatedCode(), revival=Revival()), {"sparsity": 0.1, "revival": 1.0}, 5),
+    ],
+)
+def test_what_the_loss_decodes_beside_the_reconstruction_is_priced(tmp_path, part, factors, products):
+    checkpoint.save(build(SOURCE, seed=5), tmp_path / "there")
+    objective = SAEObjective(source=str(tmp_path / "there"), path=OTHER, **factors)
+    run = default_run(dictionary_alone(part, WIDTH, 1.0), ("python-stdlib",), objective)
+    step = step_of(run)
+    assert flops_of(run) == run.accumulation * counted_flops(step, run.piece, run.plan)
+    plain = step_of(run.but(objective=SAEObjective(source=str(tmp_path / "there"), path=OTHER)))
+    more = step.flops(run.piece, run.plan) - plain.flops(run.piece, run.plan)
+    assert more == products * 2 * run.piece.rows * 9 * WIDTH
 
 
 def test_the_end_of_a_run_names_what_uses_a_dictionary(tmp_path):

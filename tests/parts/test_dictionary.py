@@ -150,8 +150,14 @@ def test_what_does_not_fit_is_told_once_with_its_remedy():
     assert problem.path == "encoder.layer.dictionary"
     assert problem.message == "code.k = 5000 is more than the 2048 features: give code.k = 2048 at most, or features = 5000"
     step["branches"]["dictionary"]["sublayer"]["code"]["k"] = 32
-    for change in ({"width": 64}, {"embedding": {"kind": "activations", "features": 64}}):
-        with pytest.raises(DescriptionError, match=r"give width and embedding\.features one number, that of the path"):
+    width = run["width"]
+    for change, one, other in (
+        ({"width": 64}, 64, width),
+        ({"embedding": {"kind": "activations", "features": 64}}, width, 64),
+    ):
+        with pytest.raises(
+            DescriptionError, match=rf"set width and embedding\.features to {one}, or both to {other}, whichever"
+        ):
             Architecture.parse(run | change)
     run["encoder"]["variants"]["layer"]["steps"] = []
     with pytest.raises(DescriptionError, match="needs 1 at least, got 0"):

@@ -100,6 +100,26 @@ class StudiedArm:
 
 
 @dataclass(frozen=True)
+class SharedByArms:
+    """What all arms of a study have: names of `mechanisms`, and classes of `parts`; `arms`: how many they are."""
+
+    study: str
+    arms: int
+    mechanisms: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ArmPair:
+    """An arm of a study beside its base, and what the report says of both: `worse: accuracy -0.97 (-0.98 to -0.96)`."""
+
+    study: str
+    arm: str
+    than: str
+    here: str
+
+
+@dataclass(frozen=True)
 class NotesClaim:
     """A claim of lecture notes, how it was tested, the outcome and the verdict; see docs/reference/claims.md."""
 
@@ -150,6 +170,19 @@ def studied_arms() -> Mapping[str, tuple[StudiedArm, ...]]:
         own = StudiedArm(**each | {"mechanisms": tuple(each["mechanisms"]), "parts": tuple(each["parts"])})
         found[own.study] = (*found.get(own.study, ()), own)
     return found
+
+
+@cache
+def shared_by_arms() -> tuple[SharedByArms, ...]:
+    """What all arms have, of every study."""
+    rows = _data()["shared"]
+    return tuple(SharedByArms(**each | {key: tuple(each[key]) for key in ("mechanisms", "parts")}) for each in rows)
+
+
+@cache
+def arm_pairs() -> tuple[ArmPair, ...]:
+    """Every arm of every study beside the base of its study."""
+    return tuple(ArmPair(**each) for each in _data()["pairs"])
 
 
 @cache

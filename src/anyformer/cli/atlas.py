@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -37,12 +38,13 @@ if TYPE_CHECKING:
 
 @answering()
 def run(
-    topic: Annotated[
-        str | None,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
             help="A topic, such as positions, norms or experts, or a mechanism, such as GQA, with the studies that ask about "
             "it; other words are looked up in the glossary. Without one, all topics and trends.",
             metavar="TOPIC",
+            show_default=False,
         ),
     ] = None,
     out: Annotated[
@@ -72,9 +74,10 @@ def run(
     from anyformer import atlas
 
     if out is not None:
-        return site(out, entries, topic, json=json)
+        return site(out, entries, words or (), json=json)
     if entries:
         raise UserError("--entry names entries of a site: give --out DIRECTORY too")
+    topic = " ".join(words) if words else None
     called = None if topic is None else atlas.topic_called(topic)
     named = () if topic is None or called is not None else atlas.mechanisms_called(topic) or atlas.mechanisms_with(topic)
     if topic is not None and called is None and not named and (explained := glossary.explained(topic)):
@@ -90,15 +93,18 @@ def run(
     return Answer(list(overview() if topic is None else page(atlas.topic_page(atlas.topic(topic)))))
 
 
-def site(out: Path, entries: list[str] | None, topic: str | None, *, json: bool) -> Answer:
+def site(out: Path, entries: list[str] | None, words: Sequence[str], *, json: bool) -> Answer:
     """Write a site, and say what is in it."""
     from anyformer.catalogue import listing
     from anyformer.costs.figures import size
     from anyformer.exploring.site import write_site
     from anyformer.exploring.site_entries import site_entries
 
-    if topic is not None:
-        raise UserError(f"--out writes a site of all topics: leave {topic!r} out")
+    if words:
+        named = " ".join(f"--entry {shlex.quote(each)}" for each in words)
+        raise UserError(
+            f"--out writes a site of all topics: leave {' '.join(words)!r} out, or to show entries of these names say {named}"
+        )
     shown = site_entries(entries or [entry.name for entry in listing()])
     with bar("sheets", len(shown.names)) as advance:
         written = write_site(out, shown, advance)

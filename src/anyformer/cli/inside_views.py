@@ -144,7 +144,7 @@ def _of_circuit(asked: InspectedText, found: inspecting.Circuit) -> InsideView:
     told = f"the {question.about} (clean {clean:.4f}, corrupted {corrupted:.4f})"
     share = "none" if kept is None else f"{kept:.3f}"
     data = {
-        "edges": edges, "considered": found.considered, "scored": found.scored, "threshold": found.threshold,
+        "edges": edges, "considered": found.considered, "scored": found.scored or "search", "threshold": found.threshold,
         "divergence": found.divergence, "empty": found.empty, "faithfulness": kept,
         "metric": {"about": question.about, "clean": clean, "corrupted": corrupted},
     }  # fmt: skip

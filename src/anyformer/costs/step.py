@@ -84,6 +84,7 @@ class PricedStep:
     def flops(self, shape: Shape, plan: Plan) -> int:
         """FLOPs of a micro-batch of this shape, with every query-key pair."""
         beside = sum(second.flops(shape, plan) for second in self.seconds)
+        beside += 0 if self.signal is None else self.signal.work(shape)
         if self.method is not None and not self.method.tuning.everything:
             return beside + self._tuned(self.method, shape, plan).flops(shape.batch)
         own = self.architecture.trained_cost(shape, plan).total_flops

@@ -75,7 +75,7 @@ class Circuit:
                 f"the metric is {whole:g} for the clean and the corrupted prompt, so a circuit has nothing to keep: corrupt "
                 "what the answer depends on"
             )
-        return (alone - none) / (whole - none)
+        return (alone - none) / (whole - none) + 0.0  # -0.0 is 0
 
     def table(self) -> Table:
         """The edges, the most needed first."""

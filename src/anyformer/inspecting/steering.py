@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from contextlib import AbstractContextManager
+import operator
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,11 +42,12 @@ class SteeringVector:
         """While it is open, `strength` times the direction is added at every position, or at `positions`, generating too.
 
         `positions`: columns of a call's tokens from 0, or from the end, -1 the last of the prompt. Calls of one position, such
-        as steps of decoding, count on from the call before, so that what is generated has positions behind the prompt's.
+        as steps of decoding, count on from the call before, so that what is generated has positions behind the prompt's. Raises
+        `InputError` for what are no positions, and at the end for one that no call had.
         """
         if positions is None:
             return model.patch(self.path, partial(moved, direction_D=self.direction_D, strength=strength))
-        return model.patch(self.path, _Positions(frozenset(positions), self.direction_D, strength))
+        return _steered(model, self.path, _Positions(_whole(positions), self.direction_D, strength))
 
     def table(self) -> Table:
         """Its length beside the values', and how far the prompts agree on it."""
@@ -57,17 +59,20 @@ class SteeringVector:
 
 @dataclass
 class _Positions:
-    """Adds a direction at some positions of the calls of a block; `read`: the positions of the text that calls have read."""
+    """Adds a direction at some positions of the calls of a block; `read`: the positions of the text that calls have read;
+    `most`: those of the longest text."""
 
     positions: frozenset[int]
     direction_D: Tensor
     strength: float
     read: int = 0
+    most: int = 0
 
     def __call__(self, value_BTD: Tensor) -> Tensor:
         T = value_BTD.shape[1]
         start = self.read if T == 1 else 0
         self.read = start + T
+        self.most = max(self.most, self.read)
         if T > 1 and min(self.positions, default=0) < -T:
             raise InputError(
                 f"steering at position {min(self.positions)}: the call has {T} positions, so give one of -{T} to -1"
@@ -77,6 +82,29 @@ class _Positions:
         result = value_BTD.clone()
         result[:, here] = moved(value_BTD[:, here], self.direction_D, self.strength)
         return result
+
+
+def _whole(positions: Collection[int]) -> frozenset[int]:
+    """The positions, where they are whole numbers."""
+    try:
+        return frozenset(map(operator.index, positions))
+    except TypeError:
+        raise InputError(
+            f"positions = {positions!r}: several whole numbers, columns of a call from 0 or from the end: give positions=(2,) "
+            "for the third, or (0, -1) for the first and the last"
+        ) from None
+
+
+@contextmanager
+def _steered(model: Transformer, path: str, added: _Positions) -> Iterator[None]:
+    """Adds at positions of the calls within, of which one must have each."""
+    with model.patch(path, added):
+        yield
+    if added.most and max(added.positions, default=0) >= added.most:
+        raise InputError(
+            f"steering at position {max(added.positions)}: nothing was added there, since the texts read had {added.most} "
+            f"positions: give one of {-added.most} to {added.most - 1}"
+        )
 
 
 def moved(value: Tensor, direction_D: Tensor, strength: float) -> Tensor:

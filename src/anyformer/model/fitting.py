@@ -49,7 +49,7 @@ def check_source_width(decoder: Stack | None, width: int, embedding: Input, embe
     """
     given = embedding.given(embedded)
     if given != embedded and not read_only:
-        raise ValueError(f"embedding gives {given} features, and the stream has {width}: {embedding.fitting}")
+        raise ValueError(f"embedding gives {given} features, and the stream has {width}: {embedding.fitting(width)}")
     source = given if read_only else width
     blocks = {} if decoder is None else decoder.variants
     for name, block in blocks.items():

@@ -49,6 +49,9 @@ class ObjectiveSignal:
     def loss_bytes(self, logits: int, each: int) -> int:
         return self.objective.sizes.loss_bytes(logits, each)
 
+    def work(self, shape: Shape) -> int:
+        return self.objective.work(self.models[OWN], shape) if self.asked == OWN else 0
+
     @property
     def others(self) -> Mapping[str, Architecture]:
         return {name: architecture for name, architecture in self.models.items() if name != self.asked}

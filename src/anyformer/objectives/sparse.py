@@ -88,6 +88,12 @@ class SparseObjective(Objective):
     def sizes(self) -> SampleSizes:
         return replace(self.of.sizes, loss_bytes=lambda outputs, each: 8 * outputs)
 
+    def work(self, architecture: Architecture, shape: Shape) -> int:
+        """What dead features say, and what a code's gates guess, are decoded beside the reconstruction."""
+        coding = needs_activations(self.kind, architecture)
+        products = coding.revived * bool(self.revival) + coding.guessed * bool(self.sparsity)
+        return 2 * products * shape.rows * coding.features * architecture.width
+
     def special(self, length: int) -> Specials:
         return self.of.special(length)
 

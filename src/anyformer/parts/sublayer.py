@@ -103,6 +103,10 @@ class Coding:
     """The penalty that makes few features active (`L1`, `L0`); None where the code itself sees to it."""
     counts_dead: bool
     """Whether it counts for how long features were not active."""
+    revived: int = 0
+    """Products of (D, F) a position, forward and backward, of an auxiliary loss of dead features."""
+    guessed: int = 0
+    """As many of the loss of what the code's gates guess."""
 
 
 class Sublayer(Drawn):

@@ -63,6 +63,9 @@ class TracedLoss(Protocol):
         """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are `logits`; each of those
         that the model gives has `each` bytes."""
 
+    def work(self, shape: Shape) -> int:
+        """FLOPs of the products that it computes beside those of the models, forward and backward."""
+
     @property
     def others(self) -> Mapping[str, Architecture]:
         """The models that it reads beside the one that is asked about, by name."""

@@ -3,7 +3,7 @@
 import { Refused } from "./ask.js";
 import { stairs } from "./commands.js";
 import { fill, h, say, the } from "./dom.js";
-import { refusal } from "./fields.js";
+import { absence, refusal } from "./fields.js";
 import { bytes, count, flops } from "./numbers.js";
 import { History, called, changed, onlyPart, pathOf, query, valueOf, without } from "./question.js";
 import { SheetView, words } from "./sheet.js";
@@ -272,8 +272,10 @@ export class App {
   refused(error, question) {
     this.view = null;
     this.shown = null;
-    const [first] = error.errors, set = first.set === null || first.set === undefined ? null : question.models[0]?.set[first.set];
-    fill(the("#main"), h("div", { class: "wrong" }, h("h1", {}, "This cannot be shown"), first.path ? h("p", {}, h("code", {}, first.path)) : null, refusal(first, (meant) => this.meant(first, meant)),
+    const [first] = error.errors;
+    if (first.elsewhere) return fill(the("#main"), absence(first));
+    const set = first.set === null || first.set === undefined ? null : question.models[0]?.set[first.set];
+    return fill(the("#main"), h("div", { class: "wrong" }, h("h1", {}, "This cannot be shown"), first.path ? h("p", {}, h("code", {}, first.path)) : null, refusal(first, (meant) => this.meant(first, meant)),
       set ? h("p", {}, h("button", { type: "button", onclick: () => this.go(without(question, set)) }, `without ${set}`)) : null,
       this.history.canUndo ? h("p", {}, h("button", { type: "button", onclick: () => this.history.undo() }, "undo")) : null));
   }

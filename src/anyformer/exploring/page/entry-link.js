@@ -10,7 +10,7 @@ export function entriesHere(names) {
 }
 
 /** The commands for an entry that is not in this site, and what they do. */
-export const commands = (name) => [[`anyformer explore ${name}`, "opens it"], [`anyformer atlas --out DIRECTORY --entry ${name}`, "writes a site that has it"]];
+export const commands = (name) => [[`anyformer explore ${name}`, "opens it"], [`anyformer atlas --out DIRECTORY --entry ${name}`, "writes a site that has it: add an `--entry` for every other one"]];
 
 /** A link to an entry with some changes, or its words alone where this site has no sheet of it. */
 export function entryLink(name, said = name, title = null, set = []) {

@@ -12,6 +12,11 @@ export function refusal(error, take) {
   return h("p", { class: "refused", role: "alert" }, error.message || error.text, meant.length ? [/did you mean/i.test(error.message ?? "") ? " Take " : " Did you mean ", ...joined(meant), "?"] : null);
 }
 
+/** An entry that a site lacks, which is no fault, and the commands that have it. */
+export function absence({ elsewhere, message }) {
+  return h("div", { class: "wrong", role: "status" }, h("h1", {}, elsewhere), h("p", {}, "In the catalogue, and not in this site."), h("p", {}, marked(message)));
+}
+
 function joined(items) {
   return items.flatMap((item, number) => (number ? [number === items.length - 1 ? " or " : ", ", item] : [item]));
 }

@@ -12,14 +12,18 @@ const MOST = 40, NEW = 9999;
 
 const singular = (word) => (word.length > 3 ? word.replace(/s$/, "") : word);
 
+/** Letters and digits alone, without the s of a plural, in which spellings agree, as in `anyformer help`: KV-Cache, kv_caches. */
+const letters = (text) => text.toLowerCase().replace(/[^a-zµ0-9]/g, "").replace(/s$/, "");
+
 /** Rows that have all words, in singular or plural, those whose name begins with them first. */
 export function found(rows, said) {
   const wanted = said.toLowerCase().split(/\s+/).filter(Boolean);
   const ranked = [];
   for (const row of rows) {
-    let rank = 0;
-    for (const one of wanted) {
-      rank += Math.max(...[row.name].flat().map((name) => scored(name, one, row.words)));
+    const names = [row.name].flat();
+    let rank = letters(said) && names.some((name) => letters(name) === letters(said)) ? 8 : 0;
+    for (const one of rank ? [] : wanted) {
+      rank += Math.max(...names.map((name) => scored(name, one, row.words)));
     }
     if (rank >= 0) ranked.push([rank, row]);
   }
@@ -59,7 +63,7 @@ function word({ names, text, place }) {
 
 /** Where an entry is that this site lacks. */
 function absent({ name, summary }) {
-  return [`${summary}; in the catalogue, and not in this site: `, commands(name).map(([command, does], number) => [number ? ", " : "", h("code", {}, command), ` ${does}`])];
+  return [commands(name).map(([command, does], number) => [number ? ", " : "", h("code", {}, command), " ", ...marked(does)]), `; in the catalogue, and not in this site: ${summary}`];
 }
 
 /** A window that explains a word of the field. */
@@ -104,14 +108,14 @@ export class Search {
     this.at = this.input.value && this.shown.length ? 0 : -1;
     fill(this.list, this.shown.slice(0, MOST).map((row, number) => this.row(row, number)),
       this.shown.length > MOST ? h("li", { class: "faint", role: "presentation" }, `and ${this.shown.length - MOST} more: say another word`) : null,
-      this.shown.length ? null : h("li", { class: "faint", role: "presentation" }, ["none has all these words; ", h("code", {}, `anyformer help "${this.input.value.trim()}"`), " explains words of the field"]));
+      this.shown.length ? null : h("li", { class: "faint", role: "presentation" }, "none has all these words, nor is it a word of the glossary: say fewer, or other ones"));
     this.list.hidden = false;
     this.input.setAttribute("aria-expanded", "true");
     this.mark();
   }
 
   row(row, number) {
-    return h("li", { role: "option", id: `found-${number}`, "aria-selected": "false", onmousedown: (event) => {
+    return h("li", { role: "option", class: row.elsewhere ? "elsewhere" : null, id: `found-${number}`, "aria-selected": "false", onmousedown: (event) => {
       event.preventDefault();
       this.take(number, event.shiftKey);
     } }, h("strong", {}, row.topic || row.text ? row.title : row.name), h("span", { class: "faint" }, [row.organisation, row.year >= NEW - 1 ? "" : row.year].filter(Boolean).join(" ")),

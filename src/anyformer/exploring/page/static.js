@@ -53,7 +53,7 @@ class Site {
   /** Why there is no sheet of a name: of an entry that the site was written without, or of none. */
   async unknown(of) {
     const { elsewhere } = await this.searched();
-    if (elsewhere.some((each) => each.name === of)) return refused(`'${of}' is in the catalogue, and not in this site: ${commands(of).map(([command, does]) => `\`${command}\` ${does}`).join(", ")}`);
+    if (elsewhere.some((each) => each.name === of)) return new Refused([{ path: "", message: `${commands(of).map(([command, does]) => `\`${command}\` ${does}`).join(", ")}.`, set: null, suggestions: [], elsewhere: of }]);
     return refused(`no architecture of this site is called '${of}'`, "", null, near(of, this.names));
   }
 

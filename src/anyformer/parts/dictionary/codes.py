@@ -21,6 +21,8 @@ class Code(Value):
     kind: str
     penalty: ClassVar[str | None] = None
     """What training makes small so that few features are active, in words; None where the code itself sees to it."""
+    guesses: ClassVar[bool] = False
+    """Whether the decoder, as it stands, is also given what gates of its own guess, to make the target of it."""
     limits: ClassVar[tuple[Limit, ...]] = ()
 
     @property
@@ -136,6 +138,7 @@ class GatedCode(Code):
 
     kind: Literal["gated"] = "gated"
     penalty: ClassVar[str | None] = "L1"
+    guesses: ClassVar[bool] = True
 
     @property
     def words(self) -> str:

@@ -93,7 +93,13 @@ class Dictionary(Sublayer):
 
     @property
     def coding(self) -> Coding:
-        return Coding(self.features, self.code.penalty, self.revival is not None)
+        return Coding(
+            self.features,
+            self.code.penalty,
+            self.revival is not None,
+            revived=0 if self.revival is None else 3,
+            guessed=2 if self.code.guesses else 0,
+        )
 
     def check(self, width: int) -> None:
         """Refuse a width that the blocks do not divide."""

@@ -28,9 +28,9 @@ class ActivationInput(Input):
     def sketch(self, width: int) -> Sketch:
         return Sketch("ActivationInput", (f"{number(self.features)} of another model",))
 
-    @property
-    def fitting(self) -> str:
-        return "give width and embedding.features one number, that of the path whose values are read"
+    def fitting(self, width: int) -> str:
+        both = "set width and embedding.features to"
+        return f"{both} {width}, or both to {self.features}, whichever the path has whose values are read"
 
     def given(self, width: int) -> int:
         return self.features

@@ -98,10 +98,9 @@ class Input(Drawn):
         """The module under a plan, which an input with layers of its own follows; `name`: its path in the model."""
         return self.build(width)
 
-    @property
-    def fitting(self) -> str:
-        """What to do where it gives another number of features than the stream has."""
-        return "give width the same number"
+    def fitting(self, width: int) -> str:
+        """What to do where it gives another number of features than the stream has, D = `width`."""
+        return f"set width to {self.given(width)}"
 
     def given(self, width: int) -> int:
         """Features of the positions that it gives, D = `width` but for an encoder of a width of its own."""

@@ -50,8 +50,7 @@ class EncodedImages(Input):
         facts += [f"→ {number(width)}"] if self.projected else []
         return Sketch("Encoder of images", tuple(facts))
 
-    @property
-    def fitting(self) -> str:
+    def fitting(self, width: int) -> str:
         return "project them (embedding.projected), or give the decoder cross-attention that reads them and no encoder"
 
     def given(self, width: int) -> int:
