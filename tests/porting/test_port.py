@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import warnings
@@ -16,12 +17,13 @@ from anyformer.cli.porting_page import lines
 from anyformer.describe import Notice, UserError, load_plugin
 from anyformer.describe.plugins import VARIABLE
 from anyformer.huggingface import plugin_families
-from anyformer.porting import ported_files, proposal, write_port
+from anyformer.porting import logits_by, ported_files, proposal, write_port
 from anyformer.porting.neighbours import neighbours
 from anyformer.porting.proposal import check_new
 from anyformer.porting.reference import reference
 from anyformer.porting.tensors import modules_of, shapes_in
 from anyformer.testing import families
+from anyformer.testing.plugin import promises
 from porting.hidden import changed, tiny, without
 from porting.reference_class import CODE, CONFIG, Riverbed
 
@@ -88,11 +90,52 @@ def test_a_type_of_nobodys_is_ported_against_its_class_and_its_code_never_run(tm
     assert [each.model_type for each in plugin_families.families_of_module(module.__name__)] == ["riverbed"]
     for contract in families.CONTRACTS:
         contract(CONFIG)
+    (compared,) = (each for each in promises(module) if each.what == "logits_are_those_of_its_reference")
+    written_test(tmp_path / "ports" / "test_riverbed.py")(compared)
     written = family.write(model.architecture)
     assert (written["n_embd"], written["riverbed_depth"], written["norm_epsilon"]) == (24, 3, 1e-4)
     assert family.read(huggingface.Config({**written, "model_type": "riverbed"})) == model.architecture
     with pytest.raises(UserError, match="riverbed_depth = 4 is not supported"):
         huggingface.read_architecture(huggingface.Config({**CONFIG, "riverbed_depth": 4}))
+
+
+def written_test(path: Path):
+    """The test in a written file, as pytest collects it."""
+    spec = importlib.util.spec_from_file_location(f"written_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.test_it_keeps_what_it_promises
+
+
+def test_a_written_test_compares_with_the_class_it_was_proved_against_and_else_says_that_it_did_not(tmp_path, plugged):
+    directory = tiny("qwen3", tmp_path / "model", head_dim=6, tie_word_embeddings=True)
+    for name, against, what in (
+        ("qwenlike", "transformers:Qwen3ForCausalLM", "logits_are_those_of_its_reference"),
+        ("unlike", None, "logits_are_those_of_transformers"),
+    ):
+        changed(directory, model_type=name)
+        write_port(proposal(directory, against, among=("qwen3",)), tmp_path / "ports")
+        module = plugged(tmp_path / "ports" / f"{name}.py")
+        (promise,) = (each for each in promises(module) if each.what.startswith("logits_are_those"))
+        assert promise.what == what
+        test = written_test(tmp_path / "ports" / f"test_{name}.py")
+        if against is None:
+            with pytest.raises(pytest.skip.Exception, match="not compared: transformers has no such model type"):
+                test(promise)
+        else:
+            test(promise)
+            (table,) = module.CHECKS.configurations
+            with pytest.raises(UserError, match=r"they lack .*q_proj.bias.* no place for .*q_norm.weight"):
+                families.logits_are_those_of_its_reference(table, logits_by("transformers:Qwen2ForCausalLM"))
+
+
+def test_a_reference_holds_the_stored_weights_all_of_them_and_no_others():
+    torch.manual_seed(0)
+    model, given = Riverbed(CONFIG), torch.arange(5)[None]
+    reference, stored = logits_by("porting.reference_class:Riverbed"), model.state_dict()
+    assert torch.equal(reference(CONFIG, stored, given), model(given))
+    with pytest.raises(UserError, match=r"they lack ln_f.weight, and it has no place for lnf.weight"):
+        reference(CONFIG, {name.replace("ln_f", "lnf"): value for name, value in stored.items()}, given)
 
 
 def test_without_a_reference_nothing_is_proved_and_a_wrong_one_says_where(tmp_path):
@@ -166,7 +209,7 @@ def test_a_class_of_a_lazy_module_is_found_with_the_configuration_that_it_inheri
     table = {**json.loads((tiny("llama", tmp_path / "model") / "config.json").read_text()), "model_type": "llamalike"}
     made = reference(tmp_path, table, "transformers:LlamaForCausalLM", tmp_path / "reference")
     assert type(made.model).__name__ == "LlamaForCausalLM"
-    assert made.model.config.hidden_size == 24
+    assert (made.model.config.model_type, made.model.config.hidden_size) == ("llama", 24)
 
 
 @pytest.mark.parametrize("value", ["flurb", "relu6"])

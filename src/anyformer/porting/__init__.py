@@ -1,5 +1,6 @@
 """A port of a model type that nothing here reads, from a configuration, names and shapes of weights, and code that is read."""
 
+from anyformer.porting.authors import logits_by
 from anyformer.porting.changes import Biased, Gated, HeadsNormed, Normed, Put, Wired
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.files import ported_files, write_port
@@ -20,6 +21,7 @@ __all__ = [
     "Unknown",
     "Wired",
     "check_new",
+    "logits_by",
     "neighbours",
     "ported_files",
     "proposal",

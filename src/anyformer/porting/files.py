@@ -66,7 +66,8 @@ def _family(proposal: PortProposal, names: Spellings) -> str:
     ]
     given = [(field, comment, value) for field, comment, value in fields if value]
     fixed = "from anyformer.huggingface import Config, register\nfrom anyformer.model import Architecture\n"
-    fixed += "from anyformer.porting import Derivation\n"
+    compared = ":" in proposal.against and not proposal.architecture.two_inputs
+    fixed += f"from anyformer.porting import Derivation{', logits_by' if compared else ''}\n"
     fixed += "from anyformer.testing import Checks\n"
     text: str = _template("family").render(
         model_type=proposal.model_type,
@@ -82,6 +83,7 @@ def _family(proposal: PortProposal, names: Spellings) -> str:
         ],
         type_text=spelt(proposal.model_type),
         class_text=spelt(proposal.class_name),
+        reference=spelt(proposal.against) if compared else "",
         tiny=spread({**_plain(proposal), **shrunk(proposal.table)}, "    "),
     )
     return text

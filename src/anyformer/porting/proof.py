@@ -95,11 +95,11 @@ class Comparison:
         """The reference's logits of an input; one that other architectures gave is remembered."""
         key = tuple(given.flatten().tolist()) + (() if target is None else tuple(target.flatten().tolist()))
         if key not in self._runs:
-            self._runs[key] = watched(self.of.model, lambda: _logits(self.of.model, given, target))
+            self._runs[key] = watched(self.of.model, lambda: logits_of(self.of.model, given, target))
         return self._runs[key]
 
 
-def _logits(model: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
+def logits_of(model: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
     """The logits of a class that is not ours: alone, or in what it returns."""
     try:
         from transformers import PreTrainedModel

@@ -88,7 +88,7 @@ def reference(directory: Path, table: Mapping[str, Any], against: str, scratch: 
     torch.manual_seed(seed)
     scratch.mkdir(parents=True, exist_ok=True)
     (scratch / "config.json").write_text(json.dumps(tiny, indent=2) + "\n", encoding="utf-8")
-    model = _of_transformers(directory, tiny, scratch) if against == TRANSFORMERS else _of_module(against, tiny)
+    model = _of_transformers(directory, tiny, scratch) if against == TRANSFORMERS else of_module(against, tiny)
     model = model.float().eval()
     louder(model, seed)
     _saved(model, tiny, scratch)
@@ -126,7 +126,8 @@ def _found(transformers: Any, named: str) -> Any:
         ) from None
 
 
-def _of_module(against: str, table: Mapping[str, Any]) -> nn.Module:
+def of_module(against: str, table: Mapping[str, Any]) -> nn.Module:
+    """The model that `module:Class` makes of a configuration, with weights as it starts them."""
     module, _, name = against.partition(":")
     if not module or not name:
         raise UserError(f"--against {against}: give transformers, or module:Class, as in modeling_new:NewForCausalLM")
@@ -138,7 +139,9 @@ def _of_module(against: str, table: Mapping[str, Any]) -> nn.Module:
         raise UserError(f"--against {against}: {module} has nothing called {name}") from None
     try:
         own = getattr(kind, "config_class", None)  # classes of transformers inherit it
-        model = kind(dict(table)) if own is None else kind(own(**table))
+        # The class's own model type, by which transformers knows in which form files hold its weights.
+        keys = {name: value for name, value in table.items() if own is None or name != "model_type"}
+        model = kind(keys) if own is None else kind(own(**keys))
     except Exception as error:  # any failure of a class that is not ours
         raise UserError(f"--against {against}: cannot be built ({type(error).__name__}: {error})") from error
     if not isinstance(model, nn.Module):
