@@ -446,7 +446,7 @@ PUBLISHED_EXPERTS = {
 LATENT_EXPERTS = {
     "nemotron": {
         "router": DEEPSEEK, "shared": SMALL.but(gate="sigmoid"), "latent_bias": True, "gated": False, "activation": "relu",
-        "bias": ["up", "down"], "clamp": 0.6, "capacity": RowCapacity(tokens=3),
+        "bias": ["up", "down"], "clamp": 0.6,
     },
     "muse": {
         "output_norm": GainedFirst(),
@@ -1245,6 +1245,9 @@ LIMITED = {
             pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, capacity=capacity))
             for capacity in (Capacity(factor=0.8, when="always"), Capacity(overflow="reroute"))
         ]
+    ),
+    "latent_experts_row_capacity": _decoder(
+        pre_norm(RMS, SELF, LatentExperts(experts=4, chosen=2, width=12, latent=10, capacity=RowCapacity(tokens=3)))
     ),
     "rotary_by_length": _decoder(
         *[

@@ -230,8 +230,8 @@ def test_a_family_of_transformers_is_compared_with_it(tmp_path, call):
         "from anyformer.huggingface.families.starcoder2 import FAMILIES, read as theirs\n"
         "from anyformer.testing import Checks\n\n\n"
         "def read(config):\n    return theirs(config)\n\n\n"
-        "register(Family('doge', read, FAMILIES[0].names, 'DogeForCausalLM', FAMILIES[0].inert))\n"
-        "CHECKS = Checks(configurations=[{'model_type': 'doge', 'vocab_size': 37, 'hidden_size': 24,\n"
+        "register(Family('cpmant', read, FAMILIES[0].names, 'CpmAntForCausalLM', FAMILIES[0].inert))\n"
+        "CHECKS = Checks(configurations=[{'model_type': 'cpmant', 'vocab_size': 37, 'hidden_size': 24,\n"
         "    'intermediate_size': 20, 'num_attention_heads': 4, 'num_hidden_layers': 1, 'num_key_value_heads': 2}])\n"
     )
     said = checked(call, tmp_path, code, "--only", "logits are those of transformers")

@@ -25,6 +25,7 @@ LIMITS = {
     "embedding_width": 8,
     "head_width": 8,
     "hidden": 16,
+    "latent": 8,
     "between": 16,
     "key_width": 8,
     "state_width": 8,
