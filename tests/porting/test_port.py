@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from anyformer import huggingface
 from anyformer.cli.porting_page import lines
-from anyformer.describe import Notice, UserError, load_plugin
+from anyformer.describe import Notice, UserError, get, load_plugin
 from anyformer.describe.plugins import VARIABLE
 from anyformer.huggingface import plugin_families
 from anyformer.porting import logits_by, ported_files, proposal, write_port
@@ -230,6 +230,22 @@ def test_one_unknown_value_of_a_key_keeps_the_family_that_fits(value, tmp_path, 
     changed(directory, hidden_act="gelu")
     with pytest.raises(UserError, match='hidden_act = "gelu" is not supported'):
         huggingface.load(directory)
+
+
+def test_of_a_table_with_an_unknown_word_the_numbers_are_read(tmp_path, plugged):
+    directory = tiny("qwen3", tmp_path / "model", head_dim=6)
+    table = {"rope_theta": 20_000.0, "rope_type": "wobbly"}
+    changed(directory, model_type="wobbler", rope_parameters=table)
+    found = proposal(directory, among=("internlm", "qwen3"))
+    assert found.derivation.base == "qwen3"
+    assert found.derivation.pinned == {"rope_parameters": table}
+    assert found.unknown[0].instead == "qwen3 knows no such value; {'rope_theta': 20000.0} was taken instead"
+    write_port(found, tmp_path / "ports")
+    plugged(tmp_path / "ports" / "wobbler.py")
+    architecture = huggingface.load(directory)[0].architecture
+    assert architecture == found.architecture
+    assert get(architecture, "decoder.layer.attention.rotary.theta") == 20_000
+    assert huggingface.family("wobbler").write(architecture)["rope_parameters"] == table
 
 
 def test_families_that_are_only_tried_are_silent_and_the_proposed_one_speaks_once(tmp_path):

@@ -67,9 +67,9 @@ class Derivation:
     """The model type `base`, but for what differs.
 
     `keys`: a key of the base -> its name here. `absent`: values of keys that the files lack. `pinned`: keys of no known meaning
-    -> the only value for which anything was proved; another is refused. `changes`: to the description, in order.
-    `modules`: modules of the base's files -> their names here; `more`: our names of weights -> theirs, or the rule (`To`) by
-    which they hold them.
+    -> the only value for which anything was proved; another is refused, and of a table the base reads what is no word.
+    `changes`: to the description, in order. `modules`: modules of the base's files -> their names here; `more`: our names of
+    weights -> theirs, or the rule (`To`) by which they hold them.
     """
 
     base: str
@@ -94,7 +94,9 @@ class Derivation:
 
     def inner(self, config: Config) -> RespeltConfig:
         """The configuration in the base's words."""
+        held = {name: _without_words(value) for name, value in config.written.items() if name in self.pinned}
         given = {name: value for name, value in config.written.items() if name not in (*self.pinned, "model_type")}
+        given |= {name: value for name, value in held.items() if value is not None}
         if self.share:
             given = {name: _without_share(value) for name, value in given.items()}
         inner = RespeltConfig({**given, "model_type": self.base}, config.where, self.keys, config.target)
@@ -172,6 +174,11 @@ def renamed(names: Names, modules: Fields, more: Mapping[str | tuple[str, ...], 
 def _without_share(value: Any) -> Any:
     """A table of rotary settings without the share of a head; anything else as it is."""
     return {name: each for name, each in value.items() if name != SHARE} if isinstance(value, Mapping) else value
+
+
+def _without_words(value: Any) -> Any:
+    """Of a table that is held to its value, what its words do not say; nothing of another value."""
+    return {name: each for name, each in value.items() if not isinstance(each, str)} if isinstance(value, Mapping) else None
 
 
 def _to(target: str | To) -> To:

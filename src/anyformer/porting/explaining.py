@@ -86,11 +86,13 @@ def explained(derivation: Derivation, table: Mapping[str, Any], modules: Mapping
 
 
 def _strange(fit: Fit, table: Mapping[str, Any]) -> str | None:
-    """The key with a word for its value that is the word for which the base refuses the configuration."""
+    """The key whose value is, or whose table has, the word for which the base refuses the configuration."""
     for key, value in table.items():
         ours = _ours(key, fit.derivation)
-        word = isinstance(value, str) and ours in KINDS and key not in {*INERT, *fit.derivation.pinned}
-        if word and not list(misfits(ours, value)) and (repr(value) in fit.refusal or json.dumps(value) in fit.refusal):
+        inside = value.values() if isinstance(value, Mapping) else (value,)
+        words = [each for each in inside if isinstance(each, str)]
+        said = any(repr(word) in fit.refusal or json.dumps(word) in fit.refusal for word in words)
+        if said and ours in KINDS and key not in {*INERT, *fit.derivation.pinned} and not list(misfits(ours, value)):
             return key
     return None
 
@@ -125,7 +127,7 @@ def _read(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
         except (UserError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
             refusal = f"{type(error).__name__}: {error}"
     spelt = {derivation.keys.get(name, name) for name in inner.left - inherited}
-    instead = {key: inner.filled.get(_ours(key, derivation)) for key in derivation.pinned}
+    instead = {key: {**inner.filled, **inner.written}.get(_ours(key, derivation)) for key in derivation.pinned}
     return Fit(
         derivation,
         architecture,
