@@ -49,6 +49,11 @@ def no_fields(architecture: Architecture) -> Mapping[str, Any]:
     return {}
 
 
+def no_work(architecture: Architecture, shape: Shape) -> int:
+    """The loss computes no products of its own."""
+    return 0
+
+
 def usual_length(architecture: Architecture, data: Data) -> int:
     """256, or the length of a shorter position table."""
     return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
@@ -98,6 +103,8 @@ class SampleSizes:
     loss_bytes: Callable[[int, int], int] = backward_bytes
     """Bytes that the backward pass of the loss takes beside what it saved, of which the logits are the first number; each of
     those that the model gives has as many bytes as the second says."""
+    work: Callable[[Architecture, Shape], int] = no_work
+    """FLOPs of the products that the loss computes beside those of the models, forward and backward."""
     source_target: Callable[[int], tuple[int, int]] | None = None
     """S and T of rows of so many positions, where they differ from those of the architecture."""
     source: Callable[[Architecture, Data], int] | None = None

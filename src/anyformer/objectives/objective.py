@@ -136,10 +136,6 @@ class Objective(Value):
         rows = torch.arange(shape.batch // self.sizes.rows)
         return Examples(tokens, targets, None, rows, decoder_tokens=target[0] if target else None)
 
-    def work(self, architecture: Architecture, shape: Shape) -> int:
-        """FLOPs of the products that the loss computes beside those of the models, forward and backward; none by default."""
-        return 0
-
     def special(self, length: int) -> Specials:
         """The special tokens that examples of `length` positions need."""
         return Specials()

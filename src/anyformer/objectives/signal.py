@@ -50,7 +50,7 @@ class ObjectiveSignal:
         return self.objective.sizes.loss_bytes(logits, each)
 
     def work(self, shape: Shape) -> int:
-        return self.objective.work(self.models[OWN], shape) if self.asked == OWN else 0
+        return self.objective.sizes.work(self.models[OWN], shape) if self.asked == OWN else 0
 
     @property
     def others(self) -> Mapping[str, Architecture]:

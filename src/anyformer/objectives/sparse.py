@@ -86,9 +86,9 @@ class SparseObjective(Objective):
 
     @property
     def sizes(self) -> SampleSizes:
-        return replace(self.of.sizes, loss_bytes=lambda outputs, each: 8 * outputs)
+        return replace(self.of.sizes, loss_bytes=lambda outputs, each: 8 * outputs, work=self._work)
 
-    def work(self, architecture: Architecture, shape: Shape) -> int:
+    def _work(self, architecture: Architecture, shape: Shape) -> int:
         """What dead features say, and what a code's gates guess, are decoded beside the reconstruction."""
         coding = needs_activations(self.kind, architecture)
         products = coding.revived * bool(self.revival) + coding.guessed * bool(self.sparsity)
