@@ -20,7 +20,8 @@ from anyformer.plan import Plan
 ROWS, HEADS, LENGTH, WIDTH = 8, 4, 256, 64
 """Sizes of the trial."""
 ROUNDS = 5
-NUMBERS = {"fp32": torch.float32, "bf16": torch.bfloat16}
+NUMBERS = {name: dtype for dtype, name in TYPES.items()}
+"""The types that the kernel computes in, by the name of a plan's number format."""
 
 
 def with_kernel(plan: Plan, device: torch.device, *, long: bool) -> tuple[Plan, list[str]]:
@@ -36,7 +37,7 @@ def with_kernel(plan: Plan, device: torch.device, *, long: bool) -> tuple[Plan, 
             raise UserError(f"plan.attention: 'native' was asked for, but {reason}; 'auto' takes torch's kernels")
         return plan, []
     dtype = NUMBERS.get(plan.number)
-    if not long or dtype not in TYPES or problem(SOURCE):
+    if not long or dtype is None or problem(SOURCE):
         return plan, []
     gain = gain_of_native(dtype)
     if gain <= 1:
