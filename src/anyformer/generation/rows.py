@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +52,8 @@ class Told:
 class TextRow:
     """The text of one row; an ending that may be the beginning of a stop string is held back.
 
-    Special tokens can be part of a stop string, and are shown with `special` alone. `prompt`: the tokens before it.
+    Special tokens can be part of a stop string, and are shown with `special`, or if they are among `shown`. `prompt`: the
+    tokens before it.
     """
 
     def __init__(
@@ -64,10 +65,12 @@ class TextRow:
         most: int,
         prompt: Sequence[int] = (),
         special: bool = False,
+        shown: Collection[int] = (),
     ) -> None:
         self._decoder = None if tokenizer is None else StreamDecoder(tokenizer, before=prompt, special=special)
         # Their texts are needed where a stop string may have them.
-        named = {} if tokenizer is None or special or not stop else tokenizer.special_tokens
+        named = {} if tokenizer is None or special or not (stop or shown) else tokenizer.special_tokens
+        self._shown = frozenset(shown)
         self._named = {number: word for word, number in named.items()}
         self._stop, self._ends, self._most = tuple(stop), frozenset(ends), most
         self._held = ""
@@ -113,7 +116,8 @@ class TextRow:
         if self._decoder is None:
             return ""
         if (word := self._named.get(token)) is not None:
-            self._hidden.append((len(self._held), len(self._held) + len(word)))
+            if token not in self._shown:
+                self._hidden.append((len(self._held), len(self._held) + len(word)))
             self._held += word
         else:
             self._held += self._decoder.push(token)

@@ -11,7 +11,7 @@ from anyformer.describe import DescriptionError, Value, did_you_mean, json_data
 from anyformer.serving.protocol_error import ProtocolError
 
 Made = TypeVar("Made", bound=Value)
-MOST_ANSWERS, MOST_LIKELIEST, MOST_STOPS, BIAS = 128, 100, 64, 100.0
+MOST_ANSWERS, MOST_LIKELIEST, MOST_STOPS, MOST_TOOLS, BIAS = 128, 100, 64, 128, 100.0
 Token = Annotated[int, Field(ge=0)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 
@@ -94,6 +94,13 @@ class ChatBody(ChoiceBody):
     """Those of so many of the likeliest tokens."""
     chat_template_kwargs: Mapping[str, Any] | None = None
     """The template's own variables, such as `enable_thinking`."""
+    tools: Annotated[tuple[Mapping[str, Any], ...], Field(max_length=MOST_TOOLS)] | None = None
+    """Functions with the schemas of their parameters, which the chat template writes. Calls come as `tool_calls`, each when it
+    is whole, if the form of the model's calls is known (`--tool-format`); else they stay text."""
+    tool_choice: str | Mapping[str, Any] | None = None
+    """`none`: no tool is shown; `auto`, by default: the model calls or answers."""
+    parallel_tool_calls: bool | None = None
+    """`false` gives the first call alone."""
 
 
 class EmbeddingBody(Value):
@@ -132,7 +139,7 @@ class DetokenizeBody(Value):
 INERT = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "service_tier", "verbosity")
 """Fields that say nothing about the text, and are taken without effect."""
 _TEXT = "the answer is plain text: say in the prompt what form it should have, and check it"
-_TOOLS = "no calls are read out of texts: describe functions in a message, and read the text"
+_TOOLS = "chats call functions: give tools at /v1/chat/completions"
 REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "best_of": ((1,), "ask for n answers with logprobs, and choose one"),
     "suffix": (("",), "write the text with its gap as the model's authors mark it, into the prompt"),

@@ -27,15 +27,15 @@ class CompletionDialect:
         return None
 
     def choice(self, asked: AskedTexts, place: int, found: GatheredText, names: TokenNames) -> dict[str, Any]:
-        return self._choice(asked, place, found, names, begins=True, before=0)
+        return self.part(asked, place, found, names, begins=True, before=0)
 
-    def part(self, asked: AskedTexts, place: int, found: GatheredText, names: TokenNames, before: int) -> dict[str, Any] | None:
-        choice = self._choice(asked, place, found, names, begins=before == 0, before=before)
-        return choice if choice["text"] or choice["logprobs"] or choice["finish_reason"] else None
+    def pieces(self, asked: AskedTexts, place: int, names: TokenNames) -> CompletionPieces:
+        return CompletionPieces(self, asked, place, names)
 
-    def _choice(
+    def part(
         self, asked: AskedTexts, place: int, found: GatheredText, names: TokenNames, *, begins: bool, before: int
     ) -> dict[str, Any]:
+        """A choice; `begins`: nothing came before it; `before`: as many characters did."""
         body, request = asked.body, asked.texts[place]
         assert isinstance(body, CompletionBody), "it was read as one"
         text, tokens = found.text, [(token.number, token.chances) for token in found.tokens]
@@ -48,3 +48,19 @@ class CompletionDialect:
             tokens = [*zip(request.tokens, told, strict=True), *tokens]
         logprobs = None if request.logprobs is None else names.completion_logprobs(tokens, before)
         return {"index": place, "text": text, "logprobs": logprobs, "finish_reason": REASONS[found.reason]}
+
+
+@dataclass
+class CompletionPieces:
+    """The pieces of one text; `before`: characters that came."""
+
+    dialect: CompletionDialect
+    asked: AskedTexts
+    place: int
+    names: TokenNames
+    before: int = 0
+
+    def part(self, found: GatheredText) -> dict[str, Any] | None:
+        choice = self.dialect.part(self.asked, self.place, found, self.names, begins=self.before == 0, before=self.before)
+        self.before += len(choice["text"])
+        return choice if choice["text"] or choice["logprobs"] or choice["finish_reason"] else None

@@ -40,8 +40,16 @@ class Dialect(Protocol):
         """A text that is whole."""
         ...
 
-    def part(self, asked: AskedTexts, place: int, found: GatheredText, names: TokenNames, before: int) -> dict[str, Any] | None:
-        """A piece of a text; `before`: characters that came before. None where it says nothing."""
+    def pieces(self, asked: AskedTexts, place: int, names: TokenNames) -> TextPieces:
+        """What writes the pieces of text number `place`."""
+        ...
+
+
+class TextPieces(Protocol):
+    """The pieces of one text, as they come."""
+
+    def part(self, found: GatheredText) -> dict[str, Any] | None:
+        """The choice of a piece in which `found` came. None where it says nothing."""
         ...
 
 

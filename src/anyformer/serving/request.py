@@ -13,7 +13,8 @@ class ServedRequest:
 
     `row`: the number of the text among the answers to its prompt, which keys its draws beside the seed of `sampling`. `ends`:
     tokens that end it; `stop`: texts before which it ends. `logprobs`: how many likeliest tokens are told of each; None tells
-    nothing. `echo`: the log-probabilities of the prompt's own tokens are told too. `special`: special tokens are shown.
+    nothing. `echo`: the log-probabilities of the prompt's own tokens are told too. `special`: special tokens are shown; else
+    those of `shown` alone.
     `start`: the first token of a decoder that reads the prompt as its source.
     """
 
@@ -26,6 +27,7 @@ class ServedRequest:
     logprobs: int | None = None
     echo: bool = False
     special: bool = False
+    shown: tuple[int, ...] = ()
     start: int | None = None
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,11 @@ from anyformer.generation.settings import decoding_for, ends_for, start_for, wit
 from anyformer.model.transformer import Transformer
 from anyformer.serving.bodies import ChatBody, ChoiceBody, CompletionBody
 from anyformer.serving.choosing import sampling_of, seed_of
+from anyformer.serving.conversations import ReplySource, asked_tokens, chat_of
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
 from anyformer.text import Tokenizer
-from anyformer.text.chat import Chat, prompt_tokens
+from anyformer.text.replies import ReplyForm
 
 MOST_PROMPTS, MOST_TEXTS = 256, 512
 """Prompts of one request, and texts of all of them."""
@@ -36,6 +37,8 @@ class AskedTexts:
     body: ChoiceBody
     shown: bool
     """Whether what is made is shown, or the prompt alone."""
+    replies: ReplySource | None = None
+    """How answers of a chat are read."""
 
     @property
     def read(self) -> int:
@@ -51,6 +54,8 @@ class ServedModel:
     model: Transformer
     tokenizer: Tokenizer | None
     length: int | None = None
+    replies: ReplyForm = field(default_factory=ReplyForm)
+    """How answers of chats are read."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     @cached_property
@@ -100,16 +105,22 @@ class ServedModel:
             raise ProtocolError("max_tokens = 0 makes no token: give at least 1", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ProtocolError("top_logprobs stand beside log-probabilities: give logprobs = true", param="top_logprobs")
-        chat = Chat(
-            [_message(each, number) for number, each in enumerate(body.messages)], variables=body.chat_template_kwargs or {}
-        )
-        tokens = prompt_tokens(self.text(), chat)
+        tokenizer, chat = self.text(), chat_of(body)
+        tokens = asked_tokens(tokenizer, chat)
+        replies = ReplySource(self.replies, tokenizer.decode(tokens, special=True), chat.tools or ())
+        replies.reader()  # which refuses what cannot be read, before any work
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-        return self._asked(body, [tokens], logprobs, most, ends_for(self.tokenizer, {"chat": True}))
+        return self._asked(body, [tokens], logprobs, most, ends_for(self.tokenizer, {"chat": True}), replies)
 
     def _asked(
-        self, body: ChoiceBody, prompts: Sequence[Sequence[int]], logprobs: int | None, most: int | None, ends: Sequence[int]
+        self,
+        body: ChoiceBody,
+        prompts: Sequence[Sequence[int]],
+        logprobs: int | None,
+        most: int | None,
+        ends: Sequence[int],
+        replies: ReplySource | None = None,
     ) -> AskedTexts:
         if len(prompts) * body.n > MOST_TEXTS:
             raise ProtocolError(
@@ -128,16 +139,17 @@ class ServedModel:
         echo = isinstance(body, CompletionBody) and body.echo and logprobs is not None
         start = start_for(self.model, self.tokenizer, {})
         usual = self.usual if most is None else replace(self.usual, max_tokens=most)
+        shown = () if replies is None else replies.form.shown(self.text())
         made = [max(1, usual.most(len(prompt) if start is None else 1)) if most != 0 else 1 for prompt in prompts]
         texts = tuple(
             ServedRequest(
                 tuple(prompt), count, sampling, row, tuple(dict.fromkeys(ends)), stops, logprobs, echo,
-                not body.skip_special_tokens, start,
+                not body.skip_special_tokens, shown, start,
             )
             for prompt, count in zip(prompts, made, strict=True)
             for row in range(body.n)
         )  # fmt: skip
-        return AskedTexts(texts, body.n, seed, body.seed is None and not sampling.greedy, body, most != 0)
+        return AskedTexts(texts, body.n, seed, body.seed is None and not sampling.greedy, body, most != 0, replies)
 
 
 def prompts_of(given: Any, model: ServedModel) -> list[list[int]]:
@@ -163,23 +175,3 @@ def _prompt(given: Any, model: ServedModel) -> list[int]:
             "prompt: should be a text, a list of them, token numbers, or a list of lists of these", param="prompt"
         )
     return list(given)
-
-
-def _message(message: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    """A turn whose content is text, or parts that are."""
-    where = f"messages.{number}"
-    if not isinstance(message.get("role"), str):
-        raise ProtocolError(f"{where}: says no role: give system, user or assistant", param="messages")
-    if message.get("tool_calls"):
-        raise ProtocolError(f"{where}: tool_calls are not honoured here: write them as text", param="messages")
-    content = message.get("content")
-    if isinstance(content, list | tuple):
-        for part in content:
-            if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                kind = part.get("type") if isinstance(part, Mapping) else part
-                raise ProtocolError(
-                    f"{where}.content: has a part {str(kind)[:40]!r}, and text alone is read here", param="messages"
-                )
-    elif content is not None and not isinstance(content, str):
-        raise ProtocolError(f"{where}.content: should be a text or a list of parts", param="messages")
-    return dict(message)

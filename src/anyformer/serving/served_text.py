@@ -41,8 +41,9 @@ class ServedText:
     def __init__(self, number: int, request: ServedRequest, tokenizer: Tokenizer | None, device: torch.device) -> None:
         self.number, self.request = number, request
         self._row = TextRow(
-            tokenizer, request.stop, request.ends, most=request.max_tokens, prompt=self._before, special=request.special
-        )
+            tokenizer, request.stop, request.ends, most=request.max_tokens, prompt=self._before, special=request.special,
+            shown=request.shown,
+        )  # fmt: skip
         self._texts = (
             Prefixes.begun([request.tokens], request.start, device, ends=request.ends, most=request.max_tokens)
             if request.sampling.reads

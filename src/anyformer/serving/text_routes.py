@@ -63,7 +63,8 @@ class TextAnswer:
         kind, options = self.dialect.piece, self.asked.body.stream_options
         counts = options is not None and options.include_usage
         more: dict[str, Any] = {"usage": None} if counts else {}
-        lengths, whole = [0] * len(self.asked.texts), [GatheredText() for _ in self.asked.texts]
+        whole = [GatheredText() for _ in self.asked.texts]
+        written = [self.dialect.pieces(self.asked, place, self.names) for place in range(len(self.asked.texts))]
         try:
             for place in range(len(self.asked.texts)):
                 if (opening := self.dialect.opening(place)) is not None:
@@ -73,9 +74,7 @@ class TextAnswer:
                     found, place = GatheredText(), event.number
                     found.add(event)
                     whole[place].add(event)
-                    part = self.dialect.part(self.asked, place, found, self.names, lengths[place])
-                    if part is not None:
-                        lengths[place] += len(part.get("text", ""))
+                    if (part := written[place].part(found)) is not None:
                         yield _event(self.table(kind, [part], **more))
             if counts:
                 yield _event(self.table(kind, [], usage=usage(self.asked.read, made(self.asked, whole))))
