@@ -13,17 +13,20 @@ from anyformer.serving.metrics import ServingMetrics
 from anyformer.serving.scheduler import Scheduler
 from anyformer.serving.served_model import ServedModel
 from anyformer.serving.worker import ServingWorker
+from anyformer.text.replies import ReplyForm
 
 HERE = "http://127.0.0.1:8000"
 LENGTH = 64
 
 
-def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, **memory):
+def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, **memory):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
-    scheduler = Scheduler(held.states(model, LENGTH), tokenizer, most_waiting=waiting)
+    scheduler = Scheduler(held.states(model, held.length or LENGTH), tokenizer, most_waiting=waiting)
     worker = ServingWorker(scheduler, ServingMetrics())
-    return ModelService(ServedModel("tiny", model, tokenizer, LENGTH), worker, limits or ServingLimits(), grace=grace)
+    length = held.length or LENGTH
+    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm())
+    return ModelService(served, worker, limits or ServingLimits(), grace=grace)
 
 
 @contextmanager

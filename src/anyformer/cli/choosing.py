@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,6 +81,16 @@ class ChoiceOptions:
     ban: Annotated[list[str] | None, choice_option(help="Never write this text. Repeat it for more texts.", metavar="TEXT")] = (
         None
     )
+    json_schema: Annotated[
+        Path | None,
+        choice_option(help="Write JSON of the schema in this file, by llguidance (extra grammars).", metavar="FILE"),
+    ] = None
+    regex: Annotated[
+        str | None, choice_option(help="Write a text that this regular expression matches as a whole.", metavar="PATTERN")
+    ] = None
+    grammar: Annotated[
+        Path | None, choice_option(help="Write a text of the grammar in this file, in Lark's form.", metavar="FILE")
+    ] = None
     min_tokens: Annotated[
         int | None, choice_option(help="Do not end before this many new tokens.", min=0, metavar="TOKENS")
     ] = None
@@ -160,7 +171,7 @@ def decoding_asked(tokenizer: Tokenizer | None, options: ChoiceOptions, more: Ma
     asked, seeds = {**more, **options.asked()}, options.seed
     table, where = authors_table(tokenizer) if options.authors else (None, "")
     given = {key: value for key, value in asked.items() if value is not None} | _settings(options.setting)
-    parts = _parts(tokenizer, {key: given.pop(key) for key in _OWN if key in given})
+    parts = _parts(tokenizer, {key: given.pop(key) for key in _OWN if key in given}) + _grammar(tokenizer, options)
     temperature = given.get("temperature")
     if temperature == 0:
         given.pop("temperature")
@@ -209,6 +220,35 @@ def _parts(tokenizer: Tokenizer | None, given: dict[str, Any]) -> list[Processor
     if given.get("ban"):
         found.append(processors.BadWords(runs=tuple(tuple(encode_marked(tokenizer, text)) for text in given["ban"])))
     return found
+
+
+def _grammar(tokenizer: Tokenizer | None, options: ChoiceOptions) -> list[Processor]:
+    """The grammar that texts follow, if one is asked for."""
+    from anyformer.describe import UserError
+
+    texts = {"json_schema": options.json_schema, "regex": options.regex, "grammar": options.grammar}
+    named = [(name, value) for name, value in texts.items() if value is not None]
+    if not named:
+        return []
+    options_named = [f"--{name.replace('_', '-')}" for name, _ in named]
+    if len(named) > 1:
+        raise UserError(f"{' and '.join(options_named)} each say what form the text has: give one of them")
+    (name, value), option = named[0], options_named[0]
+    if tokenizer is None:
+        raise UserError(f"{option}: the model has no tokenizer, so no grammar can be followed")
+    from anyformer.generation.processors.grammars import Grammar, Language
+
+    languages: dict[str, Language] = {"json_schema": "json_schema", "regex": "regex", "grammar": "lark"}
+    try:
+        text = value.read_text(encoding="utf-8") if isinstance(value, Path) else value
+    except (OSError, UnicodeError) as error:
+        raise UserError(f"{option} {value}: cannot be read ({error})") from None
+    grammar = Grammar(language=languages[name], text=text, tokenizer=tokenizer)
+    try:
+        grammar.places(tokenizer.vocab_size, tokenizer.ends)
+    except UserError as error:
+        raise UserError(f"{option} {value}: {error}") from None
+    return [grammar]
 
 
 def _settings(settings: list[str] | None) -> dict[str, Any]:

@@ -31,6 +31,7 @@ KEY = "ANYFORMER_SERVE_KEY"
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client"}
 """Modules that serve, and their packages."""
 memory_option = partial(typer.Option, rich_help_panel="Memory and batch")
+chat_option = partial(typer.Option, rich_help_panel="Chats")
 limit_option = partial(typer.Option, rich_help_panel="Limits")
 
 
@@ -100,6 +101,25 @@ class StateOptions:
 
 
 @dataclass(frozen=True)
+class ReplyOptions:
+    """How the answers of chats are read."""
+
+    tool_format: Annotated[
+        str,
+        chat_option(
+            help="How calls of functions stand in answers: hermes, qwen-xml, mistral, llama, deepseek or pythonic; authors: as "
+            "the tokenizer's response_template says; none: they stay text. By default the authors' form, else the one that "
+            "reads back exactly what the chat template writes.",
+            metavar="FORMAT",
+        ),
+    ] = "auto"
+    reasoning_format: Annotated[
+        str,
+        chat_option(help="How reasoning stands in front of answers: think, mistral, seed, authors or none.", metavar="FORMAT"),
+    ] = "auto"
+
+
+@dataclass(frozen=True)
 class LimitOptions:
     """What is refused."""
 
@@ -117,7 +137,15 @@ class LimitOptions:
 
 
 @grouped
-def run(model: Model, *, address: AddressOptions, states: StateOptions, limits: LimitOptions, json: Json = False) -> None:
+def run(
+    model: Model,
+    *,
+    address: AddressOptions,
+    states: StateOptions,
+    replies: ReplyOptions,
+    limits: LimitOptions,
+    json: Json = False,
+) -> None:
     """Serve a model by OpenAI's protocol: completions, chats, embeddings, tokens.
 
     Every text is the one that `anyformer generate` gives for its prompt and seed alone, whatever else is asked. What a request
@@ -129,12 +157,12 @@ def run(model: Model, *, address: AddressOptions, states: StateOptions, limits: 
         raise UserError(f"models are served by {' and '.join(lacking)}, not installed here: pip install 'anyformer[serve]'")
     keys = _keys(address.key_file)
     if json:
-        print_json(data(_service(model, address, states, limits, keys)))
+        print_json(data(_service(model, address, states, replies, limits, keys)))
         return
     from anyformer.serving.serve import LOOPBACK, listening, serve
 
     with listening(address.host, address.port) as socket:
-        service = _service(model, address, states, limits, keys)
+        service = _service(model, address, states, replies, limits, keys)
         port = socket.getsockname()[1]
         if address.host not in (LOOPBACK, "localhost", "::1") and not keys:
             tell(f"warning: {address.host} may be reached from other machines, and no key is asked (--key-file)")
@@ -143,7 +171,12 @@ def run(model: Model, *, address: AddressOptions, states: StateOptions, limits: 
 
 
 def _service(
-    place: Path, address: AddressOptions, states: StateOptions, limits: LimitOptions, keys: tuple[str, ...]
+    place: Path,
+    address: AddressOptions,
+    states: StateOptions,
+    replies: ReplyOptions,
+    limits: LimitOptions,
+    keys: tuple[str, ...],
 ) -> ModelService:
     """The model, loaded, with memory for its texts."""
     from anyformer.generation import check_weights, generating
@@ -155,15 +188,17 @@ def _service(
     from anyformer.serving.scheduler import Scheduler
     from anyformer.serving.served_model import ServedModel
     from anyformer.serving.worker import ServingWorker
+    from anyformer.text.replies import ReplyForm, form_of
 
     check_weights(states.weights, 1)
     loaded, tokenizer = load(place, device=device())
     made = generating(loaded, states.weights)
     memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
+    form = ReplyForm() if tokenizer is None else form_of(tokenizer, replies.tool_format, replies.reasoning_format)
     length = memory.longest(made, trained_length(place))
     scheduler = Scheduler(memory.states(made, length), tokenizer, most_waiting=limits.queue)
     return ModelService(
-        ServedModel(address.name or place.resolve().name, made, tokenizer, length),
+        ServedModel(address.name or place.resolve().name, made, tokenizer, length, form),
         ServingWorker(scheduler, ServingMetrics()),
         ServingLimits(limits.body, rate=limits.rate, seconds=limits.time_limit, keys=keys),
         HOSTS if address.host in HOSTS else None,

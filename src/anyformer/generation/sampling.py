@@ -10,21 +10,16 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import UserError, Value
+from anyformer.describe import Value
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import MinPWarper, Processor, TemperatureWarper, TopKWarper, TopPWarper, Warper, placed
+from anyformer.generation.processors.base import NoChoiceError as NoChoiceError
 from anyformer.generation.processors.kernels import bounded, drawn, drawn_numbers, likeliest, likeliest_numbers
 from anyformer.parts.call.noise import Noise, bits, first_bits
 
 SEVERAL = 4
 """The site of the draws of several tokens at once; 0 is that of one, and speculation has those between."""
 Seed = Annotated[int, Field(ge=0)]
-
-
-class NoChoiceError(UserError):
-    """No token can be chosen from what a model gave."""
-
-    exit_code = 1
 
 
 class Sampling(Value):

@@ -64,6 +64,11 @@ class ChoiceBody(Value):
     """Special tokens are left out of texts."""
     return_tokens_as_token_ids: bool = False
     """Log-probabilities name tokens by number, as `token_id:17`; always so for a model without a tokenizer."""
+    response_format: Mapping[str, Any] | None = None
+    """`{"type": "json_schema", "json_schema": {"schema": ...}}`: the answer is JSON of this schema; `json_object`: any JSON
+    object. By llguidance (extra `grammars`), which refuses what it cannot hold to. Reasoning may stand in front."""
+    structured_outputs: Mapping[str, Any] | None = None
+    """One of `json` (a schema), `regex`, `choice` (a list of texts), `grammar` (Lark's form, as llguidance reads it)."""
     stream: bool = False
     """Pieces of text come as server-sent events."""
     stream_options: StreamOptions | None = None
@@ -98,7 +103,8 @@ class ChatBody(ChoiceBody):
     """Functions with the schemas of their parameters, which the chat template writes. Calls come as `tool_calls`, each when it
     is whole, if the form of the model's calls is known (`--tool-format`); else they stay text."""
     tool_choice: str | Mapping[str, Any] | None = None
-    """`none`: no tool is shown; `auto`, by default: the model calls or answers."""
+    """`none`: no tool is shown; `auto`, by default: the model calls or answers; `required`, or one by name: it calls, by
+    llguidance (extra `grammars`), in the forms hermes, mistral and llama."""
     parallel_tool_calls: bool | None = None
     """`false` gives the first call alone."""
 
@@ -138,7 +144,7 @@ class DetokenizeBody(Value):
 
 INERT = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "service_tier", "verbosity")
 """Fields that say nothing about the text, and are taken without effect."""
-_TEXT = "the answer is plain text: say in the prompt what form it should have, and check it"
+_FORM = "give structured_outputs, or response_format"
 _TOOLS = "chats call functions: give tools at /v1/chat/completions"
 REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "best_of": ((1,), "ask for n answers with logprobs, and choose one"),
@@ -148,12 +154,10 @@ REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "parallel_tool_calls": ((True, False), _TOOLS),
     "functions": (([],), _TOOLS),
     "function_call": (("none", "auto"), _TOOLS),
-    "response_format": (({"type": "text"},), _TEXT),
-    "guided_json": ((), _TEXT),
-    "guided_regex": ((), _TEXT),
-    "guided_choice": ((), _TEXT),
-    "guided_grammar": ((), _TEXT),
-    "structured_outputs": ((), _TEXT),
+    "guided_json": ((), _FORM),
+    "guided_regex": ((), _FORM),
+    "guided_choice": ((), _FORM),
+    "guided_grammar": ((), _FORM),
     "modalities": ((["text"],), "texts alone are written: leave it out"),
     "audio": ((), "texts alone are written: leave it out"),
     "prediction": ((), "it would change no token: leave it out"),

@@ -15,6 +15,7 @@ from anyformer.generation.settings import decoding_for, ends_for, start_for, wit
 from anyformer.model.transformer import Transformer
 from anyformer.serving.bodies import ChatBody, ChoiceBody, CompletionBody
 from anyformer.serving.choosing import sampling_of, seed_of
+from anyformer.serving.constraints import grammar_of
 from anyformer.serving.conversations import ReplySource, asked_tokens, chat_of
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
@@ -131,7 +132,9 @@ class ServedModel:
         seed = seed_of(body)
         sampling = sampling_of(body, self.usual, seed, outputs)
         logprobs = None if logprobs is None else min(logprobs, outputs)
-        ends = (*(() if body.ignore_eos else ends), *(body.stop_token_ids or ()))
+        ends = tuple(dict.fromkeys((*(() if body.ignore_eos else ends), *(body.stop_token_ids or ()))))
+        if (grammar := grammar_of(body, self.tokenizer, replies, outputs, ends)) is not None:
+            sampling = sampling.with_parts(grammar)
         stop = (body.stop,) if isinstance(body.stop, str) else body.stop or ()
         stops = tuple(dict.fromkeys((*filter(None, stop), *self.usual.stop)))
         if stops:
@@ -143,7 +146,7 @@ class ServedModel:
         made = [max(1, usual.most(len(prompt) if start is None else 1)) if most != 0 else 1 for prompt in prompts]
         texts = tuple(
             ServedRequest(
-                tuple(prompt), count, sampling, row, tuple(dict.fromkeys(ends)), stops, logprobs, echo,
+                tuple(prompt), count, sampling, row, ends, stops, logprobs, echo,
                 not body.skip_special_tokens, shown, start,
             )
             for prompt, count in zip(prompts, made, strict=True)

@@ -9,11 +9,17 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from anyformer.describe import Value
+from anyformer.describe import UserError, Value
 from anyformer.generation.prefixes import Prefixes
 
 NEVER = float("-inf")
 """The score of a token that is never chosen."""
+
+
+class NoChoiceError(UserError):
+    """No token can be chosen."""
+
+    exit_code = 1
 
 
 class Processor(Value):

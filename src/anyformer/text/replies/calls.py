@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyformer.text.replies.grammar import Spelling
 from anyformer.text.replies.parts import ReplyPart, ToolCall, beginning
 
 
@@ -26,6 +27,10 @@ class CallFormat:
         """The calls of a text that `end` has cut, or that ends with the reply; None where it is none. `tools`: of each function
         its parameters by name, with their schemas."""
         raise NotImplementedError
+
+    def grammar(self, tools: Sequence[Mapping[str, Any]], said: Spelling, *, single: bool) -> str | None:
+        """The rules of an `answer` that calls some of the functions, or a `single` one; None where the format has none."""
+        return None
 
 
 @dataclass

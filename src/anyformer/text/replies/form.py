@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 from anyformer.describe import UserError, did_you_mean
@@ -100,7 +99,6 @@ def _named(name: str, formats: Mapping[str, Any], option: str) -> Any:
     return formats[name]
 
 
-@lru_cache(maxsize=8)
 def _found_calls(tokenizer: Tokenizer) -> CallFormat | None:
     """The one format that reads the calls that the template writes, behind its reasoning."""
     reasoning = _found_reasoning(tokenizer)
@@ -137,7 +135,6 @@ def _written_calls(tokenizer: Tokenizer, given: Sequence[Mapping[str, Any]]) -> 
     return found
 
 
-@lru_cache(maxsize=8)
 def _found_reasoning(tokenizer: Tokenizer) -> ReasoningFormat | None:
     """The one format that reads the reasoning that the template writes, or that it begins itself."""
     asked = _asked(tokenizer)

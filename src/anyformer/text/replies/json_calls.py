@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from anyformer.text.replies.calls import CallFormat
+from anyformer.text.replies.grammar import Spelling, calls_schema, json_of
 from anyformer.text.replies.parts import ToolCall, call_of
 
 _DECODER = json.JSONDecoder()
@@ -30,6 +31,11 @@ class TaggedJson(CallFormat):
     def calls(self, text: str, tools: Mapping[str, Mapping[str, Any]]) -> list[ToolCall] | None:
         return listed(text.removeprefix(self.words[0]).removesuffix(self.spelt[0]), "arguments")
 
+    def grammar(self, tools: Sequence[Mapping[str, Any]], said: Spelling, *, single: bool) -> str:
+        table = json_of(calls_schema(tools, "arguments"))
+        several = "call" if single else 'call ("\\n" call)*'
+        return f'answer: {several}\ncall: {said(self.words[0])} "\\n" table "\\n" {said(self.spelt[0])}\ntable: %json {table}'
+
 
 @dataclass(frozen=True)
 class MistralJson(CallFormat):
@@ -50,6 +56,11 @@ class MistralJson(CallFormat):
         call = None if named is None else call_of(named[1], named[2])
         return None if call is None else [call]
 
+    def grammar(self, tools: Sequence[Mapping[str, Any]], said: Spelling, *, single: bool) -> str:
+        most = {"maxItems": 1} if single else {}
+        tables = json_of({"type": "array", "items": calls_schema(tools, "arguments"), "minItems": 1, **most})
+        return f"answer: {said(self.words[0])} tables\ntables: %json {tables}"
+
 
 @dataclass(frozen=True)
 class LlamaJson(CallFormat):
@@ -63,6 +74,11 @@ class LlamaJson(CallFormat):
 
     def calls(self, text: str, tools: Mapping[str, Mapping[str, Any]]) -> list[ToolCall] | None:
         return listed(text.removeprefix(self.words[0]), "parameters", "arguments")
+
+    def grammar(self, tools: Sequence[Mapping[str, Any]], said: Spelling, *, single: bool) -> str:
+        table = json_of(calls_schema(tools, "parameters"))
+        several = "call" if single else 'call ("; " call)*'
+        return f"answer: {several}\ncall: %json {table}"
 
 
 def listed(text: str, *arguments: str) -> list[ToolCall] | None:
