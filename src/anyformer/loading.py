@@ -89,10 +89,7 @@ def _loaded(
         if divide is not keep_whole:
             raise UserError(f"{path}: is not divided among processes with an adapter beside it: load it in one process")
         model, tokenizer = load(path, plan=plan, device=device, dtype=dtype, **towers)
-        family = _family(path, model)
-        weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        merged, values = huggingface.merge_adapter(at_hand(adapter), model.architecture, family, weights)
-        return made_of(merged, model.plan, values), tokenizer
+        return with_adapter(path, model, adapter), tokenizer
     if path.suffix == ".gguf" and isfile(path):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype, divide=divide, **towers)
     if not isdir(path):
@@ -133,6 +130,15 @@ def _loaded(
         )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype, divide=divide, among=among)
     return model, tokenizer
+
+
+def with_adapter(path: str | Path, model: Transformer, adapter: str | Path) -> Transformer:
+    """The model that was loaded from a path, and an adapter of PEFT's beside it, as one; it shares the weights that the adapter
+    leaves as they are."""
+    family = _family(at_hand(path), model)
+    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    merged, values = huggingface.merge_adapter(at_hand(adapter), model.architecture, family, weights)
+    return made_of(merged, model.plan, values)
 
 
 def architecture_of(path: str | Path) -> Architecture:

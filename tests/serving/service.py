@@ -10,8 +10,10 @@ from anyformer.serving.application import ModelService, application
 from anyformer.serving.guard import ServingLimits
 from anyformer.serving.memory_of_states import StateMemory
 from anyformer.serving.metrics import ServingMetrics
+from anyformer.serving.reloading import LoadedModels
 from anyformer.serving.scheduler import Scheduler
 from anyformer.serving.served_model import ServedModel
+from anyformer.serving.several_states import SeveralStates
 from anyformer.serving.worker import ServingWorker
 from anyformer.text.replies import ReplyForm
 
@@ -19,13 +21,14 @@ HERE = "http://127.0.0.1:8000"
 LENGTH = 64
 
 
-def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, **memory):
+def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, **memory):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
-    scheduler = Scheduler(held.states(model, held.length or LENGTH), tokenizer, most_waiting=waiting)
+    states = SeveralStates(*LoadedModels(model, adapters or {}).states(held, held.length or LENGTH))
+    scheduler = Scheduler(states, tokenizer, most_waiting=waiting)
     worker = ServingWorker(scheduler, ServingMetrics())
     length = held.length or LENGTH
-    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm())
+    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {})
     return ModelService(served, worker, limits or ServingLimits(), grace=grace)
 
 

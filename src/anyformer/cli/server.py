@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -20,6 +21,8 @@ from anyformer.describe import UserError
 
 if TYPE_CHECKING:
     from anyformer.serving.application import ModelService
+    from anyformer.serving.reloading import LoadedModels
+    from anyformer.text import Tokenizer
 
 EXAMPLES = """
 anyformer serve path/to/model
@@ -50,6 +53,13 @@ class AddressOptions:
     log: Annotated[
         bool, typer.Option("--log/--no-log", help="Print a line of JSON for every request, without what was written.")
     ] = False
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Serve the model with this adapter too, a directory that PEFT wrote, as MODEL:NAME. Repeat it for more.",
+            metavar="NAME=DIR",
+        ),
+    ] = None
     name: Annotated[
         str | None, typer.Option(help="The name of the model for clients; by default that of its directory.", metavar="NAME")
     ] = None
@@ -179,32 +189,62 @@ def _service(
     keys: tuple[str, ...],
 ) -> ModelService:
     """The model, loaded, with memory for its texts."""
-    from anyformer.generation import check_weights, generating
-    from anyformer.loading import load, trained_length
+    from anyformer.generation import check_weights
+    from anyformer.loading import trained_length
     from anyformer.serving.application import HOSTS, ModelService
     from anyformer.serving.guard import ServingLimits
     from anyformer.serving.memory_of_states import StateMemory
     from anyformer.serving.metrics import ServingMetrics
+    from anyformer.serving.reloading import Reloading
     from anyformer.serving.scheduler import Scheduler
     from anyformer.serving.served_model import ServedModel
+    from anyformer.serving.several_states import SeveralStates
     from anyformer.serving.worker import ServingWorker
     from anyformer.text.replies import ReplyForm, form_of
 
     check_weights(states.weights, 1)
-    loaded, tokenizer = load(place, device=device())
-    made = generating(loaded, states.weights)
+    adapters = _adapters(address.adapter)
+    loaded, tokenizer = _loaded(place, adapters, states.weights)
     memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
     form = ReplyForm() if tokenizer is None else form_of(tokenizer, replies.tool_format, replies.reasoning_format)
-    length = memory.longest(made, trained_length(place))
-    scheduler = Scheduler(memory.states(made, length), tokenizer, most_waiting=limits.queue)
+    length = memory.longest(loaded.base, trained_length(place))
+    scheduler = Scheduler(SeveralStates(*loaded.states(memory, length)), tokenizer, most_waiting=limits.queue)
+    name = address.name or place.resolve().name
+    model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters)
+    worker = ServingWorker(scheduler, ServingMetrics())
     return ModelService(
-        ServedModel(address.name or place.resolve().name, made, tokenizer, length, form),
-        ServingWorker(scheduler, ServingMetrics()),
+        model,
+        worker,
         ServingLimits(limits.body, rate=limits.rate, seconds=limits.time_limit, keys=keys),
         HOSTS if address.host in HOSTS else None,
         limits.grace,
         partial(print, flush=True) if address.log else None,
+        Reloading(model, worker, memory, lambda: _loaded(place, adapters, states.weights)[0]),
     )
+
+
+def _loaded(place: Path, adapters: Mapping[str, Path], weights: str) -> tuple[LoadedModels, Tokenizer | None]:
+    """The model with its weights in a format, and the same with each adapter."""
+    from anyformer.generation import generating
+    from anyformer.loading import load, with_adapter
+    from anyformer.serving.reloading import LoadedModels
+
+    model, tokenizer = load(place, device=device())
+    beside = {name: with_adapter(place, model, folder) for name, folder in adapters.items()}
+    return LoadedModels(
+        generating(model, weights), {name: generating(each, weights) for name, each in beside.items()}
+    ), tokenizer
+
+
+def _adapters(given: Sequence[str] | None) -> dict[str, Path]:
+    """The directories of adapters by name."""
+    found: dict[str, Path] = {}
+    for text in given or ():
+        name, _, folder = text.partition("=")
+        if not name or not folder or ":" in name or name in found:
+            raise UserError(f"--adapter {text}: should be NAME=DIR, without : in the name, and each name once")
+        found[name] = Path(folder)
+    return found
 
 
 def _keys(file: Path | None) -> tuple[str, ...]:
@@ -228,7 +268,12 @@ def data(service: ModelService) -> dict[str, Any]:
     states = service.worker.scheduler.states
     kept = 0 if states.prefixes is None else states.prefixes.total
     held = {"foretold": states.foretold, "held": states.held, "total": states.total, "prefixes": kept}
-    return {**model_table(service.model), "places": states.places, "state_bytes": held}
+    return {
+        **model_table(service.model, service.model.name),
+        "adapters": sorted(service.model.adapters),
+        "places": states.places,
+        "state_bytes": held,
+    }
 
 
 def _told(service: ModelService) -> str:

@@ -29,6 +29,7 @@ from anyformer.serving.other_routes import (
     metrics_endpoint,
     models_endpoint,
     plain_endpoint,
+    reload_endpoint,
     tokenize,
 )
 from anyformer.serving.protocol_error import ProtocolError, protocol_error
@@ -55,6 +56,8 @@ class ModelService:
     grace: float = 30.0
     log: Callable[[str], None] | None = None
     """Is given a line of JSON for every request."""
+    reload: Callable[[], int] | None = None
+    """Loads the weights again; how many texts go on with the old."""
 
 
 def application(service: ModelService) -> Starlette:
@@ -69,6 +72,7 @@ def application(service: ModelService) -> Starlette:
         Route("/v1/models/{name:path}", models_endpoint(model)),
         Route("/tokenize", plain_endpoint(model, TokenizeBody, tokenize), methods=["POST"]),
         Route("/detokenize", plain_endpoint(model, DetokenizeBody, detokenize), methods=["POST"]),
+        Route("/reload", reload_endpoint(service.reload, service.limits.keys), methods=["POST"]),
         Route("/health", health_endpoint(worker)),
         Route("/metrics", metrics_endpoint(worker)),
     ]

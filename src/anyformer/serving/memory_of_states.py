@@ -46,9 +46,16 @@ class StateMemory:
             )
         return self.length or min(each for each in (table, trained, LENGTH) if each is not None)
 
+    def own_states(self, model: Transformer) -> OwnStates:
+        """The states of texts that each have their own."""
+        return OwnStates(model, self._total(model), self.chunk)
+
+    def _total(self, model: Transformer) -> int:
+        return int(SHARE * free_memory(model.device)) if self.memory is None else self.memory
+
     def states(self, model: Transformer, length: int) -> TextStates:
         """The states, allocated as far as they are shared. Raises `UserError` where memory lacks."""
-        total = int(SHARE * free_memory(model.device)) if self.memory is None else self.memory
+        total = self._total(model)
         try:
             check_model(model)
         except InputError:

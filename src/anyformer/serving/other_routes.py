@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,10 +26,11 @@ LONGEST = 2**20
 """Tokens of a text that is embedded, where the model has no table of positions."""
 
 
-def model_table(model: ServedModel) -> dict[str, Any]:
-    """The model as a list of models has it."""
-    table = {"id": model.name, "object": "model", "created": model.created, "owned_by": "anyformer"}
-    return {**table, "max_model_len": model.length}
+def model_table(model: ServedModel, name: str) -> dict[str, Any]:
+    """The model, or the model with an adapter, as a list of models has it."""
+    table = {"id": name, "object": "model", "created": model.created, "owned_by": "anyformer"}
+    beside = {} if name == model.name else {"parent": model.name}
+    return {**table, **beside, "max_model_len": model.length}
 
 
 def models_endpoint(model: ServedModel) -> Endpoint:
@@ -37,9 +38,10 @@ def models_endpoint(model: ServedModel) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         name = request.path_params.get("name")
-        model.check_name(name)
-        found = model_table(model)
-        return JSONResponse({"object": "list", "data": [found]} if name is None else found)
+        model.adapter(name)
+        if name is not None:
+            return JSONResponse(model_table(model, name))
+        return JSONResponse({"object": "list", "data": [model_table(model, each) for each in model.names]})
 
     return endpoint
 
@@ -64,7 +66,7 @@ def plain_endpoint(model: ServedModel, kind: type[Body], answer: Callable[[Serve
 
     async def endpoint(request: Request) -> Response:
         body = body_of(kind, await request.body())
-        model.check_name(body.model)
+        model.adapter(body.model)
         return JSONResponse(await run_in_threadpool(answer, model, body))
 
     return endpoint
@@ -72,11 +74,10 @@ def plain_endpoint(model: ServedModel, kind: type[Body], answer: Callable[[Serve
 
 def embeddings_endpoint(model: ServedModel, worker: ServingWorker) -> Endpoint:
     """`/v1/embeddings`: vectors of length 1, as `anyformer eval --pairs` compares them, between two steps of texts."""
-    subject = Subject(Path(model.name), model.model, model.tokenizer, model.length or LONGEST)
 
     async def endpoint(request: Request) -> Response:
         body = body_of(EmbeddingBody, await request.body())
-        model.check_name(body.model)
+        model.adapter(body.model)
         if body.encoding_format not in ("float", "base64"):
             raise ProtocolError(
                 f"encoding_format = {body.encoding_format[:20]!r} should be float or base64", param="encoding_format"
@@ -85,15 +86,20 @@ def embeddings_endpoint(model: ServedModel, worker: ServingWorker) -> Endpoint:
         counts = await run_in_threadpool(lambda: [len(model.tokens_of(text)) for text in texts])
         if model.length is not None and max(counts) > model.length:
             raise ProtocolError(f"input: a text has {max(counts):,} tokens, and {model.length:,} are the most", param="input")
-        found = await computed(worker, lambda: embeddings(subject, list(texts)).numpy().astype("<f4"))
+        found = await computed(worker, lambda: _embedded(model, body.model, texts))
         data = [
             {"object": "embedding", "index": place, "embedding": _written(vector, body.encoding_format)}
             for place, vector in enumerate(found)
         ]
         used = {"prompt_tokens": sum(counts), "total_tokens": sum(counts)}
-        return JSONResponse({"object": "list", "data": data, "model": model.name, "usage": used})
+        return JSONResponse({"object": "list", "data": data, "model": body.model or model.name, "usage": used})
 
     return endpoint
+
+
+def _embedded(model: ServedModel, name: str | None, texts: Sequence[str]) -> Any:
+    subject = Subject(Path(model.name), model.named(name), model.tokenizer, model.length or LONGEST)
+    return embeddings(subject, list(texts)).numpy().astype("<f4")
 
 
 def _written(vector: Any, format: str) -> Any:
@@ -118,6 +124,17 @@ async def computed(worker: ServingWorker, work: Callable[[], Any]) -> Any:
 
     worker.call(work, done)
     return await answer
+
+
+def reload_endpoint(reload: Callable[[], int] | None, keys: Sequence[str]) -> Endpoint:
+    """`/reload`: new weights, for who has a key."""
+
+    async def endpoint(request: Request) -> Response:
+        if not keys or reload is None:
+            raise ProtocolError("weights are loaded again for who has a key (--key-file), or at SIGHUP", 403)
+        return JSONResponse({"status": "ok", "texts_with_old_weights": await run_in_threadpool(reload)})
+
+    return endpoint
 
 
 def health_endpoint(worker: ServingWorker) -> Endpoint:

@@ -57,7 +57,11 @@ class OwnStates:
             )
 
     def fits(self, request: ServedRequest) -> bool:
-        return self.foretold + self._needs(request) <= self.total
+        return self.fits_beside(request, 0)
+
+    def fits_beside(self, request: ServedRequest, others: int) -> bool:
+        """Whether there is room beside bytes that others take."""
+        return self.foretold + others + self._needs(request) <= self.total
 
     @torch.inference_mode()
     def enter(self, number: int, request: ServedRequest) -> PromptReading:

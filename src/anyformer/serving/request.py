@@ -15,7 +15,8 @@ class ServedRequest:
     tokens that end it; `stop`: texts before which it ends. `logprobs`: how many likeliest tokens are told of each; None tells
     nothing. `echo`: the log-probabilities of the prompt's own tokens are told too. `special`: special tokens are shown; else
     those of `shown` alone.
-    `start`: the first token of a decoder that reads the prompt as its source.
+    `start`: the first token of a decoder that reads the prompt as its source. `adapter`: the name of that with which the model
+    computes it, if there is one.
     """
 
     tokens: tuple[int, ...]
@@ -29,6 +30,7 @@ class ServedRequest:
     special: bool = False
     shown: tuple[int, ...] = ()
     start: int | None = None
+    adapter: str = ""
 
     @property
     def positions(self) -> int:

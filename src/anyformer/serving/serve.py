@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -63,5 +64,16 @@ class ServiceServer(uvicorn.Server):
 
 
 def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] = lambda line: None) -> None:
-    """Answer requests until SIGTERM or Ctrl-C."""
+    """Answer requests until SIGTERM or Ctrl-C; at SIGHUP load the weights again."""
+    if service.reload is not None and hasattr(signal, "SIGHUP"):
+        reload = service.reload
+        signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
     ServiceServer(service, tell).run(sockets=[on])
+
+
+def _reload(reload: Callable[[], int], tell: Callable[[str], None]) -> None:
+    tell("loads the weights again")
+    try:
+        tell(f"has the new weights; {reload()} texts end with the old")
+    except UserError as error:
+        tell(f"keeps the old weights: {error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -47,9 +47,10 @@ class AskedTexts:
         return sum(len(each.tokens) for each in self.texts[:: self.answers])
 
 
-@dataclass(frozen=True)
+@dataclass
 class ServedModel:
-    """`length`: positions of a prompt and its text at most, None where memory alone bounds them."""
+    """`length`: positions of a prompt and its text at most, None where memory alone bounds them. `model` and `adapters`, the
+    model with each of them, are others after new weights were loaded."""
 
     name: str
     model: Transformer
@@ -57,6 +58,7 @@ class ServedModel:
     length: int | None = None
     replies: ReplyForm = field(default_factory=ReplyForm)
     """How answers of chats are read."""
+    adapters: Mapping[str, Transformer] = field(default_factory=dict)
     created: int = field(default_factory=lambda: int(time.time()))
 
     @cached_property
@@ -65,12 +67,22 @@ class ServedModel:
         found = decoding_for(self.tokenizer, {})
         return replace(found, sampling=within(found.sampling, self.model, self.tokenizer), beams=None, answers=1)
 
-    def check_name(self, name: str | None) -> None:
-        """Refuse another model's name."""
-        if name is not None and name != self.name:
-            raise ProtocolError(
-                f"no model {name[:80]!r} is served here{did_you_mean(name[:80], [self.name])}", 404, param="model"
-            )
+    @property
+    def names(self) -> Mapping[str, str]:
+        """What may be asked for, and the adapter that it stands for: none for the model itself."""
+        return {self.name: "", **{f"{self.name}:{adapter}": adapter for adapter in self.adapters}}
+
+    def adapter(self, name: str | None) -> str:
+        """The adapter that the name of a model stands for; refuses a model that is not here."""
+        names = self.names
+        if name is not None and name not in names:
+            raise ProtocolError(f"no model {name[:80]!r} is served here{did_you_mean(name[:80], names)}", 404, param="model")
+        return "" if name is None else names[name]
+
+    def named(self, name: str | None) -> Transformer:
+        """The model of a name."""
+        adapter = self.adapter(name)
+        return self.adapters[adapter] if adapter else self.model
 
     def text(self) -> Tokenizer:
         """The tokenizer; refused where there is none."""
@@ -128,7 +140,7 @@ class ServedModel:
                 f"{len(prompts):,} prompts with {body.n} answers each are more than {MOST_TEXTS} texts: ask several times",
                 param="n",
             )
-        outputs = self.model.architecture.outputs
+        adapter, outputs = self.adapter(body.model), self.model.architecture.outputs
         seed = seed_of(body)
         sampling = sampling_of(body, self.usual, seed, outputs)
         logprobs = None if logprobs is None else min(logprobs, outputs)
@@ -147,7 +159,7 @@ class ServedModel:
         texts = tuple(
             ServedRequest(
                 tuple(prompt), count, sampling, row, ends, stops, logprobs, echo,
-                not body.skip_special_tokens, shown, start,
+                not body.skip_special_tokens, shown, start, adapter,
             )
             for prompt, count in zip(prompts, made, strict=True)
             for row in range(body.n)

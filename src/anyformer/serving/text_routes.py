@@ -46,7 +46,7 @@ class TextAnswer:
         """The fields around choices."""
         seed = {"seed": self.asked.seed} if self.asked.drawn else {}
         name = f"{self.dialect.prefix}-{self.name}"
-        beside = {"created": self.created, "model": self.model.name, **seed}
+        beside = {"created": self.created, "model": self.asked.body.model or self.model.name, **seed}
         return {"id": name, "object": kind, **beside, "choices": choices, **more}
 
     async def whole(self, inquiry: TextInquiry) -> dict[str, Any]:
@@ -103,7 +103,6 @@ def text_endpoint(dialect: Dialect, model: ServedModel, worker: ServingWorker, s
     async def endpoint(request: Request) -> Response:
         body = await request.body()
         asked = await run_in_threadpool(dialect.asked, model, body)
-        model.check_name(asked.body.model)
         answer, inquiry = TextAnswer(dialect, model, asked), TextInquiry(worker, asked.texts, seconds)
         if asked.body.stream:
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
