@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from anyformer.describe import UserError
 from anyformer.serving.bodies import DetokenizeBody, TokenizeBody
+from anyformer.serving.chat_page import page_endpoint
 from anyformer.serving.chats import ChatDialect
 from anyformer.serving.completions import CompletionDialect
 from anyformer.serving.guard import LimitsMiddleware, ServingLimits, refusal
@@ -65,6 +66,7 @@ def application(service: ModelService) -> Starlette:
     model, worker = service.model, service.worker
     texts = partial(text_endpoint, model=model, worker=worker, seconds=service.limits.seconds)
     routes = [
+        Route("/", page_endpoint()),
         Route("/v1/completions", texts(CompletionDialect()), methods=["POST"]),
         Route("/v1/chat/completions", texts(ChatDialect()), methods=["POST"]),
         Route("/v1/embeddings", embeddings_endpoint(model, worker), methods=["POST"]),

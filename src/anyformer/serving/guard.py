@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from anyformer.serving.metrics import ServingMetrics
 from anyformer.serving.protocol_error import ProtocolError
 
-OPEN = ("/health",)
-"""Addresses that need no key."""
+OPEN = ("/", "/health")
+"""Addresses that need no key: the page asks for one."""
 FOREIGN = ("cross-site", "same-site")
 """Where a browser says that a request comes from, if from another page."""
 HEADERS = {

@@ -30,7 +30,7 @@ def model_table(model: ServedModel, name: str) -> dict[str, Any]:
     """The model, or the model with an adapter, as a list of models has it."""
     table = {"id": name, "object": "model", "created": model.created, "owned_by": "anyformer"}
     beside = {} if name == model.name else {"parent": model.name}
-    return {**table, **beside, "max_model_len": model.length}
+    return {**table, **beside, "max_model_len": model.length, "chats": model.chats}
 
 
 def models_endpoint(model: ServedModel) -> Endpoint:

@@ -20,6 +20,7 @@ from anyformer.serving.conversations import ReplySource, asked_tokens, chat_of
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
 from anyformer.text import Tokenizer
+from anyformer.text.chat import templates
 from anyformer.text.replies import ReplyForm
 
 MOST_PROMPTS, MOST_TEXTS = 256, 512
@@ -66,6 +67,11 @@ class ServedModel:
         """How texts are continued where nothing is said."""
         found = decoding_for(self.tokenizer, {})
         return replace(found, sampling=within(found.sampling, self.model, self.tokenizer), beams=None, answers=1)
+
+    @property
+    def chats(self) -> bool:
+        """Whether a template writes chats for it."""
+        return self.tokenizer is not None and bool(templates(self.tokenizer))
 
     @property
     def names(self) -> Mapping[str, str]:
