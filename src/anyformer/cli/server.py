@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 anyformer serve path/to/model
 anyformer serve runs/2026-01-01-120000 --port 8080 --places 16 --length 8192
+anyformer serve path/to/model --adapter law=path/to/lora --tool-format hermes
 anyformer serve path/to/model --weights int8 --own-states --memory 4000000000
 anyformer serve path/to/model --host 0.0.0.0 --key-file keys.txt --rate 60
 """
@@ -156,11 +157,11 @@ def run(
     limits: LimitOptions,
     json: Json = False,
 ) -> None:
-    """Serve a model by OpenAI's protocol: completions, chats, embeddings, tokens.
+    """Serve a model by OpenAI's protocol: completions, chats, embeddings, tokens; and a page to chat.
 
     Every text is the one that `anyformer generate` gives for its prompt and seed alone, whatever else is asked. What a request
-    needs of memory is known before it is taken. SIGTERM or Ctrl-C ends the server when its texts have ended. --json prints what
-    would be served and the bytes of its decode states, and ends.
+    needs of memory is known before it is taken. SIGHUP loads the weights again without a dropped stream; SIGTERM or Ctrl-C
+    ends the server when its texts have ended. --json prints what would be served and the bytes of its decode states, and ends.
     """
     lacking = [package for module, package in NEEDED.items() if find_spec(module) is None]
     if lacking:

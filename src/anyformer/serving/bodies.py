@@ -145,7 +145,7 @@ class DetokenizeBody(Value):
 INERT = ("user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "metadata", "service_tier", "verbosity")
 """Fields that say nothing about the text, and are taken without effect."""
 _FORM = "give structured_outputs, or response_format"
-_TOOLS = "chats call functions: give tools at /v1/chat/completions"
+_TOOLS = "give tools at /v1/chat/completions"
 REFUSED: Mapping[str, tuple[tuple[Any, ...], str]] = {
     "best_of": ((1,), "ask for n answers with logprobs, and choose one"),
     "suffix": (("",), "write the text with its gap as the model's authors mark it, into the prompt"),
