@@ -64,9 +64,10 @@ def ask(page: Any, words: str, **settings: str) -> Any:
     page.locator("#settings").evaluate("(each) => { each.open = true }")
     for name, value in settings.items():
         page.fill(f"#{name}", value)
+    count = page.locator("article").count()
     page.fill("#words", words)
     page.press("#words", "Enter")
-    page.wait_for_selector("#log[aria-busy='false'] article.assistant")
+    page.wait_for_function(f"() => document.querySelectorAll('#log[aria-busy=false] article').length === {count + 2}")
     return page.locator("article.assistant").last
 
 
@@ -79,7 +80,7 @@ def test_a_chat_by_keyboard(tmp_path: Any, visited: Any) -> None:
         assert page.locator("article.user .words").inner_text() == "<b>hi</b>"
         assert page.locator("#state").inner_text() == "20 tokens, length"
         assert page.evaluate("document.activeElement.id") == "words"
-        again = ask(page, "more", seed="1", most="20").locator(".words").inner_text()
+        again = ask(page, "more", seed="2", most="20").locator(".words").inner_text()
         page.get_by_role("button", name="New chat").press("Enter")
         assert page.locator("article").count() == 0
         assert ask(page, "<b>hi</b>", seed="1", most="20").locator(".words").inner_text() == first

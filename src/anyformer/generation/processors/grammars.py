@@ -130,7 +130,7 @@ def _compiled(language: Language, text: str) -> str:
         raise GrammarError(f"json_schema: is no JSON ({error})") from None
     if not isinstance(schema, dict):
         raise GrammarError(f"json_schema: is a {type(schema).__name__}, and should be an object")
-    return LLMatcher.grammar_from_json_schema(schema, overrides=WRITTEN)
+    return LLMatcher.grammar_from_json_schema({**schema, "x-guidance": WRITTEN})
 
 
 class _Vocabulary:

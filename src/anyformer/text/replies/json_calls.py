@@ -96,7 +96,7 @@ def listed(text: str, *arguments: str) -> list[ToolCall] | None:
 def _call(table: Any, arguments: tuple[str, ...]) -> ToolCall | None:
     if not isinstance(table, dict):
         return None
-    given = next((table[name] for name in arguments if name in table), {})
+    given: Any = next((table[name] for name in arguments if name in table), {})
     return call_of(table.get("name"), given)
 
 
