@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from anyformer.serving.application import ModelService, application
 from anyformer.serving.guard import ServingLimits
+from anyformer.serving.media import MediaReaders
 from anyformer.serving.memory_of_states import StateMemory
 from anyformer.serving.metrics import ServingMetrics
 from anyformer.serving.reloading import LoadedModels
@@ -21,14 +22,14 @@ HERE = "http://127.0.0.1:8000"
 LENGTH = 64
 
 
-def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, **memory):
+def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, media=None, **memory):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
     states = SeveralStates(*LoadedModels(model, adapters or {}).states(held, held.length or LENGTH))
     scheduler = Scheduler(states, tokenizer, most_waiting=waiting)
     worker = ServingWorker(scheduler, ServingMetrics())
     length = held.length or LENGTH
-    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {})
+    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {}, media or MediaReaders())
     return ModelService(served, worker, limits or ServingLimits(), grace=grace)
 
 

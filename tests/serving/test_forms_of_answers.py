@@ -159,14 +159,14 @@ def test_calls_that_were_made_are_written_as_the_template_wants_them(tmp_path):
         {"role": "tool", "content": "1"},
     ]
     body = ChatBody.parse({"messages": turns, "tools": TOOLS})
-    assert asked_tokens(tables, chat_of(body)) == prompt_tokens(tables, Chat(wanted, tools=TOOLS))
+    assert asked_tokens(tables, chat_of(body)[0]) == prompt_tokens(tables, Chat(wanted, tools=TOOLS))
     texts = (
         WITH_TOOLS
         + "{% for m in messages %}{{ m.role }}{% for c in m.tool_calls or [] %}{{ '[' + c.function.arguments + ']' }}"
         "{% endfor %}{% endfor %}"
     )
     written = Tokenizer.load(write(tmp_path / "texts", texts))
-    assert '[{"word": "one"}]' in written.decode(asked_tokens(written, chat_of(body)))
+    assert '[{"word": "one"}]' in written.decode(asked_tokens(written, chat_of(body)[0]))
 
 
 @pytest.mark.parametrize(

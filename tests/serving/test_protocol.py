@@ -213,7 +213,8 @@ def test_chats_need_turns_and_a_template(client, chat):
         (client, {"messages": TURNS}, "has no chat template"),
         (chat, {"messages": []}, "messages"),
         (chat, {"messages": [{"content": "a"}]}, "messages.0: says no role"),
-        (chat, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "'image_url', and text alone"),
+        (chat, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "has no data"),
+        (chat, {"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "a part 'video', and text"),
         (chat, {"messages": TURNS, "top_logprobs": 2}, "give logprobs = true"),
     ):
         answer = made.post(CHATS, json=body)

@@ -20,6 +20,7 @@ from anyformer.cli.terminal import tell
 from anyformer.describe import UserError
 
 if TYPE_CHECKING:
+    from anyformer.model.transformer import Transformer
     from anyformer.serving.application import ModelService
     from anyformer.serving.reloading import LoadedModels
     from anyformer.text import Tokenizer
@@ -129,6 +130,17 @@ class ReplyOptions:
         chat_option(help="How reasoning stands in front of answers: think, mistral, seed, authors or none.", metavar="FORMAT"),
     ] = "auto"
 
+    images: Annotated[
+        bool, chat_option("--images/--no-images", help="Read images in messages, of a model that has a tower for them.")
+    ] = False
+    audio: Annotated[
+        bool, chat_option("--audio/--no-audio", help="Read sounds in messages, of a model that has a tower for them.")
+    ] = False
+
+    @property
+    def towers(self) -> dict[str, bool]:
+        return {"images": self.images, "audio": self.audio}
+
 
 @dataclass(frozen=True)
 class LimitOptions:
@@ -191,9 +203,10 @@ def _service(
 ) -> ModelService:
     """The model, loaded, with memory for its texts."""
     from anyformer.generation import check_weights
-    from anyformer.loading import trained_length
+    from anyformer.loading import pixels, sounds, trained_length
     from anyformer.serving.application import HOSTS, ModelService
     from anyformer.serving.guard import ServingLimits
+    from anyformer.serving.media import MediaReaders
     from anyformer.serving.memory_of_states import StateMemory
     from anyformer.serving.metrics import ServingMetrics
     from anyformer.serving.reloading import Reloading
@@ -205,13 +218,15 @@ def _service(
 
     check_weights(states.weights, 1)
     adapters = _adapters(address.adapter)
-    loaded, tokenizer = _loaded(place, adapters, states.weights)
+    loaded, tokenizer = _loaded(place, adapters, states.weights, replies.towers)
+    media = MediaReaders(partial(pixels, place) if replies.images else None, partial(sounds, place) if replies.audio else None)
+    _check_towers(loaded.base, replies)
     memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
     form = ReplyForm() if tokenizer is None else form_of(tokenizer, replies.tool_format, replies.reasoning_format)
     length = memory.longest(loaded.base, trained_length(place))
     scheduler = Scheduler(SeveralStates(*loaded.states(memory, length)), tokenizer, most_waiting=limits.queue)
     name = address.name or place.resolve().name
-    model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters)
+    model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters, media)
     worker = ServingWorker(scheduler, ServingMetrics())
     return ModelService(
         model,
@@ -220,17 +235,30 @@ def _service(
         HOSTS if address.host in HOSTS else None,
         limits.grace,
         partial(print, flush=True) if address.log else None,
-        Reloading(model, worker, memory, lambda: _loaded(place, adapters, states.weights)[0]),
+        Reloading(model, worker, memory, lambda: _loaded(place, adapters, states.weights, replies.towers)[0]),
     )
 
 
-def _loaded(place: Path, adapters: Mapping[str, Path], weights: str) -> tuple[LoadedModels, Tokenizer | None]:
+def _check_towers(model: Transformer, asked: ReplyOptions) -> None:
+    """Refuse images and sounds for a model without towers for them."""
+    architecture = model.architecture
+    for option, is_asked, tower in (
+        ("--images", asked.images, architecture.images),
+        ("--audio", asked.audio, architecture.audio),
+    ):
+        if is_asked and tower is None:
+            raise UserError(f"{option}: the model has no tower for these: leave it out")
+
+
+def _loaded(
+    place: Path, adapters: Mapping[str, Path], weights: str, towers: Mapping[str, bool]
+) -> tuple[LoadedModels, Tokenizer | None]:
     """The model with its weights in a format, and the same with each adapter."""
     from anyformer.generation import generating
     from anyformer.loading import load, with_adapter
     from anyformer.serving.reloading import LoadedModels
 
-    model, tokenizer = load(place, device=device())
+    model, tokenizer = load(place, device=device(), images=towers["images"], audio=towers["audio"])
     beside = {name: with_adapter(place, model, folder) for name, folder in adapters.items()}
     return LoadedModels(
         generating(model, weights), {name: generating(each, weights) for name, each in beside.items()}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyformer.serving.bodies import ChatBody
+from anyformer.serving.media import part_of
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.text import DataError, Tokenizer
 from anyformer.text.chat import Chat, prompt_tokens
@@ -26,11 +27,12 @@ class ReplySource:
         return self.form.reader(self.prompt, self.tools)
 
 
-def chat_of(body: ChatBody) -> Chat:
-    """The chat that a body asks an answer to."""
-    turns = [_turn(each, number) for number, each in enumerate(body.messages)]
+def chat_of(body: ChatBody) -> tuple[Chat, list[tuple[str, bytes]]]:
+    """The chat that a body asks an answer to; the kinds and bytes of the images and sounds in it, in order."""
+    files = list[tuple[str, bytes]]()
+    turns = [_turn(each, number, files) for number, each in enumerate(body.messages)]
     tools = tools_of(body)
-    return Chat(turns, tools=tools or None, variables=body.chat_template_kwargs or {})
+    return Chat(turns, tools=tools or None, variables=body.chat_template_kwargs or {}), files
 
 
 def tools_of(body: ChatBody) -> list[Mapping[str, Any]]:
@@ -106,8 +108,8 @@ def _with_written_arguments(turn: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**turn, "tool_calls": written}
 
 
-def _turn(message: Mapping[str, Any], number: int) -> Mapping[str, Any]:
-    """A turn whose content is text, or parts that are; the arguments of its calls are tables."""
+def _turn(message: Mapping[str, Any], number: int, files: list[tuple[str, bytes]]) -> Mapping[str, Any]:
+    """A turn whose content is text, or parts that are text or `files`; the arguments of its calls are tables."""
     where = f"messages.{number}"
     if not isinstance(message.get("role"), str):
         raise ProtocolError(f"{where}: says no role: give system, user or assistant", param="messages")
@@ -117,15 +119,24 @@ def _turn(message: Mapping[str, Any], number: int) -> Mapping[str, Any]:
         made["content"] = made.get("content") or ""
     content = made.get("content")
     if isinstance(content, list | tuple):
-        for part in content:
-            if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
-                kind = part.get("type") if isinstance(part, Mapping) else part
-                raise ProtocolError(
-                    f"{where}.content: has a part {str(kind)[:40]!r}, and text alone is read here", param="messages"
-                )
+        made["content"] = [_part(part, f"{where}.content.{place}", files) for place, part in enumerate(content)]
     elif content is not None and not isinstance(content, str):
         raise ProtocolError(f"{where}.content: should be a text or a list of parts", param="messages")
     return made
+
+
+def _part(part: Any, where: str, files: list[tuple[str, bytes]]) -> Mapping[str, Any]:
+    """A part of a content as a template reads it."""
+    if isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str):
+        return part
+    found = part_of(part, where) if isinstance(part, Mapping) and isinstance(part.get("type"), str) else None
+    if found is None:
+        kind = part.get("type") if isinstance(part, Mapping) else part
+        raise ProtocolError(
+            f"{where}: is a part {str(kind)[:40]!r}, and text, image_url and input_audio are read here", param="messages"
+        )
+    files.append(found)
+    return {"type": found[0]}
 
 
 def _calls(given: Any, where: str) -> list[dict[str, Any]]:

@@ -72,7 +72,7 @@ class OwnStates:
         self.foretold += needed
 
         def read(_: Tensor) -> None:
-            tokens_BT, inputs = reading.tokens_BT, ReadInputs()
+            tokens_BT, inputs = reading.tokens_BT, ReadInputs(images=request.images, sounds=request.sounds)
             if request.start is not None:
                 inputs = ReadInputs(tokens_BT, request.source)
                 tokens_BT = torch.full((1, 1), request.start, device=tokens_BT.device)

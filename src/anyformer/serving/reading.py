@@ -9,6 +9,7 @@ from torch import Tensor
 
 from anyformer.generation.chances import Chances, chances
 from anyformer.generation.decode import read_pieces, read_source
+from anyformer.generation.images import on
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.serving.prompt_prefixes import PromptPrefixes
@@ -36,7 +37,9 @@ class PromptReading:
         self.request, self.told = request, list[Chances]()
         self.logits: Tensor | None = None
         self._model, self._state, self._read = model, state, read
-        self._prefixes = None if request.echo else prefixes  # the prompt's own log-probabilities take all of it
+        # The prompt's own log-probabilities take all of it, and tokens do not tell what images and sounds show.
+        alone = request.echo or request.images is not None or request.sounds is not None
+        self._prefixes = None if alone else prefixes
         self.tokens_BT = torch.tensor([request.tokens], dtype=torch.int64, device=model.device)
         self._pieces = self._text(chunk) if request.start is None else self._source(request.start)
 
@@ -51,7 +54,10 @@ class PromptReading:
     def _text(self, chunk: int | None) -> Iterator[Tensor | None]:
         model, tokens = self._model, self.request.tokens
         count = 0 if self._prefixes is None else self._prefixes.begin(tokens, self._state)
-        for features in read_pieces(model, self.tokens_BT, None, self._state, chunk=chunk, first=count):
+        images, sounds = self.request.images, self.request.sounds
+        images = None if images is None else on(model.device, images)
+        sounds = None if sounds is None else sounds.on(model.device)
+        for features in read_pieces(model, self.tokens_BT, None, self._state, images, chunk, sounds, first=count):
             count += features.shape[1]
             if self._prefixes is not None:
                 self._prefixes.keep(tokens[:count], self._state)

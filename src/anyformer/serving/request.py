@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from anyformer.generation.sampling import GREEDY, Sampling
+from anyformer.generation.sounds import SoundFrames
+from anyformer.parts.images.encoder_module import Images
 
 
 @dataclass(frozen=True)
@@ -14,9 +16,8 @@ class ServedRequest:
     `row`: the number of the text among the answers to its prompt, which keys its draws beside the seed of `sampling`. `ends`:
     tokens that end it; `stop`: texts before which it ends. `logprobs`: how many likeliest tokens are told of each; None tells
     nothing. `echo`: the log-probabilities of the prompt's own tokens are told too. `special`: special tokens are shown; else
-    those of `shown` alone.
-    `start`: the first token of a decoder that reads the prompt as its source. `adapter`: the name of that with which the model
-    computes it, if there is one.
+    those of `shown` alone. `start`: the first token of a decoder that reads the prompt as its source. `adapter`: the name of
+    that with which the model computes it, if there is one. `images`, `sounds`: those of a prompt that has tokens for them.
     """
 
     tokens: tuple[int, ...]
@@ -31,6 +32,8 @@ class ServedRequest:
     shown: tuple[int, ...] = ()
     start: int | None = None
     adapter: str = ""
+    images: Images | None = None
+    sounds: SoundFrames | None = None
 
     @property
     def positions(self) -> int:

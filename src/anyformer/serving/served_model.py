@@ -17,6 +17,7 @@ from anyformer.serving.bodies import ChatBody, ChoiceBody, CompletionBody
 from anyformer.serving.choosing import sampling_of, seed_of
 from anyformer.serving.constraints import grammar_of
 from anyformer.serving.conversations import ReplySource, asked_tokens, chat_of
+from anyformer.serving.media import MediaReaders, read_media
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
 from anyformer.text import Tokenizer
@@ -60,6 +61,7 @@ class ServedModel:
     replies: ReplyForm = field(default_factory=ReplyForm)
     """How answers of chats are read."""
     adapters: Mapping[str, Transformer] = field(default_factory=dict)
+    media: MediaReaders = field(default_factory=MediaReaders)
     created: int = field(default_factory=lambda: int(time.time()))
 
     @cached_property
@@ -124,13 +126,16 @@ class ServedModel:
             raise ProtocolError("max_tokens = 0 makes no token: give at least 1", param="max_tokens")
         if body.top_logprobs is not None and not body.logprobs:
             raise ProtocolError("top_logprobs stand beside log-probabilities: give logprobs = true", param="top_logprobs")
-        tokenizer, chat = self.text(), chat_of(body)
-        tokens = asked_tokens(tokenizer, chat)
+        tokenizer, (chat, files) = self.text(), chat_of(body)
+        media = read_media(self.media, self.named(body.model), tokenizer, asked_tokens(tokenizer, chat), files)
+        tokens = media.tokens
         replies = ReplySource(self.replies, tokenizer.decode(tokens, special=True), chat.tools or ())
         replies.reader()  # which refuses what cannot be read, before any work
         logprobs = (body.top_logprobs or 0) if body.logprobs else None
         most = body.max_tokens if body.max_completion_tokens is None else body.max_completion_tokens
-        return self._asked(body, [tokens], logprobs, most, ends_for(self.tokenizer, {"chat": True}), replies)
+        asked = self._asked(body, [tokens], logprobs, most, ends_for(self.tokenizer, {"chat": True}), replies)
+        texts = tuple(replace(each, images=media.images, sounds=media.sounds) for each in asked.texts)
+        return replace(asked, texts=texts)
 
     def _asked(
         self,
