@@ -53,10 +53,8 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, a run's latest undamaged one, a Hugging Face directory or a GGUF file, in evaluation mode.
 
-    A run or a checkpoint may be in a store, as in `s3://bucket/runs/RUN`, a model on a hub, as in `hub:ORG/NAME@REVISION`: see
-    `checkpoint.at_hand`.
-
-    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
+    And its tokenizer, None if absent. Only safetensors are read, never pickles; in a store or on a hub as `checkpoint.at_hand`
+    has it. `dtype`: of the weights, by default as stored.
     `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     `images`, `audio`: of a composite in Hugging Face's layout, with its tower for images, or for sound; by default its text
     model alone is read.
@@ -133,10 +131,8 @@ def _loaded(
 
 
 def with_adapter(path: str | Path, model: Transformer, adapter: str | Path) -> Transformer:
-    """The model that was loaded from a path, and an adapter of PEFT's beside it, as one; it shares the weights that the adapter
-    leaves as they are."""
-    family = _family(at_hand(path), model)
-    weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    """What was loaded from a path and an adapter of PEFT's as one model, which shares the weights that the adapter leaves."""
+    weights, family = {name: each.detach() for name, each in model.named_parameters()}, _family(at_hand(path), model)
     merged, values = huggingface.merge_adapter(at_hand(adapter), model.architecture, family, weights)
     return made_of(merged, model.plan, values)
 
@@ -164,10 +160,8 @@ def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter
 def _family(path: Path, model: Transformer) -> huggingface.Family:
     """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
-        config = huggingface.read_config(path)
-        towers = huggingface.towers_asked(model.architecture)
-        if config.model_type not in huggingface.COMPOSITES:
-            towers["images"] = False
+        config, towers = huggingface.read_config(path), huggingface.towers_asked(model.architecture)
+        towers["images"] = towers["images"] and config.model_type in huggingface.COMPOSITES
         return huggingface.read_architecture(config, **towers)[1]
     return huggingface.find_family(model.architecture)[0]
 
