@@ -20,7 +20,7 @@ PAGE = Path(__file__).parent / "reference" / "protocol.md"
 def fields(kind: type[Value], without: type[Value] = Value) -> Iterator[tuple[str, str]]:
     """The fields of a body and what they do, but for those of another."""
     said = field_docstrings(kind)
-    return ((f"`{name}`", said[name]) for name in kind.model_fields if name not in without.model_fields)
+    return ((f"`{name}`", " ".join(said[name].split())) for name in kind.model_fields if name not in without.model_fields)
 
 
 def others() -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ class ChoiceBody(Value):
     """The fields that completions and chats share: how tokens are chosen and where texts end."""
 
     model: str | None = None
-    """The name of the model, as `/v1/models` lists it; left out, the one there is."""
+    """The name of the model, or of it with an adapter, as `/v1/models` lists them; left out, the model itself."""
     max_tokens: Annotated[int, Field(ge=0)] | None = None
     """Tokens that are made at most: by default as the model's authors say, or 128. 0 with `echo` alone."""
     min_tokens: Annotated[int, Field(ge=0)] | None = None
@@ -90,7 +90,8 @@ class ChatBody(ChoiceBody):
     """A request at /v1/chat/completions."""
 
     messages: Annotated[tuple[Mapping[str, Any], ...], Field(min_length=1)]
-    """What was said, which the tokenizer's chat template writes."""
+    """What was said, which the tokenizer's chat template writes: texts, and with `--images` and `--audio` parts `image_url` and
+    `input_audio` whose bytes stand in the request. Calls that were made, their results as `tool`, `reasoning_content`."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     """The same as `max_tokens`, by its newer name."""
     logprobs: bool = False
@@ -115,7 +116,7 @@ class EmbeddingBody(Value):
     input: str | Annotated[tuple[str, ...], Field(min_length=1, max_length=2048)]
     """A text or several."""
     model: str | None = None
-    """The name of the model, as `/v1/models` lists it; left out, the one there is."""
+    """The name of the model, or of it with an adapter, as `/v1/models` lists them; left out, the model itself."""
     encoding_format: str = "float"
     """`float`, or `base64` of the numbers' bytes."""
 
@@ -126,7 +127,7 @@ class TokenizeBody(Value):
     prompt: str
     """A text."""
     model: str | None = None
-    """The name of the model, as `/v1/models` lists it; left out, the one there is."""
+    """The name of the model, or of it with an adapter, as `/v1/models` lists them; left out, the model itself."""
     add_special_tokens: bool = True
     """With what the tokenizer puts around a text."""
 
@@ -137,7 +138,7 @@ class DetokenizeBody(Value):
     tokens: tuple[Token, ...]
     """Token numbers."""
     model: str | None = None
-    """The name of the model, as `/v1/models` lists it; left out, the one there is."""
+    """The name of the model, or of it with an adapter, as `/v1/models` lists them; left out, the model itself."""
     skip_special_tokens: bool = False
     """Special tokens are left out of the text."""
 
