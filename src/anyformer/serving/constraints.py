@@ -64,12 +64,12 @@ def _format(body: ChoiceBody) -> tuple[str, Language, str] | None:
     given, name = body.response_format, "response_format"
     if given is None:
         return None
-    kind = given.get("type")
-    if kind not in FORMATS:
-        raise ProtocolError(f"{name}.type = {str(kind)[:40]!r} should be one of {', '.join(FORMATS)}", param=name)
-    if kind == "text":
+    word = given.get("type")
+    if word not in FORMATS:
+        raise ProtocolError(f"{name}.type = {str(word)[:40]!r} should be one of {', '.join(FORMATS)}", param=name)
+    if word == "text":
         return None
-    if kind == "json_object":
+    if word == "json_object":
         return name, "json_schema", json.dumps({"type": "object"})
     table = given.get("json_schema")
     schema = table.get("schema") if isinstance(table, Mapping) else None
@@ -83,20 +83,19 @@ def _structure(body: ChoiceBody) -> tuple[str, Language, str] | None:
     given, name = body.structured_outputs, "structured_outputs"
     if given is None:
         return None
-    kinds = [kind for kind in given if given[kind] is not None]
-    if len(kinds) != 1 or kinds[0] not in STRUCTURES:
+    words = [word for word in given if given[word] is not None]
+    if len(words) != 1 or words[0] not in STRUCTURES:
         raise ProtocolError(f"{name}: should have one of {', '.join(STRUCTURES)}", param=name)
-    kind, value = kinds[0], given[kinds[0]]
-    if kind == "json":
-        schema = value if isinstance(value, str) else json.dumps(_plain(value))
-        return name, "json_schema", schema
-    if kind == "choice":
+    word, value = words[0], given[words[0]]
+    if word == "json":
+        return name, "json_schema", value if isinstance(value, str) else json.dumps(_plain(value))
+    if word == "choice":
         if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) and each for each in value):
             raise ProtocolError(f"{name}.choice: should be a list of texts", param=name)
         return name, "lark", "start: " + " | ".join(json.dumps(each, ensure_ascii=False) for each in value)
     if not isinstance(value, str):
-        raise ProtocolError(f"{name}.{kind}: should be a text", param=name)
-    return name, "regex" if kind == "regex" else "lark", value
+        raise ProtocolError(f"{name}.{word}: should be a text", param=name)
+    return name, "regex" if word == "regex" else "lark", value
 
 
 def _calls(body: ChoiceBody, tokenizer: Tokenizer | None, replies: ReplySource | None) -> tuple[str, Language, str] | None:

@@ -65,9 +65,9 @@ class ServiceServer(uvicorn.Server):
 
 def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] = lambda line: None) -> None:
     """Answer requests until SIGTERM or Ctrl-C; at SIGHUP load the weights again."""
-    if service.reload is not None and hasattr(signal, "SIGHUP"):
-        reload = service.reload
-        signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
+    reload, hangup = service.reload, getattr(signal, "SIGHUP", None)  # which Windows lacks
+    if reload is not None and hangup is not None:
+        signal.signal(hangup, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
     ServiceServer(service, tell).run(sockets=[on])
 
 
