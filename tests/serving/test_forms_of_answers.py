@@ -212,6 +212,22 @@ def test_what_cannot_be_had_is_refused_by_name(chat, body, param, said):
     assert (answer.status_code, error["param"], said in error["message"]) == (400, param, True), error
 
 
+@pytest.mark.parametrize("depth", [100, 300, 900])
+@pytest.mark.parametrize("field", ["response_format", "tools", "messages", "chat_template_kwargs"])
+def test_what_is_nested_deeply_breaks_nothing(chat, field, depth):
+    schema = json.dumps(SCHEMA)
+    for _ in range(depth):
+        schema = '{"type": "array", "items": ' + schema + "}"
+    fields = {
+        "response_format": '{"type": "json_schema", "json_schema": {"schema": ' + schema + "}}",
+        "tools": '[{"type": "function", "function": {"name": "f", "parameters": ' + schema + "}}]",
+        "messages": '[{"role": "user", "content": "a", "more": ' + schema + "}]",
+        "chat_template_kwargs": '{"more": ' + schema + "}",
+    }
+    asked_for = json.dumps({"messages": ASKED, "max_tokens": 1})[:-1] + f', "{field}": {fields[field]}' + "}"
+    assert chat.post(CHATS, content=asked_for).status_code in (200, 400)
+
+
 def test_tools_that_the_model_would_not_see_are_refused(tmp_path):
     *_, client = made(tmp_path, CHATML, ReplyForm(CALL_FORMATS["pythonic"]))
     with client as found:

@@ -88,6 +88,7 @@ def application(service: ModelService) -> Starlette:
             UserError: _refused,
             HTTPException: _unknown,
             ClientDisconnect: _gone,
+            RecursionError: _too_deep,
             Exception: _broken,
         },
         lifespan=partial(_lifespan, service),
@@ -115,6 +116,10 @@ async def _unknown(request: Request, error: Exception) -> Response:
 
 async def _gone(request: Request, error: Exception) -> Response:
     return Response(status_code=499)
+
+
+async def _too_deep(request: Request, error: Exception) -> Response:
+    return refusal(ProtocolError("the body is nested too deeply: send a flatter one"))
 
 
 async def _broken(request: Request, error: Exception) -> Response:
