@@ -73,6 +73,7 @@ REFUSED = {
     'eager and says so, `"on"` is refused': "cuts backward passes in two, which torch does not compile yet",
     "with a password or a token": "has a password or a token, and URLs are printed",
     "another `index.json` is refused": "is the index of other data; name another place",
+    "that llguidance does not know is refused": "validate_grammar_with_warnings",
     "| refused before any work |": "exit_code = 2",
     "| refused, with the key or the value in the error |": "is not read here",
     "| refused by the class of transformers": "",

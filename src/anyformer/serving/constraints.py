@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from anyformer.generation.processors.grammars import Grammar, GrammarError, Language
@@ -14,8 +15,6 @@ from anyformer.text import Tokenizer
 from anyformer.text.replies.grammar import answer, spelling, thoughtful
 
 FORMATS = ("text", "json_object", "json_schema")
-STRUCTURES = ("json", "regex", "choice", "grammar")
-"""What `structured_outputs` may name."""
 
 
 def grammar_of(
@@ -86,16 +85,30 @@ def _structure(body: ChoiceBody) -> tuple[str, Language, str] | None:
     words = [word for word in given if given[word] is not None]
     if len(words) != 1 or words[0] not in STRUCTURES:
         raise ProtocolError(f"{name}: should have one of {', '.join(STRUCTURES)}", param=name)
-    word, value = words[0], given[words[0]]
-    if word == "json":
-        return name, "json_schema", value if isinstance(value, str) else json.dumps(_plain(value))
-    if word == "choice":
-        if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) and each for each in value):
-            raise ProtocolError(f"{name}.choice: should be a list of texts", param=name)
-        return name, "lark", "start: " + " | ".join(json.dumps(each, ensure_ascii=False) for each in value)
+    (word,) = words
+    return name, *STRUCTURES[word](given[word], f"{name}.{word}")
+
+
+def _schema(value: Any, where: str) -> tuple[Language, str]:
+    return "json_schema", value if isinstance(value, str) else json.dumps(_plain(value))
+
+
+def _alternatives(value: Any, where: str) -> tuple[Language, str]:
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(each, str) and each for each in value):
+        raise ProtocolError(f"{where}: should be a list of texts", param="structured_outputs")
+    return "lark", "start: " + " | ".join(json.dumps(each, ensure_ascii=False) for each in value)
+
+
+def _written(language: Language, value: Any, where: str) -> tuple[Language, str]:
     if not isinstance(value, str):
-        raise ProtocolError(f"{name}.{word}: should be a text", param=name)
-    return name, "regex" if word == "regex" else "lark", value
+        raise ProtocolError(f"{where}: should be a text", param="structured_outputs")
+    return language, value
+
+
+STRUCTURES: Mapping[str, Callable[[Any, str], tuple[Language, str]]] = {
+    "json": _schema, "regex": partial(_written, "regex"), "choice": _alternatives, "grammar": partial(_written, "lark"),
+}  # fmt: skip
+"""What `structured_outputs` may name, and how it becomes a language and its text."""
 
 
 def _calls(body: ChoiceBody, tokenizer: Tokenizer | None, replies: ReplySource | None) -> tuple[str, Language, str] | None:
