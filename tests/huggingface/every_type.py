@@ -32,6 +32,7 @@ DEFAULTS = {
     "hunyuan_vl": "the class's defaults leave out the width of heads",
     "hunyuan_v1_dense": "the class's defaults leave out the width of heads",
     "tapas": "positions that begin anew in every cell, which the class has by default, are refused",
+    "xmod": "the class's defaults leave out the language",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }
 """Model type that is read -> why the default configuration of its class is not."""
