@@ -173,6 +173,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "chameleon": ("chameleon-text",),
     "pix2struct": ("pix2struct_text_model",),
     "step3p7": ("step3p5",),
+    "later": ("sarvam_mla", "lara_mini"),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""

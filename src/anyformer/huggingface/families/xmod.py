@@ -53,7 +53,7 @@ def _adapted(config: Config, norm: LayerNorm, activation: str) -> AdaptedNorm:
     if language not in languages:
         raise HuggingFaceError(
             f"{config.where}: default_language = {language!r} should be one of the languages, {', '.join(languages)}: one "
-            f"language is read"
+            f"language is read, and published files leave it to the call, so add it"
         )
     factor = config("adapter_reduction_factor", 2, lambda target: target.architecture.width // _part(target).rank)
     return AdaptedNorm(
