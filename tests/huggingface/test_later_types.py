@@ -46,7 +46,9 @@ SIZES = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_atte
 
 def test_exaone_has_two_spellings():
     published = of(model_type="exaone", num_layers=3, layer_norm_epsilon=1e-3, activation_function="gelu", **SIZES)
-    assert of(model_type="exaone", num_hidden_layers=3, rms_norm_eps=1e-3, hidden_act="gelu", mlp_bias=False, **SIZES) == published
+    assert (
+        of(model_type="exaone", num_hidden_layers=3, rms_norm_eps=1e-3, hidden_act="gelu", mlp_bias=False, **SIZES) == published
+    )
     with pytest.raises(HuggingFaceError, match="mlp_bias"):
         of(model_type="exaone", num_hidden_layers=3, mlp_bias=True, **SIZES)
 
