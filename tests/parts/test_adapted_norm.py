@@ -29,24 +29,27 @@ SPOKEN = AdaptedNorm(rank=R, languages=("en_XX", "de_DE"), language="de_DE")
 def test_only_the_language_that_is_spoken_counts():
     module, x = loud(SPOKEN.build(D)), drawn(3, D)
     before = module(x)
-    nn.init.zeros_(module.adapters["en_XX"].up.weight)
+    with torch.no_grad():
+        module.up[0] = 0
     assert torch.equal(module(x), before)
-    nn.init.zeros_(module.adapters["de_DE"].up.weight)
+    with torch.no_grad():
+        module.up[1] = 0
     assert not torch.equal(module(x), before)
 
 
 def test_without_what_the_adapter_adds_it_is_the_norm_of_the_norm():
     module, x = loud(SPOKEN.build(D)), drawn(3, D)
-    for weight in module.adapters["de_DE"].up.parameters():
+    for weight in (module.up, module.up_bias):
         nn.init.zeros_(weight)
     torch.testing.assert_close(module(x), module.norm(module.norm(x)))
 
 
 def test_every_language_has_weights_and_one_has_products():
     tally = SPOKEN.cost(D, 7)
-    adapters = {name: weight.shape for name, weight in tally.weights.items() if name.startswith("adapters")}
-    each = {"down.weight": (R, D), "down.bias": (R,), "up.weight": (D, R), "up.bias": (D,)}
-    assert adapters == {f"adapters.{name}.{own}": shape for name in ("en_XX", "de_DE") for own, shape in each.items()}
+    own = {name: weight for name, weight in tally.weights.items() if not name.startswith("norm")}
+    shapes = {"down": (2, R, D), "up": (2, D, R), "down_bias": (2, R), "up_bias": (2, D)}
+    assert {name: weight.shape for name, weight in own.items()} == shapes
+    assert sum(weight.active for weight in own.values()) == 2 * R * D + R + D
     assert tally.total_flops.dense == 7 * 2 * 2 * D * R
     assert {name for name in SPOKEN.but(before=RMSNorm()).cost(D, 7).weights if "before" in name} == {"before.weight"}
 

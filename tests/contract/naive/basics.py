@@ -34,9 +34,9 @@ def gated(part, name, weights, v):
 def adapted(part, name, weights, v):
     """A norm, and the norm again of what it gives with a network of the one language that is spoken."""
     n = norm(part.norm, f"{name}.norm", weights, v) if part.before is None else norm(part.before, f"{name}.before", weights, v)
-    own = f"{name}.adapters.{part.language}"
-    added = linear(f"{own}.up", weights, ACTIVATIONS[part.activation](linear(f"{own}.down", weights, n)))
-    return norm(part.norm, f"{name}.norm", weights, n + added)
+    i = part.languages.index(part.language)
+    inner = ACTIVATIONS[part.activation](weights[f"{name}.down"][i] @ n + weights[f"{name}.down_bias"][i])
+    return norm(part.norm, f"{name}.norm", weights, n + weights[f"{name}.up"][i] @ inner + weights[f"{name}.up_bias"][i])
 
 
 def by_delay(part, name, weights, v):

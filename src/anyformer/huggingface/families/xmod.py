@@ -9,7 +9,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.rules import Names, Stacked, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.bert_line import (
     ATTENTION,
@@ -81,10 +81,10 @@ def names(architecture: Architecture) -> Names:
         f"{_NORM}.norm": "output.LayerNorm",
         f"{_NORM}.before": "output.adapter_layer_norm",
     }
-    for name in part.languages:
-        theirs = f"output.adapter_modules.{name}"
-        ours = f"{_NORM}.adapters.{name}"
-        layer = {**layer, f"{ours}.down": f"{theirs}.dense1", f"{ours}.up": f"{theirs}.dense2"}
+    for ours, theirs in (("down", "dense1"), ("up", "dense2")):
+        stored = f"output.adapter_modules.{{x}}.{theirs}"
+        weight, bias = (To(f"{stored}.{kind}", Stacked(), part.languages) for kind in ("weight", "bias"))
+        layer = {**layer, f"{_NORM}.{ours}": weight, f"{_NORM}.{ours}_bias": bias}
     head = head_names(architecture, ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"), "lm_head.bias")
     return encoder_names(architecture, "roberta", EMBEDDINGS, head, ATTENTION, FEEDFORWARD, layer)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from anyformer.describe import Choice, Count
-from anyformer.operations import Tally, matrix, total
+from anyformer.operations import Operation, Product, Tally, Weight, total
 from anyformer.operations.elementwise import added
 from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import GainKind, Norm
@@ -21,11 +21,12 @@ Code = Annotated[str, Field(pattern=r"^\w+$")]
 
 
 class AdaptedNorm(Norm):
-    """y = norm(n + act(n W_down + b_down) W_up + b_up), n = norm(x): (..., D), W_down (D, P), W_up (P, D).
+    """y = norm(n + act(n W_down + b_down) W_up + b_up), n = norm(x): (..., D), the W and b of one language.
 
-    Every language has an adapter of its own, and all share the norm, which stands before and behind it: X-MOD (Pfeiffer et al.
-    2022, arXiv 2205.06266, section 3), where it takes the place of the norm behind a network. One language is spoken at a time;
-    the weights of the others stay. Dropout behind the adapter, which X-MOD trains with, is not described.
+    W_down (languages, P, D), W_up (languages, D, P), biases (languages, P) and (languages, D), stacked. All languages share
+    the norm, which stands before the adapter and behind it: X-MOD (Pfeiffer et al. 2022, arXiv 2205.06266, section 3), where
+    it takes the place of the norm behind a network. One language is spoken at a time; the weights of the others stay. Dropout
+    behind the adapter, which X-MOD trains with, is not described.
     """
 
     gain: ClassVar[GainKind] = "none"
@@ -65,13 +66,16 @@ class AdaptedNorm(Norm):
         return AdaptedNormModule(self, width)
 
     def cost(self, width: int, vectors: int) -> Tally:
-        adapters = {f"adapters.{name}": self._adapter(width, vectors * (name == self.language)) for name in self.languages}
-        norm, shared = self.norm.cost(width, vectors), self.before is None
-        inner = {"norm": self.norm.cost(width, 2 * vectors) if shared else norm, **adapters}
-        inner |= {"before": self.before.cost(width, vectors)} if self.before is not None else {}
-        return total(inner) + Tally(own_work={"residual": added(vectors * width)})
-
-    def _adapter(self, width: int, vectors: int) -> Tally:
-        down = matrix("down", width, self.rank, vectors, role="replicate", bias=True)
-        up = matrix("up", self.rank, width, vectors, role="replicate", bias=True)
-        return down + up + total({"activation": ACTIVATIONS[self.activation].cost(self.rank, vectors)})
+        count, rank = len(self.languages), self.rank
+        shapes = {"down": (rank, width), "up": (width, rank)}
+        weights = {name: Weight((count, *shape), "replicate", "matrix", 1) for name, shape in shapes.items()}
+        weights |= {f"{name}_bias": Weight((count, shape[0]), "replicate", "zeros", 1) for name, shape in shapes.items()}
+        work: dict[str, Operation] = {
+            "down": Product(vectors, width, rank, "replicate"),
+            "up": Product(vectors, rank, width, "replicate"),
+            "residual": added(vectors * width),
+        }
+        inner = {"activation": ACTIVATIONS[self.activation].cost(rank, vectors)}
+        inner |= {"norm": self.norm.cost(width, vectors if self.before is not None else 2 * vectors)}
+        inner |= {} if self.before is None else {"before": self.before.cost(width, vectors)}
+        return Tally(weights, work) + total(inner)

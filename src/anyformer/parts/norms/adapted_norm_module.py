@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.norms.adapted_norm import AdaptedNorm
@@ -13,25 +15,16 @@ class AdaptedNormModule(nn.Module):
 
     def __init__(self, part: AdaptedNorm, width: int) -> None:
         super().__init__()
-        self.norm, self.language = part.norm.build(width), part.language
+        count, rank = len(part.languages), part.rank
+        self.spoken = part.languages.index(part.language)
+        self.norm = part.norm.build(width)
         self.before = None if part.before is None else part.before.build(width)
-        self.adapters = nn.ModuleDict({name: AdapterModule(part, width) for name in part.languages})
+        self.down, self.down_bias = nn.Parameter(torch.empty(count, rank, width)), nn.Parameter(torch.empty(count, rank))
+        self.activation = built_activation(part.activation, rank)
+        self.up, self.up_bias = nn.Parameter(torch.empty(count, width, rank)), nn.Parameter(torch.empty(count, width))
 
     def forward(self, x_D: Tensor) -> Tensor:
         n_D = self.norm(x_D) if self.before is None else self.before(x_D)
-        y_D: Tensor = self.norm(n_D + self.adapters[self.language](n_D))
-        return y_D
-
-
-class AdapterModule(nn.Module):
-    """(..., D) -> (..., D), through P features."""
-
-    def __init__(self, part: AdaptedNorm, width: int) -> None:
-        super().__init__()
-        self.down = nn.Linear(width, part.rank)
-        self.activation = built_activation(part.activation, part.rank)
-        self.up = nn.Linear(part.rank, width)
-
-    def forward(self, x_D: Tensor) -> Tensor:
-        y_D: Tensor = self.up(self.activation(self.down(x_D)))
+        inner_P = self.activation(F.linear(n_D, self.down[self.spoken], self.down_bias[self.spoken]))
+        y_D: Tensor = self.norm(n_D + F.linear(inner_P, self.up[self.spoken], self.up_bias[self.spoken]))
         return y_D
