@@ -148,6 +148,15 @@ INNER = [
         },
     ),
     Case(
+        "idefics-text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "pad_token_id": 0, "additional_vocab_size": 2,
+            "cross_layer_interval": 2, "alpha_type": "vector", "dropout": 0.1, "freeze_text_layers": False,
+            "freeze_vision_layers": False,
+        },
+    ),
+    Case(
         "kyutai-text",
         {
             "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,

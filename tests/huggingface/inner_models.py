@@ -36,6 +36,17 @@ class Delayed(Inner):
         return SimpleNamespace(logits=self.theirs.lm_head(out.last_hidden_state))
 
 
+class Unseen(Inner):
+    """IDEFICS beside an image that no token reads."""
+
+    def __call__(self, *, input_ids: Tensor, **given: Any) -> Any:
+        size = self.theirs.config.vision_config.image_size
+        pixels = torch.zeros(len(input_ids), 1, 3, size, size, dtype=self.dtype)
+        return self.theirs(
+            input_ids=input_ids, pixel_values=pixels, image_attention_mask=torch.zeros(*input_ids.shape, 1), **given
+        )
+
+
 class Coded(Inner):
     """Kyutai's speech to text with code 0 of every codebook."""
 
@@ -56,6 +67,8 @@ def text_model(theirs: Any) -> Any:
         return Headed(theirs)
     if outer.startswith("VoxtralRealtime"):
         return Delayed(theirs)
+    if outer.startswith("IdeficsFor"):
+        return Unseen(theirs)
     if outer.startswith("Kyutai"):
         return Coded(theirs)
     if outer.startswith("PI0"):

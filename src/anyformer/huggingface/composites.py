@@ -90,6 +90,16 @@ _ROWS: tuple[Composite, ...] = (
     Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("hyperclovax_vision_v2", "HyperCLOVAXVisionV2ForConditionalGeneration", "hyperclovax", True),
+    Composite(
+        "idefics",
+        "IdeficsForVisionText2Text",
+        "idefics-text",
+        False,
+        flat=True,
+        # What reads the image in these layers has no reach of text, but for the network behind it.
+        aside=(r"model\.gated_cross_attn_layers\.\d+\.(?:cross_attn|input_layernorm|alpha_cross_attn)\b.*",),
+        renamed={r"(model\.gated_cross_attn_layers\..*)": r"\1"},
+    ),
     Composite("idefics2", "Idefics2ForConditionalGeneration", "mistral", False),
     Composite("idefics3", "Idefics3ForConditionalGeneration", "llama", False),
     Composite("instructblip", "InstructBlipForConditionalGeneration", "opt"),

@@ -35,7 +35,6 @@ _BY_MECHANISM: Mapping[str, str] = {
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
 BY_PARTS: Mapping[str, str] = {
-    "CrossAttention": "idefics",
     "Latents": "perceiver",
 }
 """The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""

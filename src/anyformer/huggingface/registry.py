@@ -165,6 +165,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text", "unlimited_ocr_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "mllama": ("mllama_text_model",),
+    "idefics": ("idefics-text",),
     "muse": ("muse_glimmer_text", "muse_spark_text"),
     "longformer": ("longformer-text", "led-text"),
     "moshi": ("moshi-text", "kyutai-text"),
