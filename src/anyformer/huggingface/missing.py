@@ -1,4 +1,4 @@
-"""Model types of transformers 5.23 that are not read, by the mechanism that is missing, or by the parts that wait for a reader.
+"""Model types of transformers 5.23 that are not read, by the mechanism that is missing.
 
 What is named is what stands in the way first. docs/reference/families.md lists them, and a test keeps the list complete.
 """
@@ -27,6 +27,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "scores by the distances of words on a page": "bros layoutlmv2 layoutlmv3 udop",
     "a second stream, of places on a page, that attends with the text's": "lilt",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
+    "queries of a width of their own that read latents, one for each position": "perceiver",
     "hashed attention and reversible layers": "reformer",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
@@ -34,20 +35,8 @@ _BY_MECHANISM: Mapping[str, str] = {
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
-BY_PARTS: Mapping[str, str] = {
-    "Latents": "perceiver",
-}
-"""The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""
-
 TWO_TOWERS = ("clip", "siglip")
 """Model types of two architectures, which `two_towers` reads and no family does."""
 
-MISSING: Mapping[str, str] = {
-    **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
-    **{
-        model_type: f"a reader of its files; what sets it apart can be described, by `{part}`"
-        for part, types in BY_PARTS.items()
-        for model_type in types.split()
-    },
-}
-"""Model type -> what it needs and is missing here: a mechanism, or a reader."""
+MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
+"""Model type -> the mechanism that it needs and is missing here."""
