@@ -34,9 +34,9 @@ class TreePlacedEmbedding(Embedding):
     subscripts: Count = 1024
     """Rows of a table of subscripts."""
     features: Count = 32
-    """P."""
+    """Features of a row (P)."""
     inner: Count
-    """F."""
+    """Features between both matrices (F)."""
     no_tag: Index = 216
     """The row of a step beyond the end of a path."""
     no_subscript: Index = 1001

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class EncodedWaves(Input):
     """y = stack(waves(samples)), (B, T, I), or with `projected` y W^T + b, W (D, I): (B, T, D).
 
-    Convolutions over samples give N features, and a stack of I encodes them, before a decoder of D: speech translation from
+    Convolutions over samples give features that a stack of I encodes, before a decoder of D: speech translation from
     wav2vec 2.0 (Wang et al. 2021, arXiv 2104.06678, section 3.1). Without a projection only cross-attention with `source_width`
     = I can read it, unless I = D. Checkpointing keeps what its layers save.
     """
@@ -33,9 +33,9 @@ class EncodedWaves(Input):
     rank: ClassVar[int] = 2
     sound: ClassVar[Literal["frames", "samples"] | None] = "samples"
     width: Count
-    """I, features of the residual stream of its stack."""
+    """Features of the residual stream of its stack (I)."""
     narrow: Count | None = None
-    """N, features that the convolutions give, where they are not I: the stack then has an input projection."""
+    """Features that the convolutions give, where they are not I: the stack then has an input projection."""
     waves: Waves
     stack: Stack
     projected: bool = False
@@ -55,7 +55,7 @@ class EncodedWaves(Input):
 
     @property
     def features(self) -> int:
-        """N."""
+        """What the convolutions give."""
         return self.width if self.narrow is None else self.narrow
 
     def sketch(self, width: int) -> Sketch:

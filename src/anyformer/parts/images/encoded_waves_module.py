@@ -24,8 +24,8 @@ class EncodedWavesModule(InputModule, TakesNoise):
         self.projection = nn.Linear(part.width, width) if part.projected else nn.Identity()
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
-        x_BTN = self.waves(given, padding, types)
-        positions = torch.arange(x_BTN.shape[1], device=x_BTN.device)[None]
+        heard = self.waves(given, padding, types)
+        positions = torch.arange(heard.shape[1], device=heard.device)[None]
         if padding is None:
             context = Context(positions, self.plan, padded=False, noise=self.noise)
         else:
@@ -33,4 +33,4 @@ class EncodedWavesModule(InputModule, TakesNoise):
             assert beyond_BT is not None, "made of padding"
             places_BT = torch.where(beyond_BT, EMPTY, positions)
             context = Context(places_BT, self.plan, aligned=False, noise=self.noise)
-        return self.projection(self.stack(x_BTN, context))  # type: ignore[no-any-return]
+        return self.projection(self.stack(heard, context))  # type: ignore[no-any-return]

@@ -36,7 +36,7 @@ class AdaptedNorm(Norm):
     before: Norm | None = None
     """What the adapter reads: n = before(x), with weights of its own; None: the shared norm."""
     rank: Count
-    """P, features in the middle of an adapter."""
+    """Features in the middle of an adapter (P)."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
     languages: Annotated[tuple[Code, ...], Field(min_length=1)] = ("en_XX",)
     """Whose adapters there are, by their codes."""

@@ -30,7 +30,7 @@ class DelayNorm(Norm):
     norm: Norm = RMSNorm()
     """What the gains multiply."""
     rank: Count = 32
-    """P, features in the middle."""
+    """Features in the middle (P)."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu"
     delay: NotNegative = 6
     """d, in tokens."""
