@@ -234,6 +234,7 @@ MECHANISMS = (
     M(LATER, "embeddings", "a memory of hashed n-grams that the stream gates", "Engram", "with `Ngrams`, at a few layers"),
     M(LATER, "embeddings", "per-layer embeddings that project the input", "LayerInputs", "with `LayerInput` in the layers"),
     M(LATER, "embeddings", "trigrams, and a table narrower than the stream", "NarrowTable", "`Embedding(narrow=...)`"),
+    M(LATER, "embeddings", "places in a tree of tags", "TreePlacedEmbedding", "paths of a call as `types`"),
     M(LATER, "within a block", "a short convolution anywhere", "LocalConvolution"),
     M(
         LATER,
@@ -246,6 +247,8 @@ MECHANISMS = (
     M(LATER, "within a block", "a gain and a bias in the place of a norm", "Affine"),
     M(LATER, "within a block", "dynamic tanh in the place of a norm", "DynamicTanh"),
     M(LATER, "within a block", "norms gated by their input", "GatedNorm", "`norm_before = GatedNorm(rank=16)`"),
+    M(LATER, "within a block", "an adapter for each language behind a norm", "AdaptedNorm"),
+    M(LATER, "within a block", "norms that know a delay", "DelayNorm"),
     M(LATER, "within a block", "grouped projections of attention", "HeadGroups", "`Projection(grouped=HeadGroups(query=4))`"),
     M(LATER, "within a block", "grouped feed-forward networks", "NetworkGroups", "`FeedForward(grouped=NetworkGroups(up=4))`"),
     M(

@@ -15,11 +15,11 @@ from anyformer.catalogue import architecture, listing
 PLAIN = {("wiring", "serial"), ("window", "full")}
 """Words of the columns that say that there is nothing special."""
 STRUCTURE = {
-    "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Causal", "Centred",
-    "ChainedProjector", "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages",
+    "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Causal", "Centred", "ChainedProjector",
+    "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages", "EncodedWaves",
     "GappedPosition", "Initialisation", "LayerInput", "LinearProjector", "MergedProjector", "Numbered", "PowerTemperature",
-    "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector",
-    "SquaresProjector", "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
+    "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector", "SquaresProjector",
+    "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
 }  # fmt: skip
 """Parts that hold others together, or stand only beside a mechanism that has a name."""
 

@@ -14,6 +14,7 @@ from anyformer.describe import Named, change_all
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
     RWKV7,
+    AdaptedNorm,
     Affine,
     ALiBi,
     AlternatingUpdates,
@@ -37,6 +38,7 @@ from anyformer.parts import (
     Compressor,
     Constant,
     CrossAttention,
+    DelayNorm,
     Differential,
     Disentangled,
     DynamicScaling,
@@ -1014,6 +1016,14 @@ DECODERS = {
         pre_norm(GatedNorm(rank=3), SELF.but(qk_norm=QKNorm(norm=GatedNorm(rank=2))), FEED),
         pre_norm(GatedNorm(norm=LAYER, activation="tanh", rank=5), SELF, FEED),
         final_norm=GatedNorm(norm=DynamicTanh()),
+    ),
+    "adapted_norm": _decoder(
+        pre_norm(AdaptedNorm(rank=3, languages=("en_XX", "de_DE"), language="de_DE"), SELF, FEED),
+        pre_norm(AdaptedNorm(norm=RMSNorm(), before=LAYER, rank=2, activation="tanh"), SELF, FEED),
+    ),
+    "delay_norm": _decoder(
+        pre_norm(DelayNorm(rank=3), SELF, FEED),
+        pre_norm(DelayNorm(norm=LAYER, rank=5, activation="tanh", delay=2.5, theta=30.0), SELF, FEED),
     ),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),

@@ -14,6 +14,7 @@ from anyformer.parts import (
     CrossAttention,
     Embedding,
     EncodedImages,
+    EncodedWaves,
     Features,
     FeedForward,
     GappedPosition,
@@ -35,6 +36,7 @@ from anyformer.parts import (
     RowNorm,
     SinusoidalPosition,
     Transform,
+    TreePlacedEmbedding,
     WaveLayer,
     Waves,
     Window,
@@ -51,6 +53,7 @@ SELF, BOTH = Attention(heads=4, place=Rotary()), Attention(heads=4, mask=Bidirec
 CROSS = CrossAttention(heads=4, kv_heads=2)
 READER = pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)
 PREFIXED = pre_norm(RMS, SELF.but(mask=Causal() | Prefix()), FEED)
+SHORT_WAVES = Waves(layers=(WaveLayer(kernel=5, stride=3, channels=6), WaveLayer(kernel=2, norm=LAYER)), norm=LAYER)
 
 NARROW_DECODERS = {
     "narrow_first": decoder_only(
@@ -117,6 +120,13 @@ NARROW_ENCODERS = {
                 Marks(rows=5, of=(1,), width=6),
             ),
         ),
+        WIDTH,
+        [READER],
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+    "tree_placed_tokens": encoder_only(
+        TreePlacedEmbedding(vocab=VOCAB, types=2, depth=3, tags=5, subscripts=7, features=4, inner=9, no_tag=3, no_subscript=2),
         WIDTH,
         [READER],
         head=Head(tied=True),
@@ -204,6 +214,28 @@ SOURCES = {
             patches=Patches(size=2, class_tokens=1, coordinates=Centred()),
             stack=stack([pre_norm(LAYER, BOTH.but(head_width=8, rotary=Rotary(theta=100.0, axes=Axial())), PLAIN_FEED)]),
             projected=True,
+        ),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack([pre_norm(LAYER, SELF, CROSS, PLAIN_FEED)]),
+        initialisation=LOUD,
+    ),
+    "waves_of_another_width": Architecture(
+        width=WIDTH,
+        embedding=EncodedWaves(
+            width=20,
+            narrow=NARROW,
+            waves=SHORT_WAVES,
+            stack=stack([post_norm(LAYER, BOTH, PLAIN_FEED)], input_projection=InputProjection(place="first")),
+        ),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack([pre_norm(LAYER, SELF, CROSS.but(source_width=20), PLAIN_FEED)]),
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+    "waves_projected": Architecture(
+        width=WIDTH,
+        embedding=EncodedWaves(
+            width=20, waves=SHORT_WAVES, stack=stack([pre_norm(LAYER, BOTH, PLAIN_FEED)] * 2, final_norm=LAYER), projected=True
         ),
         decoder_embedding=Embedding(vocab=VOCAB),
         decoder=stack([pre_norm(LAYER, SELF, CROSS, PLAIN_FEED)]),

@@ -8,10 +8,9 @@ from typing import get_args
 
 import pytest
 
-import anyformer.parts
 from anyformer.catalogue import listing
 from anyformer.cli.fine_tuning import BASIS
-from anyformer.huggingface.missing import BY_PARTS, MISSING
+from anyformer.huggingface.missing import MISSING
 from anyformer.tuning import Tuning
 from anyformer.tuning.value import Base
 
@@ -141,5 +140,3 @@ def test_no_mechanism_is_missing_that_is_a_part():
         for phrase in re.split(r", (?:and )?| and ", needed):
             words = set(re.findall(r"[\w-]+", phrase.lower()))
             assert len(words) < 3 or not any(words <= part for part in parts), f"{phrase}: docs/reference/parts.md has it"
-    for part in BY_PARTS:
-        assert hasattr(anyformer.parts, part)

@@ -133,10 +133,35 @@ INNER = [
         unpadded="transformers counts positions from the first slot, padding included",
     ),
     Case(
+        "voxtral_realtime_text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+    Case(
         "moshi-text",
         {
             "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
             "max_position_embeddings": 64, "sliding_window": 64, "rms_norm_eps": 1e-3, "head_dim": 8,
+        },
+    ),
+    Case(
+        "idefics-text",
+        {
+            "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4,
+            "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "pad_token_id": 0, "additional_vocab_size": 2,
+            "cross_layer_interval": 2, "alpha_type": "vector", "dropout": 0.1, "freeze_text_layers": False,
+            "freeze_vision_layers": False,
+        },
+    ),
+    Case(
+        "kyutai-text",
+        {
+            "hidden_size": 32, "ffn_dim": 80, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "max_position_embeddings": 64, "sliding_window": 64, "rms_norm_eps": 1e-3, "head_dim": 8, "num_codebooks": 3,
+            "codebook_vocab_size": 11, "audio_pad_token_id": VOCAB + 33, "audio_bos_token_id": 10,
         },
     ),
     Case(
@@ -210,6 +235,22 @@ VQ = {
     "channel_multiplier": [1],
     "num_res_blocks": 1,
     "resolution": 16,
+}
+MIMI = {
+    "model_type": "mimi",
+    "hidden_size": 32,
+    "num_filters": 4,
+    "codebook_size": 8,
+    "codebook_dim": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "intermediate_size": 16,
+    "num_quantizers": 3,
+    "upsample_groups": 32,
+    "vector_quantization_hidden_dimension": 8,
+    "upsampling_ratios": [2, 2],
 }
 SMALL_SPEECH = {
     "t2u_encoder_layers": 1, "t2u_decoder_layers": 1, "t2u_encoder_ffn_dim": 16, "t2u_decoder_ffn_dim": 16,
@@ -341,26 +382,8 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "vision_config": {"head_dim": 8, "image_default_input_size": [28, 28]},
         "adapter_config": {"head_dim": 8, "vision_feature_layer": [0, 1], "text_hidden_size": 32},
     },
-    "moshi": {
-        "num_codebooks": 2,
-        "audio_vocab_size": 11,
-        "audio_encoder_config": {
-            "model_type": "mimi",
-            "hidden_size": 32,
-            "num_filters": 4,
-            "codebook_size": 8,
-            "codebook_dim": 8,
-            "num_hidden_layers": 1,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
-            "head_dim": 16,
-            "intermediate_size": 16,
-            "num_quantizers": 3,
-            "upsample_groups": 32,
-            "vector_quantization_hidden_dimension": 8,
-            "upsampling_ratios": [2, 2],
-        },
-    },
+    "moshi": {"num_codebooks": 2, "audio_vocab_size": 11, "audio_encoder_config": MIMI},
+    "kyutai_speech_to_text": {"codec_config": MIMI},
     **{name: {**SMALL_SPEECH, "hidden_size": 24} for name in ("seamless_m4t", "seamless_m4t_v2")},
     "vibevoice_asr": {
         f"{kind}_tokenizer_encoder_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8}

@@ -32,6 +32,9 @@ DEFAULTS = {
     "hunyuan_vl": "the class's defaults leave out the width of heads",
     "hunyuan_v1_dense": "the class's defaults leave out the width of heads",
     "tapas": "positions that begin anew in every cell, which the class has by default, are refused",
+    "idefics": "the class's defaults leave out the two tokens of images",
+    "kyutai_speech_to_text": "the class's defaults keep a window shorter than the longest text",
+    "xmod": "the class's defaults leave out the language",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }
 """Model type that is read -> why the default configuration of its class is not."""

@@ -21,6 +21,8 @@ from anyformer.huggingface.rules import rules
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from huggingface.case import VOCAB, B, Case, S, T
+from huggingface.corrected import correct
+from huggingface.inner_models import text_model
 
 KEPT = 4
 """Pairs that are held at once: what asks more of one asks it at once."""
@@ -89,6 +91,7 @@ class StandIn(transformers.PreTrainedModel):
 
 
 transformers.AutoModel.register(StandIn.config_class, StandIn, exist_ok=True)
+correct()
 
 
 @lru_cache(maxsize=KEPT)
@@ -161,33 +164,6 @@ def pair(case: Case) -> Pair:
 def family_of(case: Case) -> huggingface.Family:
     """The family of a case; of a composite that of its text model."""
     return huggingface.family_of(huggingface.Config({**case.config, "model_type": case.model_type}))
-
-
-class Headed:
-    """A decoder of text under the head of the model around it, whose own forward asks for an image."""
-
-    main_input_name = "input_ids"
-
-    def __init__(self, theirs: Any) -> None:
-        self.theirs, self.dtype = theirs, theirs.dtype
-
-    def __call__(self, **given: Any) -> SimpleNamespace:
-        return SimpleNamespace(logits=self.theirs.lm_head(self.theirs.model.decoder(**given).last_hidden_state))
-
-
-def text_model(theirs: Any) -> Any:
-    """What reads text alone: the model, or the part of a composite whose own forward asks for more."""
-    outer = type(theirs).__name__
-    if "Blip" in outer or "Kosmos" in outer:
-        inner = "text_model" if "Kosmos" in outer else "text_decoder" if outer.startswith("BlipFor") else "language_model"
-        return getattr(theirs, inner)
-    if outer in ("Qwen2_5OmniForConditionalGeneration", "Qwen3OmniMoeForConditionalGeneration"):
-        return theirs.thinker
-    if outer.startswith("PPFormula"):
-        return Headed(theirs)
-    if outer.startswith(("ColPali", "Moshi", "Pix2Struct")):
-        return theirs.vlm if outer.startswith("ColPali") else theirs.decoder
-    return theirs.vlm.text_model if outer.startswith("ColModern") else theirs
 
 
 def given(case: Case, length: int = T, seed: int = 0) -> Tensor:

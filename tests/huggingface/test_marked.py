@@ -1,4 +1,4 @@
-"""Tokens with their numbers, as transformers' classes take them: boxes, cells, shapes and sounds."""
+"""Tokens with their numbers, as transformers' classes take them: boxes, cells, paths, codes, shapes and sounds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import pytest
 import torch
 
 from anyformer.describe import InputError
-from anyformer.parts import Marks
+from anyformer.parts import Marks, TreePlacedEmbedding
 from huggingface.cases.marked import CASES
+from huggingface.cases.markuplm import CASES as PATHS
+from huggingface.composite_cases import case_of
 from huggingface.parity import gap, inputs, pair
 
 FIRST = {case.model_type: case for case in reversed(CASES) if case.name == "plain" and case.task == "MaskedLM"}
@@ -52,6 +54,33 @@ def test_shapes_and_sounds_of_characters():
     named = {"token_type_ids": types[..., 0], "input_shape_ids": types[..., 1], "input_pronunciation_ids": types[..., 2]}
     with torch.no_grad():
         theirs = both.theirs(input_ids=tokens, **named).logits
+        assert gap(both.ours(tokens, types=types), theirs) <= both.case.logits
+        assert gap(both.ours(tokens), theirs) > 1e-2
+
+
+def test_paths_in_a_tree():
+    both = pair(next(case for case in PATHS if case.task == "SequenceClassification"))
+    tokens, depth = inputs(both)[0], both.case.config["max_depth"]
+    types = numbers(tokens.shape, [2, *[9] * depth, *[11] * depth])
+    named = {"xpath_tags_seq": types[..., 1 : depth + 1], "xpath_subs_seq": types[..., depth + 1 :]}
+    with torch.no_grad():
+        theirs = both.theirs(input_ids=tokens, token_type_ids=types[..., 0], **named).logits
+        assert gap(both.ours(tokens, types=types), theirs) <= both.case.logits
+        assert gap(both.ours(tokens, types=types[..., 0]), theirs) > 1e-2
+
+
+def test_a_path_of_no_step_needs_rows_for_it():
+    with pytest.raises(ValueError, match="no_tag = 5 is no row of a table of 5"):
+        TreePlacedEmbedding(vocab=9, depth=2, tags=5, subscripts=4, inner=8, no_tag=5, no_subscript=0)
+
+
+def test_codes_of_sound_beside_each_token_of_text():
+    both = pair(case_of("kyutai_speech_to_text"))
+    tokens = inputs(both)[0]
+    codes = numbers(tokens.shape, [11] * 3)
+    types = torch.cat([torch.zeros_like(tokens)[..., None], codes], -1)
+    with torch.no_grad():
+        theirs = both.theirs(input_ids=torch.cat([tokens[..., None], codes], -1)).logits
         assert gap(both.ours(tokens, types=types), theirs) <= both.case.logits
         assert gap(both.ours(tokens), theirs) > 1e-2
 

@@ -10,9 +10,11 @@ from anyformer.catalogue import architecture
 from anyformer.costs.elementwise import elementwise
 from anyformer.operations import Elementwise, Shape, Tally
 from anyformer.parts import (
+    AdaptedNorm,
     Affine,
     Attention,
     BatchNorm,
+    DelayNorm,
     DynamicTanh,
     GainedFirst,
     GatedNorm,
@@ -104,6 +106,21 @@ def weighed(v):
     return [x * Counted(0.3).tanh() for x in n]
 
 
+def adapted(v):
+    n = [x * 0.9 + 0.1 for x in centred(v)]
+    for number in (0.1, 0.2, 0.3):
+        Counted(number).tanh()
+    return [x * 0.9 + 0.1 for x in centred([x + 0.2 for x in n])]
+
+
+def by_delay(v):
+    """The gains are worked out once, before the first vector."""
+    if not Counted.done:
+        for number in (0.1, 0.2, 0.3):
+            Counted(number).tanh()
+    return [x * 0.9 * 1.1 for x in rms(v)]
+
+
 def work(tally: Tally) -> Elementwise:
     """All element-wise work of a norm, of which a gated one has some beside that of the norm it holds."""
     all_work = [each for node in tally.nodes() for each in node.tally.own_work.values() if isinstance(each, Elementwise)]
@@ -142,6 +159,8 @@ CASES = {
     "gained_first": (GainedFirst(), lambda v: rms([x * 0.9 for x in v])),
     "dynamic_tanh": (DynamicTanh(), bounded),
     "gated": (GatedNorm(rank=3), weighed),
+    "adapted": (AdaptedNorm(rank=3, activation="tanh"), adapted),
+    "delay": (DelayNorm(rank=3, activation="tanh"), by_delay),
     "affine_without_bias": (Affine(bias=False), list),
     "batch": (BatchNorm(), standing),
     "batch_position": (BatchNorm(over="position", gain="none"), standing),

@@ -9,6 +9,7 @@ from anyformer.catalogue.entry import Entry
 from anyformer.describe import change, change_all
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
+    AdaptedNorm,
     Attention,
     Bidirectional,
     Embedding,
@@ -131,6 +132,23 @@ def longformer(*, width: int, depth: int, heads: int) -> Architecture:
     return change_all(made, changes)
 
 
+_SPOKEN = """
+    en_XX id_ID vi_VN ru_RU fa_IR sv_SE ja_XX fr_XX de_DE ro_RO ko_KR hu_HU es_XX fi_FI uk_UA da_DK pt_XX no_XX th_TH
+    pl_PL bg_BG nl_XX zh_CN he_IL el_GR it_IT sk_SK hr_HR tr_TR ar_AR cs_CZ lt_LT hi_IN zh_TW ca_ES ms_MY sl_SI lv_LV
+    ta_IN bn_IN et_EE az_AZ sq_AL sr_RS kk_KZ ka_GE tl_XX ur_PK is_IS hy_AM ml_IN mk_MK be_BY la_VA te_IN eu_ES gl_ES
+    mn_MN kn_IN ne_NP sw_KE si_LK mr_IN af_ZA gu_IN cy_GB eo_EO km_KH ky_KG uz_UZ ps_AF pa_IN ga_IE ha_NG am_ET lo_LA
+    ku_TR so_SO my_MM or_IN sa_IN
+"""
+"""The languages of X-MOD, in the order of its adapters."""
+
+
+def xmod(*, width: int, depth: int, heads: int) -> Architecture:
+    """Pfeiffer et al. 2022 (arXiv 2205.06266), section 3: XLM-RoBERTa with an adapter for each language behind each network."""
+    made = _XLM_R(width=width, depth=depth, heads=heads, ffn=4 * width)
+    norm = AdaptedNorm(norm=LayerNorm(eps=1e-5), rank=width // 2, languages=tuple(_SPOKEN.split()))
+    return change(made, "encoder.layer.steps.1.norm_after", norm)
+
+
 _XLM_R = partial(bert, vocab=250_002, types=1, offset=2, eps=1e-5)
 _OF_XLM_R = "arXiv 1911.02116, appendix; released configuration xlm-roberta-{}"
 _OF_XL = "arXiv 2105.00572, section 3; released configuration xlm-roberta-{}"
@@ -154,6 +172,9 @@ ENTRIES = (
           partial(xlm_roberta_xl, width=2560, depth=36, heads=32), organisation="Meta"),
     Entry("xlm-roberta-xxl", 2021, _LANGUAGES + ", pre-norm", _OF_XL.format("xxl"),
           partial(xlm_roberta_xl, width=4096, depth=48, heads=32), organisation="Meta"),
+    Entry("xmod-base", 2022, "RoBERTa with adapters for 81 languages, of which one is spoken",
+          "arXiv 2205.06266, section 3; released configuration xmod-base",
+          partial(xmod, width=768, depth=12, heads=12), organisation="Meta"),
     Entry("longformer-base-4096", 2020, "RoBERTa that sees 256 tokens each way",
           "arXiv 2004.05150, section 5; released configuration longformer-base-4096",
           partial(longformer, width=768, depth=12, heads=12), organisation="Ai2"),

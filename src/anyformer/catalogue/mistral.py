@@ -7,12 +7,13 @@ from math import log
 
 from anyformer.catalogue.deepseek import fine_experts
 from anyformer.catalogue.entry import Entry
-from anyformer.describe import Named
+from anyformer.describe import Named, change
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
     Block,
     Causal,
+    DelayNorm,
     Embedding,
     Experts,
     FeedForward,
@@ -104,6 +105,12 @@ def mistral4() -> Architecture:
     return decoder_only(Embedding(vocab=131_072), 4096, [block] * 36, final_norm=norm)
 
 
+def voxtral_realtime() -> Architecture:
+    """Mistral AI 2026: the text model, which writes while sound comes in; norms know how many tokens it may wait."""
+    made = mistral(width=3072, depth=26, heads=32, ffn=9216, vocab=131_072, window=8192, tied=True)
+    return change(made, "decoder.layer.feedforward.norm_before", DelayNorm(norm=RMSNorm(eps=1e-5)))
+
+
 _7B = partial(mistral, width=4096, depth=32, heads=32, ffn=14_336)
 _22B = partial(mistral, width=6144, depth=56, heads=48, ffn=16_384, vocab=32_768)
 _MINISTRAL_3 = partial(
@@ -140,6 +147,8 @@ ENTRIES = (
           _RELEASE.format("Ministral-3-8B-Base-2512") + ", its text model",
           partial(_MINISTRAL_3, width=4096, depth=34, heads=32, ffn=14_336)),
     Entry("ministral-8b", 2024, "three local layers to one global", _RELEASE.format("Ministral-8B-Instruct-2410"), ministral),
+    Entry("voxtral-mini-4b-realtime", 2026, "norms by the delay between sound and text; the text model",
+          "transformers 5.23, defaults of VoxtralRealtimeConfig (mistralai/Voxtral-Mini-4B-Realtime-2602)", voxtral_realtime),
     Entry("mistral-small-4-119b", 2026, "latent attention, 4 of 128 experts and a shared one, query temperature",
           "transformers 5.23, defaults of Mistral4Config (mistralai/Mistral-Small-4-119B-2603)", mistral4),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Switch Transformer and GShard: encoder-decoders in which every other feed-forward network is many experts with a capacity."""
+"""Switch Transformer, GShard and NLLB-MoE: encoder-decoders in which some feed-forward networks are many experts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 
 from anyformer.catalogue.entry import Entry, Size
 from anyformer.catalogue.t5 import t5
+from anyformer.catalogue.translation import FAIRSEQ, translator
 from anyformer.describe import Named
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
@@ -78,6 +79,31 @@ def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, exp
     )
 
 
+def nllb_moe() -> Architecture:
+    """NLLB team 2022 (arXiv 2207.04672), section 8: two of 128 experts in every fourth layer, beside NLLB-200 3.3B's others."""
+    made = translator(
+        width=2048, encoder=24, decoder=24, heads=16, ffn=8192, vocab=256_206, position=FAIRSEQ, head_bias=False,
+        attention_dropout=0.1,
+    )  # fmt: skip
+    experts = Experts(
+        experts=128, chosen=2, width=8192, activation="relu", gated=False, bias=("up", "down"),
+        router=Router(renormalise=Renormalise(eps=0.0, least=1.1920928955078125e-07), scale=1 - 0.2),
+    )  # fmt: skip
+
+    def side(dense: Stack) -> Stack:
+        (block,) = dense.variants.values()
+        *before, last = block.steps
+        branch = last.branches["feedforward"].but(dropout=0.0)
+        steps = {"feedforward": branch, "experts": branch.but(sublayer=experts)}
+        made = {name: block.but(steps=(*before, last.but(branches=Named({name: own})))) for name, own in steps.items()}
+        named: Named[Block] = Named(dense=made["feedforward"], sparse=made["experts"])
+        layers = [*[named["dense"]] * 3, named["sparse"]] * (dense.depth // 4)
+        around = {name: getattr(dense, name) for name in ("position", "dropout", "final_norm")}
+        return stack(layers, names=named, **around)
+
+    return made.but(**{name: side(dense) for name, dense in made.stacks.items()})
+
+
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}
 _PAPER = "arXiv 2101.03961, table 9; released configuration switch-{}"
 _WHAT = "T5, one of {} experts in every other layer"
@@ -98,6 +124,8 @@ ENTRIES = (
           partial(switch, width=4096, depth=24, heads=64, ffn=10_240, experts=128, gated=True)),
     Entry("switch-c-2048", 2021, "T5, one of 2048 experts in every layer", _PAPER.format("c-2048"),
           partial(switch, width=2080, depth=15, heads=32, ffn=6144, experts=2048, every=1)),
+    Entry("nllb-moe-54b", 2022, "200 languages into each other, two of 128 experts in every fourth layer",
+          "arXiv 2207.04672, section 8; released configuration nllb-moe-54b", nllb_moe, organisation="Meta"),
     Entry("gshard-37b", 2020, "translation, two of 128 experts in every other layer", _OF_GSHARD,
           partial(_GSHARD, depth=36, experts=128), _SPLIT),
     Entry("gshard-150b", 2020, "translation, two of 512 experts in every other layer", _OF_GSHARD,

@@ -56,6 +56,7 @@ def text_family(
 def _read(composite: Composite, own_type: TextType, text: Family, config: Config, axes: Mapping[str, Any]) -> Architecture:
     """The architecture of the text model; every key of both tables is read, known to change nothing of text, or refused."""
     table, nested = text_table(composite, config)
+    config.expect_all(**composite.only)
     plain = {
         composite.keys.get(key, key): value
         for key, value in _sectioned(table, axes).items()

@@ -85,7 +85,7 @@ def _tensors(
 ) -> Iterator[tuple[str, Tensor]]:
     """The text model's tensors under the names of the files, then every other tensor of the files as it is."""
     needed = {name for rule in of_weights for name in rule.stored}
-    absent = sorted(needed - stored.stored.keys())
+    absent = sorted(name for name in needed if name not in stored)
     if absent:
         raise HuggingFaceError(
             f"{stored.directory}: the files of the composite have no {absent[0]}, which this model has ({len(absent)} such); "
@@ -93,9 +93,10 @@ def _tensors(
         )
     written = set()
     for own, tensor in in_type(tensors_of(of_weights, parameters), dtype, stored.directory):
-        if own in stored.stored:  # copies and idle tensors need not be there
-            written.add(stored.stored[own])
-            yield stored.stored[own], tensor
+        known = stored.known_as(own)
+        if known in stored.stored:  # copies and idle tensors need not be there
+            written.add(stored.stored[known])
+            yield stored.stored[known], tensor
     for name in (*(stored.stored[own] for own in stored.files), *stored.aside):
         if name not in written:
             yield name, stored.carried(name)

@@ -38,6 +38,8 @@ class Composite:
     """Path in the text model's architecture -> its value where the composite's class computes another than the text model's."""
     said: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the text model's table that say what `changes` computes, and that its own family refuses -> their value."""
+    only: Mapping[str, Any] = field(default_factory=dict)
+    """Keys beside the text model's table that change what it computes -> the one value that is read."""
     keys: Mapping[str, str] = field(default_factory=dict)
     """Key of the text model's table -> what its family calls it."""
     outside: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ _OUTSIDE = """
     _pad_token_id acoustic_tokenizer_chunk_size adapter_layer_norm_eps adaptor_intermediate_size
     alignment_intermediate_size assistant_token_id audio_bos_token_id audio_chunk_size audio_end_token_id
     audio_eos_token_id audio_frame_step audio_length_per_tok audio_merge_size audio_start_token_id audio_token_id
-    audio_token_index boa_token_id boi_token_id boi_token_index deepstack_layer_map default_num_delay_tokens
+    audio_token_index boa_token_id boi_token_id boi_token_index deepstack_layer_map
     density_router_hidden_size density_router_loss_weight density_router_threshold downsample_factor downsample_mode
     downsample_rate downsample_ratio drop_vision_last_layer embedding_dim enable_audio_output eoa_token_id
     eoa_token_index eoi_token_id eoi_token_index force_image_size has_lora_adapter ignore_index im_end_token_id
@@ -60,6 +60,9 @@ _GLM_ASR = sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps
 _VOXTRAL = sized(
     3072, 30, 32, 8192, 131_072, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=100_000_000.0, head_dim=128,
 )  # fmt: skip
+_REALTIME = sized(
+    3072, 26, 32, 9216, 131_072, num_key_value_heads=8, rms_norm_eps=1e-5, rope_theta=1e6, head_dim=128, sliding_window=8192,
+)  # fmt: skip
 _THINKER = ("thinker_config", "text_config")
 _ROWS: tuple[Composite, ...] = (
     # Text models with the names and the types of plain ones.
@@ -87,6 +90,16 @@ _ROWS: tuple[Composite, ...] = (
     Composite("granite_speech", "GraniteSpeechForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("granite_speech_plus", "GraniteSpeechPlusForConditionalGeneration", "granite", True, changes=_UNSCALED),
     Composite("hyperclovax_vision_v2", "HyperCLOVAXVisionV2ForConditionalGeneration", "hyperclovax", True),
+    Composite(
+        "idefics",
+        "IdeficsForVisionText2Text",
+        "idefics-text",
+        False,
+        flat=True,
+        # What reads the image in these layers has no reach of text, but for the network behind it.
+        aside=(r"model\.gated_cross_attn_layers\.\d+\.(?:cross_attn|input_layernorm|alpha_cross_attn)\b.*",),
+        renamed={r"(model\.gated_cross_attn_layers\..*)": r"\1"},
+    ),
     Composite("idefics2", "Idefics2ForConditionalGeneration", "mistral", False),
     Composite("idefics3", "Idefics3ForConditionalGeneration", "llama", False),
     Composite("instructblip", "InstructBlipForConditionalGeneration", "opt"),
@@ -103,6 +116,15 @@ _ROWS: tuple[Composite, ...] = (
     ),
     Composite("kosmos-2", "Kosmos2ForConditionalGeneration", "kosmos_2_text_model", True),
     Composite("kosmos-2.5", "Kosmos2_5ForConditionalGeneration", "kosmos_2_5_text_model", True),
+    Composite(
+        "kyutai_speech_to_text",
+        "KyutaiSpeechToTextForConditionalGeneration",
+        "kyutai-text",
+        False,
+        flat=True,
+        outside=("frame_size",),
+        aside=(r"codec_model\..*",),
+    ),
     Composite("lfm2_vl", "Lfm2VlForConditionalGeneration", "lfm2", True),
     Composite("lfm3_vl", "Lfm3VlForConditionalGeneration", "lfm3", True),
     Composite("lighton_ocr", "LightOnOcrForConditionalGeneration", "qwen3", True),
@@ -163,6 +185,14 @@ _ROWS: tuple[Composite, ...] = (
     Composite("video_llava", "VideoLlavaForConditionalGeneration", "llama", False),
     Composite("vipllava", "VipLlavaForConditionalGeneration", "llama", False),
     Composite("voxtral", "VoxtralForConditionalGeneration", "llama", absent=_VOXTRAL),
+    Composite(
+        "voxtral_realtime",
+        "VoxtralRealtimeForConditionalGeneration",
+        "voxtral_realtime_text",
+        True,
+        absent=_REALTIME,
+        only={"default_num_delay_tokens": 6},
+    ),
     # Text models with types of their own.
     Composite("emu3", "Emu3ForConditionalGeneration", "emu3_text_model", False),
     Composite("glm46v", "Glm46VForConditionalGeneration", "glm4v_text", False),

@@ -85,9 +85,9 @@ class Stored:
         """Names of tensors, in the files, that were found finite."""
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._known_as(name) in self.files
+        return isinstance(name, str) and self.known_as(name) in self.files
 
-    def _known_as(self, name: str) -> str:
+    def known_as(self, name: str) -> str:
         """The name in the files, which may lack `base` or have it."""
         others = (name.removeprefix(self.base), self.base + name)
         found = next((known for known in (name, *others) if known in self.files), None)
@@ -95,14 +95,14 @@ class Stored:
 
     def _standing_in(self, name: str) -> list[str]:
         """The names in the files of what holds a tensor that they lack."""
-        known = (self._known_as(other) for other in self.stand_ins.get(name, ()))
+        known = (self.known_as(other) for other in self.stand_ins.get(name, ()))
         return [other for other in known if other in self.files]
 
     def tensor(self, name: str) -> Tensor:
         """One floating-point tensor, read from its file; refuses several in its place that differ."""
         own = self._in_the_files(name)
         tensor = self._checked(own, self.source.tensor(own))
-        first, *more = self._standing_in(name) if self._known_as(name) in self._standing_in(name) else [name]
+        first, *more = self._standing_in(name) if self.known_as(name) in self._standing_in(name) else [name]
         for other in more:
             if not torch.equal(tensor, self.source.tensor(self.stored[other])):
                 raise HuggingFaceError(
@@ -135,7 +135,7 @@ class Stored:
         return self.source.type_of(self._in_the_files(name))
 
     def _in_the_files(self, name: str) -> str:
-        known = self._known_as(name)
+        known = self.known_as(name)
         if known not in self.files:
             raise HuggingFaceError(f"{self.directory}: has no tensor {name}")
         return self.stored[known]
@@ -143,7 +143,7 @@ class Stored:
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that are not `used` and match no ignored pattern."""
         patterns = [re.compile(pattern) for pattern in ignored]
-        left = self.files.keys() - {self._known_as(name) for name in used}
+        left = self.files.keys() - {self.known_as(name) for name in used}
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
 
 

@@ -1,4 +1,4 @@
-"""Model types of transformers 5.23 that are not read, by the mechanism that is missing, or by the parts that wait for a reader.
+"""Model types of transformers 5.23 that are not read, by the mechanism that is missing.
 
 What is named is what stands in the way first. docs/reference/families.md lists them, and a test keeps the list complete.
 """
@@ -21,40 +21,22 @@ _BY_MECHANISM: Mapping[str, str] = {
     "hashed characters, down- and upsampled": "canine",
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
-    "norms whose scale is a function of the delay between sound and text": "voxtral_realtime voxtral_realtime_text",
     "experts of text and of images in one list of the files, and their corrections in one table": "ernie4_5_vl_moe",
-    "an action expert beside the text model": "pi0",
-    "a decoder that generates codes of sound in several books": "dia kyutai_speech_to_text musicgen musicgen_melody",
+    "a decoder that generates codes of sound in several books": "dia musicgen musicgen_melody",
     "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
-    "an encoder of sound beside a decoder of another type": "speech-encoder-decoder",
     "scores by the distances of words on a page": "bros layoutlmv2 layoutlmv3 udop",
     "a second stream, of places on a page, that attends with the text's": "lilt",
-    "places in a tree of tags": "markuplm",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
-    "a class to be held against: that of transformers 5.23 sends every token to experts 0 and 1 alone": "nllb-moe",
+    "queries of a width of their own that read latents, one for each position": "perceiver",
     "hashed attention and reversible layers": "reformer",
-    "adapters for each language, after norms that two places share": "xmod",
     "segments of prompts with relative positions between them": "cpmant",
     "layers that pool the sequence": "funnel",
     "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 
-BY_PARTS: Mapping[str, str] = {
-    "CrossAttention": "idefics",
-    "Latents": "perceiver",
-}
-"""The part by which a mechanism can be described -> the model types whose files nothing reads nevertheless."""
-
 TWO_TOWERS = ("clip", "siglip")
 """Model types of two architectures, which `two_towers` reads and no family does."""
 
-MISSING: Mapping[str, str] = {
-    **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
-    **{
-        model_type: f"a reader of its files; what sets it apart can be described, by `{part}`"
-        for part, types in BY_PARTS.items()
-        for model_type in types.split()
-    },
-}
-"""Model type -> what it needs and is missing here: a mechanism, or a reader."""
+MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
+"""Model type -> the mechanism that it needs and is missing here."""

@@ -35,26 +35,14 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gemma4": ("gemma4_text", "gemma4_unified_text"),
     "cohere": ("cohere", "cohere2", "cohere_compass_text"),
     "granite": (
-        "granite",
-        "granite_swa",
-        "hyperclovax",
-        "granitemoe",
-        "granitemoeshared",
-        "granitemoe_swa",
-        "granitemoehybrid",
+        "granite", "granite_swa", "hyperclovax", "granitemoe", "granitemoeshared", "granitemoe_swa", "granitemoehybrid",
     ),
     "exaone": ("exaone4",),
     "bert": ("bert", "ernie", "megatron-bert", "big_bird"),
     "roberta": (
-        "roberta",
-        "xlm-roberta",
-        "camembert",
-        "data2vec-text",
-        "roberta-prelayernorm",
-        "xlm-roberta-xl",
-        "mpnet",
-        "ibert",
+        "roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet", "ibert",
     ),
+    "xmod": ("xmod",),
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert", "roformer"),
     "squeezebert": ("squeezebert",),
@@ -66,6 +54,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "fnet": ("fnet",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "marked": ("layoutlm", "tapas", "roc_bert"),
+    "markuplm": ("markuplm",),
     "modernbert": ("modernbert", "modernbert-decoder"),
     "eurobert": ("eurobert",),
     "esm": ("esm",),
@@ -91,6 +80,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "xlm": ("xlm", "flaubert"),
     "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small", "pegasus", "m2m_100"),
     "bigbird_pegasus": ("bigbird_pegasus",),
+    "nllb_moe": ("nllb-moe",),
     "marian": ("marian",),
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5", "longt5"),
@@ -100,7 +90,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "moonshine": ("moonshine",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
-    "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder"),
+    "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder", "speech-encoder-decoder"),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),
@@ -163,7 +153,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "molmo2": ("molmo2_text",),
     "mistral4": ("mistral4",),
     "clip_text": ("clip_text_model", "tipsv2_text_model"),
-}
+}  # fmt: skip
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
 ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3", "gpt-sw3": "gpt2"}
@@ -175,13 +165,16 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "remote_experts": ("deepseek", "sarvam_moe", "deepseek_ocr2_text", "unlimited_ocr_text"),
     "kosmos": ("kosmos_2_text_model", "kosmos_2_5_text_model"),
     "mllama": ("mllama_text_model",),
+    "idefics": ("idefics-text",),
     "muse": ("muse_glimmer_text", "muse_spark_text"),
     "longformer": ("longformer-text", "led-text"),
-    "moshi": ("moshi-text",),
+    "moshi": ("moshi-text", "kyutai-text"),
+    "voxtral": ("voxtral_realtime_text",),
     "text_decoders": ("trocr-text", "pp_formulanet_text", "blip_text_model"),
     "chameleon": ("chameleon-text",),
     "pix2struct": ("pix2struct_text_model",),
     "step3p7": ("step3p5",),
+    "later": ("sarvam_mla", "lara_mini"),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""

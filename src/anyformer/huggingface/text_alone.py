@@ -28,12 +28,21 @@ _BOTH_WAYS: dict[str, Any] = {
     "said": {"use_bidirectional_attention": True},
     "outside": ("num_image_tokens",),
 }
-_EVOLLA = {
-    **sized(4096, 32, 32, 14_336, 128_256, num_key_value_heads=8),
-    "max_position_embeddings": 8192,
-    "rms_norm_eps": 1e-5,
-    "rope_theta": 500_000.0,
+_HEADLESS: dict[str, Any] = {
+    **_BOTH_WAYS,
+    "path": ("vlm_config", "text_config"),
+    "changes": lambda architecture: {**_prompt_both_ways(architecture), "head": None},
 }
+_EVOLLA = {
+    **sized(4096, 32, 32, 14_336, 128_256, num_key_value_heads=8, max_position_embeddings=8192),
+    "rms_norm_eps": 1e-5, "rope_theta": 500_000.0,
+}  # fmt: skip
+_PIANO = {
+    "vocab_size": 2400, "d_model": 512, "d_kv": 64, "d_ff": 2048, "num_layers": 6, "num_heads": 8,
+    "feed_forward_proj": "gated-gelu", "dense_act_fn": "relu",
+}  # fmt: skip
+_ACTIONS = "chunk_size|loss_reduction|max_.*_dim|m(?:in|ax)_period|num_inference_steps|time_sampling_.*"
+"""Keys of the expert for actions beside pi0's text model."""
 _LUKE = {
     r"luke\.(embeddings|encoder)\.(.*)": r"roberta.\1.\2",
     r"lm_head\.bias": "lm_head.decoder.bias",
@@ -106,11 +115,8 @@ TEXT_ALONE: tuple[Composite, ...] = (
         "colpali",
         "ColPaliForRetrieval",
         "gemma",
-        path=("vlm_config", "text_config"),
         renamed={r"vlm\.(?:model\.)?language_model\.(?:model\.)?(.*)": r"model.\1"},
-        said=_BOTH_WAYS["said"],
-        outside=_BOTH_WAYS["outside"],
-        changes=lambda architecture: {**_prompt_both_ways(architecture), "head": None},
+        **_HEADLESS,
     ),
     Composite(
         "evolla",
@@ -218,6 +224,14 @@ TEXT_ALONE: tuple[Composite, ...] = (
         aside=(r"model\.embed_tokens_extend\..*",),
     ),
     Composite(
+        "pi0",
+        "PI0ForConditionalGeneration",
+        "gemma",
+        # As LeRobot publishes them, and as transformers calls them.
+        renamed={r"(?:paligemma_with_expert\.paligemma\.model|model\.vlm)\.language_model\.(?:model\.)?(.*)": r"model.\1"},
+        **{**_HEADLESS, "outside": (*_BOTH_WAYS["outside"], _ACTIONS)},
+    ),
+    Composite(
         "pix2struct",
         "Pix2StructForConditionalGeneration",
         "pix2struct_text_model",
@@ -233,16 +247,7 @@ TEXT_ALONE: tuple[Composite, ...] = (
         "t5",
         True,
         flat=True,
-        absent={
-            "vocab_size": 2400,
-            "d_model": 512,
-            "d_kv": 64,
-            "d_ff": 2048,
-            "num_layers": 6,
-            "num_heads": 8,
-            "feed_forward_proj": "gated-gelu",
-            "dense_act_fn": "relu",
-        },
+        absent=_PIANO,
         renamed={r"((?:shared|lm_head|encoder|decoder)\..*)": r"\1"},
         outside=("composer_vocab_size",),
     ),

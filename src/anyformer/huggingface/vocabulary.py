@@ -97,7 +97,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         SIZE,
         """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
         attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank swa_q_lora_rank
-        swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca
+        swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca adapter_reduction_factor
         attention_window_size attn_layer_period block_ff_dim block_multiple_of classifier_proj_size context_length conv1d_width
         conv_L_cache conv_pos_kernel_size
         conv_channels cross_attention_hidden_size d_ff d_head d_inner d_kv d_model decoder_attention_heads
@@ -117,7 +117,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
         mamba_d_state mamba_expand mamba_head_dim mamba_n_groups mamba_n_heads mamba_ngroups mamba_num_heads
         max_decoder_position_embeddings max_encoder_position_embeddings max_pixels max_position_embeddings
-        max_2d_position_embeddings
+        max_2d_position_embeddings max_depth max_xpath_subs_unit_embeddings max_xpath_tag_unit_embeddings xpath_unit_hidden_size
         max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
         model_max_length moe_intermediate_size
         moe_hidden_size
@@ -141,7 +141,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         WHOLE,
         """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
-        encoder_sparse_step
+        encoder_sparse_step subs_pad_id tag_pad_id
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
@@ -178,6 +178,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
         lm_head_multiplier logit_scale logit_scale_init_value
         logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
+        moe_eval_capacity_token_fraction moe_token_dropout
         moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
         moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
         output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
@@ -218,11 +219,11 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         use_rotary_pos_emb use_routing_bias use_sandwich_norm use_shared_attention_adapter use_sliding_window use_swiglu_ffn
         use_task_id use_tpu_fourier_optimizations vision_use_head
         projector_bias projector_use_layernorm
-        use_absolute_position_embeddings use_mean_pooling""",
+        use_absolute_position_embeddings use_mean_pooling adapter_layer_norm adapter_reuse_layer_norm ln_before_adapter""",
     ),
     (
         NAME,
-        """activation activation_function afn attention_type attn_type
+        """activation activation_function afn attention_type attn_type default_language second_expert_policy
         decoder_hidden_act encoder_hidden_act classifier_activation classifier_pooling dense_act_fn
         dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
         feature_extractor_type feed_forward_proj ff_activation hidden_act
@@ -235,7 +236,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         NAMES,
-        """anyformer_plugins architectures attention_layers block_types indexer_types layer_types layers_block_type
+        """anyformer_plugins architectures attention_layers block_types indexer_types languages layer_types layers_block_type
         mlp_layer_types""",
     ),
     (NAMES | NAME, """index_topk_pattern pos_att_type"""),

@@ -57,6 +57,7 @@ from anyformer.parts.embedding.marked import MarkedEmbedding, Marks, MarkSpan
 from anyformer.parts.embedding.narrow_table import NarrowTable
 from anyformer.parts.embedding.ngrams import Ngrams
 from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.embedding.tree_places import TreePlacedEmbedding
 from anyformer.parts.embedding.waves import RowNorm, WaveLayer, Waves
 from anyformer.parts.experts.attention_experts import AttentionExperts
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
@@ -72,6 +73,7 @@ from anyformer.parts.images.condensed import CondensedProjector
 from anyformer.parts.images.deep_stack import DeepStack
 from anyformer.parts.images.downsampled import DownsampledProjector
 from anyformer.parts.images.encoded import EncodedImages
+from anyformer.parts.images.encoded_waves import EncodedWaves
 from anyformer.parts.images.encoder import ImageEncoder
 from anyformer.parts.images.gated_projector import GatedProjector
 from anyformer.parts.images.grid import GridTower
@@ -109,8 +111,10 @@ from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_
 from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
+from anyformer.parts.norms.adapted_norm import AdaptedNorm
 from anyformer.parts.norms.affine import Affine
 from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.delay_norm import DelayNorm
 from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.gained_first import GainedFirst
 from anyformer.parts.norms.gated_norm import GatedNorm

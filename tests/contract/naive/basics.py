@@ -12,6 +12,10 @@ def norm(part, name, weights, v):
         return v
     if part.kind == "gated_norm":
         return gated(part, name, weights, norm(part.norm, f"{name}.norm", weights, v))
+    if part.kind == "adapted_norm":
+        return adapted(part, name, weights, v)
+    if part.kind == "delay_norm":
+        return by_delay(part, name, weights, v)
     assert part.kind in NORMS, f"write the formula of {part.kind!r} into NORMS of {__file__}"
     v = NORMS[part.kind](part, lambda own: weights[f"{name}.{own}"], v)
     if part.gain != "none":
@@ -25,6 +29,23 @@ def gated(part, name, weights, v):
     assert part.activation in ("silu", "tanh"), f"write the formula of {part.activation!r} here"
     narrow = narrow / (1 + torch.exp(-narrow)) if part.activation == "silu" else torch.tanh(narrow)
     return v / (1 + torch.exp(-(weights[f"{name}.up.weight"] @ narrow)))
+
+
+def adapted(part, name, weights, v):
+    """A norm, and the norm again of what it gives with a network of the one language that is spoken."""
+    n = norm(part.norm, f"{name}.norm", weights, v) if part.before is None else norm(part.before, f"{name}.before", weights, v)
+    i = part.languages.index(part.language)
+    inner = ACTIVATIONS[part.activation](weights[f"{name}.down"][i] @ n + weights[f"{name}.down_bias"][i])
+    return norm(part.norm, f"{name}.norm", weights, n + weights[f"{name}.up"][i] @ inner + weights[f"{name}.up_bias"][i])
+
+
+def by_delay(part, name, weights, v):
+    """A norm times 1 and a network of the waves of the delay."""
+    half = len(v) // 2
+    angles = [part.delay * part.theta ** (-i / half) for i in range(half)]
+    s = torch.tensor([wave(a) for wave in (math.cos, math.sin) for a in angles], dtype=torch.float64)
+    gains = linear(f"{name}.up", weights, ACTIVATIONS[part.activation](linear(f"{name}.down", weights, s)))
+    return norm(part.norm, f"{name}.norm", weights, v) * (1 + gains)
 
 
 def norm_of_each_head(part, name, weights, v, heads):

@@ -38,6 +38,19 @@ def marked_tokens_enter(part, name, weights, tokens):
     return rows
 
 
+def tree_placed_tokens_enter(part, name, weights, tokens):
+    """Without paths of its tokens every step is one that is not there."""
+    places = f"{name}.places"
+    e = [
+        weights[f"{places}.tags"][j][part.no_tag] + weights[f"{places}.subscripts"][j][part.no_subscript]
+        for j in range(part.depth)
+    ]
+    inner = torch.cat(e)
+    inner = linear(f"{places}.up", weights, inner)
+    y = linear(f"{places}.down", weights, torch.where(inner > 0, inner, torch.zeros_like(inner)))
+    return [row + y for row in tokens_enter(part, name, weights, tokens)]
+
+
 def features_enter(part, name, weights, vectors):
     return [norm(part.norm, f"{name}.norm", weights, linear(f"{name}.projection", weights, numbers(v))) for v in vectors]
 
@@ -130,6 +143,7 @@ def convolve(weights, name, rows):
 ENTRANCES = {
     "tokens": tokens_enter,
     "marked_tokens": marked_tokens_enter,
+    "tree_placed_tokens": tree_placed_tokens_enter,
     "activations": lambda part, name, weights, vectors: [numbers(v) for v in vectors],
     "features": features_enter,
     "patches": patches_enter,

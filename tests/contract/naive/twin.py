@@ -24,7 +24,13 @@ def encoded_images_enter(part, name, weights, image):
     return [linear(f"{name}.projection", weights, v) for v in x] if part.projected else x
 
 
-ENTERING = {**ENTRANCES, "encoded_images": encoded_images_enter}
+def encoded_waves_enter(part, name, weights, samples):
+    x = ENTRANCES["waves"](part.waves, f"{name}.waves", weights, samples)
+    x = run_stack(part.stack, f"{name}.stack", weights, x, None, 0, None)
+    return [linear(f"{name}.projection", weights, v) for v in x] if part.projected else x
+
+
+ENTERING = {**ENTRANCES, "encoded_images": encoded_images_enter, "encoded_waves": encoded_waves_enter}
 
 
 def forward(

@@ -1,7 +1,8 @@
 """An encoder and a decoder of two other model types, whose layers have cross-attention behind their attention.
 
 Rothe et al. 2020 (arXiv 1907.12461): both sides begin from BERT, RoBERTa or GPT-2, and cross-attention alone is new. Of images:
-TrOCR (Li et al. 2021, arXiv 2109.10282), a Vision Transformer that BART's decoder reads, and captions by GPT-2 or BERT.
+TrOCR (Li et al. 2021, arXiv 2109.10282), a Vision Transformer that BART's decoder reads, and captions by GPT-2 or BERT. Of
+sound: wav2vec 2.0 and its kin before such a decoder (Wang et al. 2021, arXiv 2104.06678).
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ _DECODERS: Mapping[str, Table] = {
 """Model type of a decoder -> the names of its cross-attention. Types of one architecture have the same names."""
 _SEERS = ("vit", "deit", "vit_msn", "ijepa", "dinov2", "dinov2_with_registers")
 _READERS: Mapping[str, Table] = {"trocr": _TROCR, **_DECODERS}
+_HEARERS = ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio")
 _OTHER_NAMES = {"trocr": "trocr-text"}
 """Model type of a side -> the type that reads it alone, where its own is read with more."""
 _CROSSED = "cross_attention_hidden_size"
@@ -141,7 +143,7 @@ def families(family: Callable[[str], Family]) -> tuple[Family, ...]:
         types = (_OTHER_NAMES.get(model_type, model_type) for model_type in known)
         return {rf"{side}\.({pattern})" for model_type in types for pattern in family(model_type).ignored}
 
-    def of(model_type: str, name: str, pair: Pair) -> Family:
+    def of(model_type: str, name: str, pair: Pair, *, sees: bool = False) -> Family:
         copies = ignored("encoder", pair.encoders) | ignored("decoder", pair.decoders)
         copies |= {r"decoder\.lm_head\.weight", r"decoder\.output_projection\.weight"}
         return Family(
@@ -151,10 +153,11 @@ def families(family: Callable[[str], Family]) -> tuple[Family, ...]:
             name,
             inert=("tie_word_embeddings", "vocab_size"),
             ignored=tuple(sorted(copies)),
-            sees=pair.widths,
+            sees=sees,
         )
 
     return (
         of("encoder-decoder", "EncoderDecoderModel", Pair(family, _ENCODERS, _DECODERS, False)),
-        of("vision-encoder-decoder", "VisionEncoderDecoderModel", Pair(family, _SEERS, _READERS, True)),
+        of("vision-encoder-decoder", "VisionEncoderDecoderModel", Pair(family, _SEERS, _READERS, True), sees=True),
+        of("speech-encoder-decoder", "SpeechEncoderDecoderModel", Pair(family, _HEARERS, _READERS, True)),
     )

@@ -85,13 +85,19 @@ def _deepseek(
 
 def read_sarvam(config: Config) -> Architecture:
     config.assume(vocab_size=262_144, hidden_size=4096, num_hidden_layers=19, num_attention_heads=16, intermediate_size=8192)
-    config.expect_all(use_qkv_bias=False, use_bias=False, use_qk_norm=True, moe_router_enable_expert_bias=True)
+    config.expect_all(use_qkv_bias=False, attention_bias=False, use_bias=False, use_qk_norm=True)
+    config.expect_all(moe_router_enable_expert_bias=True)
     config.expect_all(embedding_dropout=0.0, output_dropout=0.0, norm_topk_prob=True, score_function="sigmoid")
     norm = words.rms_norm(config)
-    heads = words.attention(config, kv_heads=4, head_width=256, bias=(), rotary=words.rotary(config), qk_norm=QKNorm(norm=norm))
+    rotary = words.rotary(config, fraction=1.0)
+    heads = words.attention(config, kv_heads=4, head_width=256, bias=(), rotary=rotary, qk_norm=QKNorm(norm=norm))
     router = words.v3_router(config, scale=2.5)
-    experts = words.experts(config, router, count=128, chosen=6, width=1024, counted=("num_experts",))
-    experts = words.shared_of(config, experts, 1, "num_shared_experts")
+    # The second of each is what transformers 5.24 calls it.
+    experts = words.experts(config, router, count=128, chosen=6, width=1024, counted=("num_experts", "n_routed_experts"))
+    shared = "n_shared_experts" if "n_shared_experts" in config.written else "num_shared_experts"
+    experts = words.shared_of(config, experts, 1, shared)
+    for key in ("num_nextn_predict_layers", "num_mtp_layers"):
+        config.expect(key, 0, None)
     kinds = words.dense_first(config, "first_k_dense_replace", 1)
     layers = words.expert_layers(config, norm, lambda _: heads, experts, words.feedforward(config), kinds)
     return words.decoder(config, layers, norm)

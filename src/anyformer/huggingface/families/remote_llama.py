@@ -33,15 +33,23 @@ _WAVES = r".*\.rotary_emb\.inv_freq"
 
 def read_exaone(config: Config) -> Architecture:
     config.assume(vocab_size=102_400, hidden_size=2048, num_layers=32, num_attention_heads=32, activation_function="silu")
-    norm = words.rms_norm(config, key="layer_norm_epsilon")
+    config.expect("mlp_bias", False)
+    depth, eps, acted = (later if later in config.written else own for own, later in _EXAONE_KEYS)
+    norm = words.rms_norm(config, key=eps)
     heads = words.attention(config, rotary=words.rotary(config))
     width = config("intermediate_size", None) or 4 * config("hidden_size")
-    network = words.feedforward(config, "activation_function", size=None, width=width)
+    network = words.feedforward(config, acted, size=None, width=width)
     around = {"dropout": config("embed_dropout", 0.0)}
-    layers = words.repeated(config, pre_norm(norm, heads, network), "num_layers")
+    layers = words.repeated(config, pre_norm(norm, heads, network), depth)
     return words.decoder(config, layers, norm, tied=True, around=around)
 
 
+_EXAONE_KEYS = (
+    ("num_layers", "num_hidden_layers"),
+    ("layer_norm_epsilon", "rms_norm_eps"),
+    ("activation_function", "hidden_act"),
+)
+"""Key of published files -> what transformers 5.24 calls it."""
 _EXAONE: Table = {
     **projections("attn.attention.*_proj", "attn.attention.out_proj"),
     **GPT_NORMS,

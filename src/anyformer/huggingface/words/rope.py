@@ -32,6 +32,8 @@ SCALINGS: Mapping[str, Mapping[str, str]] = {
 """Kind of scaling -> their key -> our field."""
 SHARE, TRAINED = "partial_rotary_factor", "original_max_position_embeddings"
 _SECTIONS = ("mrope_section", "mrope_interleaved")
+_ALSO = {"deepseek_yarn": "yarn"}
+"""Another name of a kind, in files of Sarvam -> its usual one."""
 
 
 def rotary(config: Config, *, theta: float = 10_000.0, fraction: float | None = None, **fields: Any) -> Rotary:
@@ -84,7 +86,7 @@ def rope_parameters(
     base = config("rope_theta", theta)
     table = {name: value for name, value in (old or table or {}).items() if value is not None}
     kind = table.pop("type", None) or "default"
-    kind = table.setdefault("rope_type", kind)
+    kind = table.setdefault("rope_type", _ALSO.get(kind, kind))
     if table.get("rope_theta") is None:
         table["rope_theta"] = base
     before = table.get(TRAINED)

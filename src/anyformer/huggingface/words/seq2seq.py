@@ -14,6 +14,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import FixedTable, sinusoids
 from anyformer.huggingface.rules import Names, Shaped, Table, To
+from anyformer.huggingface.target import Place
 from anyformer.huggingface.words.fairseq import ATTENTION, NORMS, PLAIN
 from anyformer.huggingface.words.heads import ALL
 from anyformer.huggingface.words.models import initialisation, root_scale
@@ -161,7 +162,7 @@ class BartVariant:
         attends: tuple[Any, ...] = (Attention(mask=Bidirectional(), **heads),)
         if side == "decoder":
             attends = (Attention(**heads), CrossAttention(**heads))
-        width = config(f"{side}_ffn_dim", at=f"{side}:feedforward.width")
+        width = config(f"{side}_ffn_dim", at=self.width_place(side))
         inner = config("activation_dropout", 0.0)
         network = plain(config, self.activation, "activation_function", size=None, width=width, dropout=inner)
         depth = config(f"{side}_layers", at=lambda target: target.depth(side))
@@ -172,6 +173,10 @@ class BartVariant:
             dropout=dropout,
             final_norm=norm if self.final_norm else None,
         )
+
+    def width_place(self, side: str) -> Place:
+        """Where the width of a side's networks stands."""
+        return f"{side}:feedforward.width"
 
     def family(self, model_type: str, default_class: str, *, inert: tuple[str, ...] = (), **more: Any) -> Family:
         """The family of a model type of this line."""

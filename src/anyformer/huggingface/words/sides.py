@@ -9,7 +9,8 @@ from anyformer.describe import Named
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, CrossAttention, EncodedImages, Patches, Stack
+from anyformer.parts import Attention, Block, CrossAttention, EncodedImages, EncodedWaves, Patches, Stack, Waves
+from anyformer.parts.embedding.embedding import Input
 
 
 def joined(encoder: Architecture, text: Architecture, source_width: int | None = None) -> Architecture:
@@ -20,14 +21,23 @@ def joined(encoder: Architecture, text: Architecture, source_width: int | None =
     """
     assert encoder.encoder is not None, "it is an encoder"
     assert text.decoder is not None, "it is a decoder"
-    if encoder.width == text.width:
+    if encoder.width == text.width == encoder.table_width:
         decoder = each_block(text.decoder, partial(_crossed, None))
         return text.but(embedding=encoder.embedding, decoder_embedding=text.embedding, encoder=encoder.encoder, decoder=decoder)
-    patches = encoder.embedding
-    assert isinstance(patches, Patches), "encoders of another width are those of images"
-    seen = EncodedImages(width=encoder.width, patches=patches, stack=encoder.encoder, projected=source_width is None)
-    decoder = each_block(text.decoder, partial(_crossed, source_width))
+    read = None if encoder.width == text.width else source_width
+    seen = _encoded(encoder, projected=encoder.width != text.width and source_width is None)
+    decoder = each_block(text.decoder, partial(_crossed, read))
     return text.but(embedding=seen, decoder_embedding=text.embedding, decoder=decoder)
+
+
+def _encoded(encoder: Architecture, *, projected: bool) -> Input:
+    """An encoder of another width than the text's as its input."""
+    assert encoder.encoder is not None, "it is an encoder"
+    first, fields = encoder.embedding, {"width": encoder.width, "stack": encoder.encoder, "projected": projected}
+    if isinstance(first, Waves):
+        return EncodedWaves(waves=first, narrow=encoder.embedding_width, **fields)
+    assert isinstance(first, Patches), "encoders of another width are those of images or of waves"
+    return EncodedImages(patches=first, **fields)
 
 
 def parted(architecture: Architecture) -> tuple[Architecture, Architecture]:
@@ -39,9 +49,11 @@ def parted(architecture: Architecture) -> tuple[Architecture, Architecture]:
         encoder = architecture.but(decoder=None, decoder_embedding=None, head=None)
     elif isinstance(seen, EncodedImages):
         encoder = Architecture(width=seen.width, embedding=seen.patches, encoder=seen.stack)
-        encoder = encoder.but(initialisation=architecture.initialisation)
+    elif isinstance(seen, EncodedWaves):
+        encoder = Architecture(width=seen.width, embedding=seen.waves, embedding_width=seen.narrow, encoder=seen.stack)
     else:
         raise MismatchError("the source has no encoder")
+    encoder = encoder.but(initialisation=architecture.initialisation)
     alone = each_block(
         decoder, lambda block: block.but(steps=tuple(s for s in block.steps if "cross_attention" not in s.branches))
     )
@@ -66,7 +78,8 @@ def joined_names(
     stack, table = "encoder", under(prefixes[0], headless)
     if architecture.encoder is None:
         stack = "embedding.stack"
-        table = renamed(renamed(table, "embedding.", "embedding.patches."), "encoder.", f"{stack}.")
+        entrance = "waves" if isinstance(architecture.embedding, EncodedWaves) else "patches"
+        table = renamed(renamed(table, "embedding.", f"embedding.{entrance}."), "encoder.", f"{stack}.")
         table = {**table, "embedding.projection": "enc_to_dec_proj"}
     return Names(
         {**table, **under(prefixes[1], renamed(text.outside, "embedding", "decoder_embedding"))},
