@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as jsons
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from anyformer.cli import training_plan
-from anyformer.cli.amounts import tokens
+from anyformer.cli.amounts import dollars, tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
@@ -25,6 +25,7 @@ from anyformer.cli.arguments import (
 from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Verbatim
+from anyformer.cli.queue_options import ArrivalOptions
 from anyformer.cli.run_file import TrainingOptions, run_named
 from anyformer.cli.scale_options import ScaleOptions
 from anyformer.costs.rows import PageLine
@@ -42,10 +43,10 @@ anyformer plan llama-3-8b --gpus 64 --tokens 15T --rate 2.5
 anyformer plan llama-3.1-405b --gpus 16384 --batch-tokens 16M --mtbf 50000 --tokens 15.6T
 anyformer plan llama-3.1-405b --gpus 100000 --tokens 15.6T
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
+anyformer plan llama-3-8b --serve --arrivals 20/s --prompt-tokens "lognormal(700, 1.1)" --output-tokens 200 --limit-ttft 500ms
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
 question_option = partial(typer.Option, rich_help_panel="Question")
-serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
 tuning_option = partial(typer.Option, rich_help_panel="Fine-tuning (with --finetune)")
 
 
@@ -103,21 +104,10 @@ class PlannedMachine:
         machine_option(
             help="Dollars per accelerator and hour, of serving and of training. By default an assumed price; the answer states "
             "it beside every price.",
-            min=0.0,
+            parser=dollars,
             metavar="DOLLARS",
         ),
     ] = None
-
-
-@dataclass(frozen=True)
-class ServingOptions:
-    """How many are served, and in which format."""
-
-    users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1
-    weights: Annotated[
-        Literal["bf16", "fp8", "int8", "int4"],
-        serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
-    ] = "bf16"
 
 
 @dataclass(frozen=True)
@@ -149,17 +139,17 @@ def run(
     training: TrainingOptions,
     failing: FailureOptions,
     scaling: ScaleOptions,
-    serving: ServingOptions,
+    serving: ArrivalOptions,
     tuning: TuningOptions,
     json: Json = False,
 ) -> Answer:
     """Find the fastest layout of a training run on many accelerators, or why none fits.
 
     It says what the whole run takes, --tokens of it: days, accelerator-hours and dollars, with the rate beside them.
-    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding
-    and recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training
-    with gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It
-    exits with 1 if nothing fits.
+    --serve plans serving (with --arrivals under requests that come at random), --finetune fine-tuning. Every layout of
+    data, tensor, pipeline and expert parallelism, sharding and recomputation is tried. Above 16,384 accelerators, or
+    with --pod, they stand in pods and regions: it adds training with gradients every step and with outer steps between
+    regions (DiLoCo), goodput, checkpoints, energy and price. It exits with 1 if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, the other uses of the time, and the wall time of the whole run, by formula and by simulated runs.
@@ -172,12 +162,17 @@ def run(
     from anyformer.plan import Plan
 
     _refuse(names, question, machine, training, failing, scaling)
+    serving.check(serves=question.serve, length=length)
     given = None if question.serve or question.finetune else run_named(names[0], training)
     length = length or (given.length if given else None)
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
-    if question.serve:
+    if question.serve and serving.queues:
+        from anyformer.cli import queueing
+
+        answer = queueing.answered(made, serving, on, machine.gpus, machine.rate, plan, json=json)
+    elif question.serve:
         answer = _serve(made, serving, length, on, machine, plan, json=json)
     elif question.finetune:
         from anyformer.cli import fine_tuning
@@ -237,7 +232,7 @@ def _refuse(
 
 def _serve(
     made: dict[str, Architecture],
-    asked: ServingOptions,
+    asked: ArrivalOptions,
     length: int,
     on: Hardware,
     machine: PlannedMachine,

@@ -91,13 +91,18 @@ def serve(
     """
     on = hardware_of(hardware)
     search = LayoutSearch(architecture, users, length, on, format, on.resolved(plan or Plan()))
-    if not search.state.memories and architecture.decoder is None:
-        raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
+    check_generates(architecture)
     counts = [accelerators] if accelerators else _beyond(search.least, on.domain)
     services = [service for count in counts if (service := search.fastest(count))]
     if not services:
         raise UserError(_refusal(search, accelerators))
     return min(services, key=lambda service: service.price(1.0))
+
+
+def check_generates(architecture: Architecture) -> None:
+    """Refuse what generates no tokens."""
+    if architecture.decoder is None:
+        raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
 
 
 def _counts(domain: int) -> Iterator[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +46,10 @@ class Requests:
     def longest(self) -> int:
         """Tokens of the longest prompt and its answer."""
         return int((self.prompt + self.output).max())
+
+    def first(self, count: int) -> Requests:
+        """The first of them."""
+        return Requests(*(each[:count] for each in (getattr(self, name.name) for name in fields(self))))
 
     def at_rate(self, rate: float) -> Requests:
         """The same requests, coming `rate` a second: the gaps between them are stretched."""
