@@ -2,9 +2,9 @@
 
     python -m benchmarks.queues
 
-A Llama of a few million parameters with random weights is served on one core, and asked from another. First the server's steps
-are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads, each of the same
-300 requests, ever closer together; the simulation gets the times at which they were sent, and says when their tokens come.
+A Llama of a few million parameters with random weights is served on one core, and asked from another. First the server's
+steps are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads of 300
+requests; the simulation gets the times at which they were sent, and says when their tokens come.
 Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
 """
 
@@ -29,8 +29,8 @@ from benchmarks.sitting import RESULTS, machine, written
 from anyformer.planning.queues.distributions import lengths
 from anyformer.planning.queues.engine import EngineRules
 from anyformer.planning.queues.measured_steps import MeasuredSteps
-from anyformer.planning.queues.outcome import Outcome
-from anyformer.planning.queues.requests import Requests, Traffic
+from anyformer.planning.queues.outcome import QueueOutcome
+from anyformer.planning.queues.requests import ArrivingRequests, Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
 RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True)
@@ -42,7 +42,7 @@ WITHIN = 0.1
 LATENCIES = ("ttft", "tpot", "latency")
 
 
-def capacity(steps: MeasuredSteps, requests: Requests) -> float:
+def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
     """Requests a second that are answered if all come at once."""
     return simulate(Fleet(steps, RULES), requests.at_rate(1e6)).requests_per_second
 
@@ -53,7 +53,7 @@ def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float)
     sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
     answered = asyncio.run(open_loop(port, sent, TOKEN))
     order = np.argsort([each.sent for each in answered], kind="stable")
-    came = Requests(
+    came = ArrivingRequests(
         np.array([answered[i].sent for i in order]),
         *(getattr(drawn, name)[order] for name in ("prompt", "output", "shared", "group", "steps")),
     )
@@ -68,12 +68,12 @@ def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float)
     }
 
 
-def _measured(came: Requests, answered: Sequence[Answered]) -> Outcome:
+def _measured(came: ArrivingRequests, answered: Sequence[Answered]) -> QueueOutcome:
     first, last = np.array([each.first for each in answered]), np.array([each.last for each in answered])
-    return Outcome(came, first, last, (0.0,), 0, 0, 0.0, float(last.max() - came.arrived[0]))
+    return QueueOutcome(came, first, last, (0.0,), 0, 0, 0.0, float(last.max() - came.arrived[0]))
 
 
-def _figures(outcome: Outcome, way: float = 0.0) -> dict[str, float]:
+def _figures(outcome: QueueOutcome, way: float = 0.0) -> dict[str, float]:
     """Throughput, and median and 95th percentile of every latency, the way to the server and back among them."""
     found = {"tokens_per_second": outcome.tokens_per_second}
     for name in LATENCIES:

@@ -34,8 +34,8 @@ def write_model(folder: Path) -> int:
 def served(folder: Path, core: int) -> Iterator[int]:
     """A server of a directory on one core; its port."""
     command = [
-        sys.executable, "-m", "anyformer", "serve", str(folder), "--port", "0", "--places", str(PLACES), "--length", str(LENGTH),
-        "--chunk", str(CHUNK), "--prefix-memory", "0",
+        sys.executable, "-m", "anyformer", "serve", str(folder), "--port", "0", "--places", str(PLACES),
+        "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(

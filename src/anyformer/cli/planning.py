@@ -168,11 +168,7 @@ def run(
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
-    if question.serve and serving.queues:
-        from anyformer.cli import queueing
-
-        answer = queueing.answered(made, serving, on, machine.gpus, machine.rate, plan, json=json)
-    elif question.serve:
+    if question.serve:
         answer = _serve(made, serving, length, on, machine, plan, json=json)
     elif question.finetune:
         from anyformer.cli import fine_tuning
@@ -240,6 +236,14 @@ def _serve(
     *,
     json: bool,
 ) -> Answer:
+    if asked.queues:
+        from anyformer.cli import queueing
+
+        return queueing.answered(made, asked, on, machine.gpus, machine.rate, plan, json=json)
+    if asked.engine_memory is not None:
+        from anyformer.cli import paging
+
+        return paging.answered(made, asked, length, on, machine.gpus or 1, plan, json=json)
     from anyformer.cli import serving
     from anyformer.describe import UserError
     from anyformer.planning.serving import serve

@@ -15,7 +15,7 @@ from anyformer.describe import UserError
 if TYPE_CHECKING:
     from anyformer.planning.queues.engine import EngineRules
     from anyformer.planning.queues.outcome import Limits
-    from anyformer.planning.queues.requests import Requests
+    from anyformer.planning.queues.requests import ArrivingRequests
 
 serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
 arrival_option = partial(
@@ -33,6 +33,14 @@ class ServingOptions:
         Literal["bf16", "fp8", "int8", "int4"],
         serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
     ] = "bf16"
+    engine_memory: Annotated[
+        Literal["vllm", "sglang", "llama.cpp"] | None,
+        serving_option(
+            help="Say instead what this engine makes of the memory of --gpus accelerators: weights, activations, pages of its "
+            "cache, and the texts of --length that these hold.",
+            metavar="vllm|sglang|llama.cpp",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -127,8 +135,10 @@ class ArrivalOptions(ServingOptions):
 
     def check(self, *, serves: bool, length: int | None) -> None:
         """Refuse these options beside another question, and those that say the same twice."""
-        own = [each for each in fields(self) if each.name not in ("users", "weights")]
+        own = [each for each in fields(self) if each.name not in ("users", "weights", "engine_memory")]
         given = [f"--{each.name.replace('_', '-')}" for each in own if getattr(self, each.name) != each.default]
+        if self.engine_memory is not None and (not serves or self.queues):
+            raise UserError("--engine-memory is asked with --serve, and without --arrivals")
         if given and not serves:
             raise UserError(f"{', '.join(given)} is about serving: add --serve, or leave it out")
         if given and not self.queues:
@@ -156,7 +166,7 @@ class ArrivalOptions(ServingOptions):
 
         return Limits(self.limit_ttft, self.limit_tpot)
 
-    def drawn(self, table: int | None) -> Requests:
+    def drawn(self, table: int | None) -> ArrivingRequests:
         """The requests; `table`: positions that the model has, None without a table of them."""
         from anyformer.planning.queues.distributions import lengths
         from anyformer.planning.queues.requests import Traffic, read
@@ -173,6 +183,6 @@ class ArrivalOptions(ServingOptions):
             most = self.longest or (8192 if table is None else max(1, table // 2))
             prompt, output = (lengths(text, most) for text in (self.prompt_tokens, self.output_tokens))
             traffic = Traffic(self.arrivals, prompt, output, self.burst, self.shared_prompt, self.prompt_groups)
-            found = traffic.draw(self.simulated, self.seed)
+            found = traffic.draw(self.simulated, self.seed).at_rate(self.arrivals)
         drafts = self.rules.drafts
         return found if drafts is None else drafts.of(found, self.seed)

@@ -160,8 +160,8 @@ def basis(search: FleetSearch) -> str:
         f"{shares.memory:.0%} of the memory's bandwidth. An engine has at most {rules.places:,} texts, and reads prompts in "
         f"what is left of {rules.budget:,} tokens of a step. A request is taken when there is room for all its tokens, in the "
         "order of coming, by the engine with the fewest. Left out: the host between two steps, sampling, the network to "
-        "clients, texts that end sooner or later than they are drawn. The first tenth of requests finds an empty service, and is "
-        "not among the latencies."
+        "clients, texts that end sooner or later than they are drawn. The first tenth of requests finds an empty service, and "
+        "is not among the latencies."
     )
 
 

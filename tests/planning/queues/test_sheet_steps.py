@@ -15,7 +15,7 @@ from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
 from anyformer.planning.queues.curve import LengthCurve
 from anyformer.planning.queues.engine import EngineRules
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.sheet_steps import SheetSteps
 from anyformer.planning.queues.simulate import Fleet, simulate
 from anyformer.planning.queues.steps import PromptChunk
@@ -44,7 +44,7 @@ def prefill(made, length):
 def test_one_request_alone_takes_what_the_sheets_say(name):
     """The prompt's sheet, with the head of one row, then one decoding sheet after the other."""
     made, steps = af.architecture(name), steps_of(name)
-    alone = Requests(*(np.array([each]) for each in (0.0, 64, 30, 0, 0, 29)))
+    alone = ArrivingRequests(*(np.array([each]) for each in (0.0, 64, 30, 0, 0, 29)))
     found = simulate(Fleet(steps, EngineRules(1, 4096)), alone)
     first = prefill(made, 64)
     assert found.ttft[0] == pytest.approx(first, rel=1e-9)

@@ -15,7 +15,7 @@ from anyformer.planning.queues.distributions import Lengths, lengths
 from anyformer.planning.queues.drafts import Drafts
 from anyformer.planning.queues.engine import EngineRules
 from anyformer.planning.queues.outcome import Limits
-from anyformer.planning.queues.requests import Requests, Traffic
+from anyformer.planning.queues.requests import ArrivingRequests, Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 from anyformer.planning.queues.steps import PromptChunk
 
@@ -174,7 +174,7 @@ def test_more_requests_wait_longer():
 
 def test_one_request_alone_takes_its_steps():
     """A prompt in chunks of 64, the last of them with its first token; then a step for every token."""
-    alone = Requests(*(np.array([each]) for each in (3.0, 150, 4, 0, 0, 3)))
+    alone = ArrivingRequests(*(np.array([each]) for each in (3.0, 150, 4, 0, 0, 3)))
     found = simulate(Fleet(CLOCK, RULES), alone)
     chunks = [CLOCK.step(0, 0, [PromptChunk(*each)], ends) for each, ends in (((64, 0), 0), ((64, 64), 0), ((22, 128), 1))]
     assert found.ttft[0] == pytest.approx(sum(chunks))
@@ -184,7 +184,7 @@ def test_one_request_alone_takes_its_steps():
 
 
 def test_a_state_on_its_way_comes_before_the_second_token():
-    alone = Requests(*(np.array([each]) for each in (0.0, 60, 3, 0, 0, 2)))
+    alone = ArrivingRequests(*(np.array([each]) for each in (0.0, 60, 3, 0, 0, 2)))
     near, far = (simulate(Fleet(CLOCK, RULES, readers=1, transfer=speed), alone) for speed in (math.inf, 6.0))
     assert near.ttft[0] == far.ttft[0]
     assert far.last[0] - near.last[0] == pytest.approx(60 / 6.0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from anyformer.describe import UserError
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.requests import ArrivingRequests
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Drafts:
         """Tokens of a step on average."""
         return sum(self.accepted**i for i in range(self.count + 1))
 
-    def of(self, requests: Requests, seed: int = 0) -> Requests:
+    def of(self, requests: ArrivingRequests, seed: int = 0) -> ArrivingRequests:
         """The requests with the number of steps that each takes, drawn step by step."""
         generator = np.random.default_rng(np.random.SeedSequence(seed).spawn(5)[4])
         left = requests.output - 1

@@ -1,4 +1,4 @@
-"""`Engine`: texts that go on together, one step after another; which prompt is read next, and which text has room.
+"""`ServingEngine`: texts that go on together, one step after another; which prompt is read next, and which text has room.
 
 Iteration-level scheduling (Yu et al. 2022, Orca, OSDI) with prompts read in chunks beside the texts under way (Agrawal et al.
 2024, Sarathi-Serve, arXiv 2403.02310). Requests are taken in the order in which they come, and none overtakes another. A text
@@ -14,7 +14,7 @@ from typing import Literal
 
 from anyformer.describe import UserError
 from anyformer.planning.queues.drafts import Drafts
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.steps import PromptChunk, StepTimes
 
 Role = Literal["both", "reads", "decodes"]
@@ -50,13 +50,15 @@ class EngineRules:
         return 1 if self.drafts is None else 1 + self.drafts.count
 
 
-class Engine:
+class ServingEngine:
     """`begin` composes a step and says how long it takes; `end` says what came of it. It knows no clock.
 
     `held`: bytes of the texts in it, each counted with all that it will hold; `waiting`: requests that it has not begun.
     """
 
-    def __init__(self, requests: Requests, times: StepTimes, rules: EngineRules, role: Role = "both", number: int = 0) -> None:
+    def __init__(
+        self, requests: ArrivingRequests, times: StepTimes, rules: EngineRules, role: Role = "both", number: int = 0
+    ) -> None:
         self.times, self.rules, self.role, self.number = times, rules, role, number
         self.waiting: deque[int] = deque()
         self.held = 0

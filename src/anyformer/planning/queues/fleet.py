@@ -10,8 +10,8 @@ from anyformer.costs.hardware import Hardware
 from anyformer.describe import UserError
 from anyformer.planning.layout import Layout
 from anyformer.planning.queues.engine import EngineRules
-from anyformer.planning.queues.outcome import Limits, Outcome
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.outcome import Limits, QueueOutcome
+from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.sheet_steps import SheetSteps
 from anyformer.planning.queues.simulate import Fleet, simulate
 from anyformer.planning.serving import LayoutSearch
@@ -32,7 +32,7 @@ class FleetOffer:
     hardware: Hardware
     layout: Layout
     fleet: Fleet
-    outcome: Outcome
+    outcome: QueueOutcome
 
     @property
     def accelerators(self) -> int:
@@ -55,7 +55,7 @@ class FleetSearch:
     """
 
     search: LayoutSearch
-    requests: Requests
+    requests: ArrivingRequests
     rules: EngineRules
     limits: Limits
     share: float = SHARE
@@ -125,7 +125,7 @@ class FleetSearch:
         self.tell(f"{layout}: {apart}{engines} engines keep {outcome.within(self.limits):.0%}")
         return FleetOffer(on, layout, fleet, outcome)
 
-    def _kept(self, outcome: Outcome) -> bool:
+    def _kept(self, outcome: QueueOutcome) -> bool:
         return not outcome.overloaded and outcome.within(self.limits) >= self.share
 
     def _divided(self, layout: Layout, engines: int) -> FleetOffer:
@@ -177,12 +177,12 @@ class FleetSearch:
             f"with {scaled(on.usable_memory)}B on each: give another --gpus, shorter texts, or --weights fp8"
         )
 
-    def _alone(self, layout: Layout) -> Outcome:
+    def _alone(self, layout: Layout) -> QueueOutcome:
         """Some of the requests, one at a time."""
         few = self.requests.first(FEW)
         return simulate(Fleet(self._times(layout), self.rules), few.at_rate(few.rate * 1e-9))
 
-    def _never(self, alone: Outcome) -> str:
+    def _never(self, alone: QueueOutcome) -> str:
         """The reason why no number of engines is enough: what one request takes that comes alone."""
         ttft, tpot = (alone.quantiles(seconds, [100 * self.share])[0] for seconds in (alone.ttft, alone.tpot))
         return (
@@ -192,7 +192,7 @@ class FleetSearch:
         )
 
 
-def sweep(fleet: Fleet, requests: Requests, points: int = 12, most: float = 1.6) -> list[Outcome]:
+def sweep(fleet: Fleet, requests: ArrivingRequests, points: int = 12, most: float = 1.6) -> list[QueueOutcome]:
     """The requests at so many rates, from a fifth of their own to `most` times that."""
     rates = [requests.rate * (0.2 + (most - 0.2) * i / (points - 1)) for i in range(points)]
     return [simulate(fleet, requests.at_rate(rate)) for rate in rates]

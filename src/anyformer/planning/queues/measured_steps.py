@@ -13,8 +13,8 @@ from anyformer.planning.queues.steps import PromptChunk
 
 @dataclass(frozen=True)
 class MeasuredSteps:
-    """`decoding`: seconds of a step by the number of texts, one row per length of `keys`; `prompts`: seconds to read a prompt of
-    so many tokens, alone and in the engine's own chunks. Between what was measured it is a straight line, beyond it the last one.
+    """`decoding`: seconds of a step by the number of texts, one row per length of `keys`; `prompts`: seconds to read a prompt
+    of so many tokens, alone and in the engine's own chunks. Between what was measured it is a straight line, and so beyond.
 
     `texts`: texts of each column; `lengths`: tokens of each prompt. An engine has so many places and no other limit.
     """

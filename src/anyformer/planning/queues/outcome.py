@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.requests import ArrivingRequests
 
 QUANTILES = (50.0, 95.0, 99.0)
 WARM = 0.1
@@ -31,14 +31,14 @@ class Limits:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class QueueOutcome:
     """Seconds at which every request had its `first` and its `last` token, NaN where it never had.
 
     `busy`: seconds of each engine, the `readers` last; `read`: tokens of prompts that were computed; `area`: the number of
     requests in the service, integrated over its `span` of seconds.
     """
 
-    requests: Requests
+    requests: ArrivingRequests
     first: NDArray[np.float64]
     last: NDArray[np.float64]
     busy: tuple[float, ...]

@@ -18,7 +18,7 @@ COLUMNS = ("arrived", "prompt", "output")
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
+class ArrivingRequests:
     """`count` requests in the order of `arrived` (seconds); tokens of each `prompt` and `output`.
 
     `shared`: tokens at the beginning of a prompt that every request of its `group` begins with; 0 where nothing is shared.
@@ -47,11 +47,11 @@ class Requests:
         """Tokens of the longest prompt and its answer."""
         return int((self.prompt + self.output).max())
 
-    def first(self, count: int) -> Requests:
+    def first(self, count: int) -> ArrivingRequests:
         """The first of them."""
-        return Requests(*(each[:count] for each in (getattr(self, name.name) for name in fields(self))))
+        return ArrivingRequests(*(each[:count] for each in (getattr(self, name.name) for name in fields(self))))
 
-    def at_rate(self, rate: float) -> Requests:
+    def at_rate(self, rate: float) -> ArrivingRequests:
         """The same requests, coming `rate` a second: the gaps between them are stretched."""
         return replace(self, arrived=self.arrived * (self.rate / rate))
 
@@ -80,14 +80,14 @@ class Traffic:
         if self.shared < 0 or self.groups < 1:
             raise UserError(f"{self.groups} groups share {self.shared} tokens: give 1 or more groups, and 0 or more tokens")
 
-    def draw(self, count: int, seed: int = 0) -> Requests:
+    def draw(self, count: int, seed: int = 0) -> ArrivingRequests:
         """`count` requests; the same seed gives the same ones, and those of another rate come in the same order."""
         if not 2 <= count <= MOST_REQUESTS:
             raise UserError(f"{count:,} requests are simulated: give 2 to {MOST_REQUESTS:,}")
         gaps, prompts, outputs, groups = (np.random.default_rng(each) for each in np.random.SeedSequence(seed).spawn(4))
         output = self.output.draw(outputs, count)
         prompt = self.prompt.draw(prompts, count)
-        return Requests(
+        return ArrivingRequests(
             np.cumsum(self._gaps(gaps, count)),
             prompt,
             output,
@@ -105,7 +105,7 @@ class Traffic:
         return generator.gamma(shape, mean / shape, count)
 
 
-def read(path: Path) -> Requests:
+def read(path: Path) -> ArrivingRequests:
     """The requests of a CSV file with the columns arrived (seconds), prompt and output (tokens). Raises `UserError`."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -130,4 +130,4 @@ def read(path: Path) -> Requests:
     order = np.argsort(arrived, kind="stable")
     prompt, output = prompt[order].astype(np.int64), output[order].astype(np.int64)
     nothing = np.zeros(len(rows), dtype=np.int64)
-    return Requests(arrived[order], prompt, output, nothing, nothing, output - 1)
+    return ArrivingRequests(arrived[order], prompt, output, nothing, nothing, output - 1)

@@ -84,14 +84,14 @@ class SheetSteps:
         return {_key(each): each for each in self._kernels(mode, length, past, batch=batch)}
 
     @cached_property
-    def _fixed(self) -> _Products:
+    def _fixed(self) -> _RowProducts:
         """The kernels between which no length stands, by what a row adds to each."""
         ways = (self._listed("decode", 1, 1), self._listed("prefill", ROWS, 0), self._listed("prefill", ROWS, ROWS))
         one, none, some = ([way[key] for key in self._keys] for way in ways)
         far = np.array([(each.executed, each.moves) for each in some], float).reshape(-1, 2)
         near = np.array([(each.executed, each.moves) for each in none], float).reshape(-1, 2)
         row = np.array([(each.executed, each.moves) for each in one], float).reshape(-1, 2)
-        return _Products(one, row, near / ROWS, (far - near) / ROWS, self)
+        return _RowProducts(one, row, near / ROWS, (far - near) / ROWS, self)
 
     def _products(self, rows: int, tokens: int, past: int, ended: int) -> float:
         known = rows, tokens, past if self._fixed.past else 0, ended
@@ -183,7 +183,7 @@ class SheetSteps:
         return self._sent[rows]
 
 
-class _Products:
+class _RowProducts:
     """Kernels whose work grows with rows alone: (K, 2) FLOPs and moves per row of decoding, per row of a prompt, and per
     token before a chunk."""
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anyformer.describe import UserError
-from anyformer.planning.queues.engine import Engine, EngineRules
-from anyformer.planning.queues.outcome import Outcome
-from anyformer.planning.queues.requests import Requests
+from anyformer.planning.queues.engine import EngineRules, ServingEngine
+from anyformer.planning.queues.outcome import QueueOutcome
+from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.steps import StepTimes
 
 ARRIVES, ENDS, MOVES = 0, 1, 2
@@ -40,13 +40,13 @@ class Fleet:
             raise UserError(f"states are sent at {self.transfer:g} bytes/s: give more than 0")
 
 
-def simulate(fleet: Fleet, requests: Requests) -> Outcome:
+def simulate(fleet: Fleet, requests: ArrivingRequests) -> QueueOutcome:
     """Every request from its arrival to its last token. Refuses requests that have no room on an engine of their own."""
     _refuse(fleet, requests)
     return _Simulation(fleet, requests).run()
 
 
-def _refuse(fleet: Fleet, requests: Requests) -> None:
+def _refuse(fleet: Fleet, requests: ArrivingRequests) -> None:
     beginnings = int(requests.group[requests.shared > 0].max(initial=-1)) + 1
     common = beginnings * fleet.times.held(int(requests.shared.max())) if beginnings else 0
     needed = fleet.times.held(requests.longest) + common
@@ -61,17 +61,17 @@ def _refuse(fleet: Fleet, requests: Requests) -> None:
 @dataclass
 class _Simulation:
     fleet: Fleet
-    requests: Requests
+    requests: ArrivingRequests
     now: float = 0.0
     _events: list[tuple[float, int, int, int]] = field(default_factory=list)  # (time, kind, number, engine or request)
     _count: int = 0
 
-    def run(self) -> Outcome:
+    def run(self) -> QueueOutcome:
         fleet, requests = self.fleet, self.requests
         role = "decodes" if fleet.readers else "both"
-        engines = [Engine(requests, fleet.times, fleet.rules, role, number) for number in range(fleet.engines)]
+        engines = [ServingEngine(requests, fleet.times, fleet.rules, role, number) for number in range(fleet.engines)]
         reading, numbers = fleet.reading_times or fleet.times, range(fleet.engines, fleet.engines + fleet.readers)
-        readers = [Engine(requests, reading, fleet.rules, "reads", number) for number in numbers]
+        readers = [ServingEngine(requests, reading, fleet.rules, "reads", number) for number in numbers]
         entrance, self._all = readers or engines, [*engines, *readers]
         self._first, self._last = np.full(requests.count, np.nan), np.full(requests.count, np.nan)
         self._busy, self._stepping = [0.0] * len(self._all), [False] * len(self._all)
@@ -94,7 +94,7 @@ class _Simulation:
                 self._give(at, entrance)
             else:
                 self._give(at, engines)
-        return Outcome(
+        return QueueOutcome(
             requests, self._first, self._last, tuple(self._busy), self._steps, sum(each.read for each in self._all), area,
             self.now - arrived[0], fleet.readers,
         )  # fmt: skip
@@ -103,7 +103,7 @@ class _Simulation:
         self._count += 1
         heapq.heappush(self._events, (self.now + seconds, self._count, kind, at))
 
-    def _give(self, request: int, among: Sequence[Engine]) -> None:
+    def _give(self, request: int, among: Sequence[ServingEngine]) -> None:
         """Let a request wait at the engine with the fewest."""
         engine = among[0] if len(among) == 1 else min(among, key=lambda each: each.load)
         engine.waiting.append(request)
