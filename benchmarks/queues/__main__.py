@@ -3,8 +3,8 @@
     python -m benchmarks.queues
 
 A Llama of a few million parameters with random weights is served on one core, and asked from another. First the server's
-steps are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads of 300
-requests; the simulation gets the times at which they were sent, and says when their tokens come.
+steps are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads of 100
+to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
 Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
 """
 
@@ -36,7 +36,8 @@ from anyformer.planning.queues.simulate import Fleet, simulate
 RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True)
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
-COUNT = 300
+FEWEST, MOST, LASTING = 100, 300, 13.0
+"""Requests of a load, and the seconds that it lasts between these."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 WITHIN = 0.1
 LATENCIES = ("ttft", "tpot", "latency")
@@ -49,7 +50,8 @@ def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
 
 def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float) -> dict[str, Any]:
     """One load: measured, and foretold of the times at which its requests were sent."""
-    drawn = TRAFFIC.draw(COUNT, seed=round(1000 * share)).at_rate(share * most)
+    count = max(FEWEST, min(MOST, round(share * most * LASTING)))
+    drawn = TRAFFIC.draw(count, seed=round(1000 * share)).at_rate(share * most)
     sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
     answered = asyncio.run(open_loop(port, sent, TOKEN))
     order = np.argsort([each.sent for each in answered], kind="stable")
@@ -62,6 +64,7 @@ def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float)
     return {
         "share": share,
         "rate": share * most,
+        "requests": count,
         "measured": _figures(measured),
         "foretold": _figures(foretold, way),
         "utilisation": foretold.utilisation,
@@ -107,10 +110,10 @@ def main() -> None:
             steps, way, measured = calibrated(port)
             most = record.get("capacity") or capacity(steps, TRAFFIC.draw(2000))
             record |= {"date": date.today().isoformat(), "machine": machine(), "parameters": parameters, "capacity": most}
-            record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK, "requests": COUNT}
+            record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
             record.setdefault("calibrations", []).append(measured)
             print(json.dumps(measured), flush=True)
-            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
+            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][:]:
                 row = load(port, steps, way, share, most)
                 off = errors(row)
                 record["loads"].append(row | {"calibration": len(record["calibrations"]) - 1})

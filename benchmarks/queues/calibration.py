@@ -23,8 +23,8 @@ BUSY = 3
 def calibrated(port: int) -> tuple[MeasuredSteps, float, dict[str, Any]]:
     """The steps; seconds that a request takes on its way to the server and back; all that was measured."""
     decoding = tuple(tuple(_step(port, texts, keys) for texts in TEXTS) for keys in KEYS)
-    busy = tuple(_prompt(port, length, BUSY, 40) for length in LENGTHS)
-    alone = [statistics.median(each.first - each.sent for each in _asked(port, 1, 15, length, 1)) for length in LENGTHS]
+    busy = tuple(_prompt(port, length, BUSY, 25) for length in LENGTHS)
+    alone = [statistics.median(each.first - each.sent for each in _asked(port, 1, 9, length, 1)) for length in LENGTHS]
     way = max(0.0, statistics.median(one - many for one, many in zip(alone, busy, strict=True)))
     middle = tuple(keys + MADE / 2 for keys in KEYS)
     steps = MeasuredSteps(TEXTS, tuple(map(int, middle)), decoding, LENGTHS, busy)

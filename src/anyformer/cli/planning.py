@@ -26,6 +26,7 @@ from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Verbatim
 from anyformer.cli.queue_options import ArrivalOptions
+from anyformer.cli.rollout_options import RolloutOptions
 from anyformer.cli.run_file import TrainingOptions, run_named
 from anyformer.cli.scale_options import ScaleOptions
 from anyformer.costs.rows import PageLine
@@ -67,6 +68,20 @@ class Question:
             help="Print instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
         ),
     ] = False
+
+    rl: Annotated[
+        bool,
+        question_option(
+            "--rl",
+            help="Plan a step of reinforcement learning, or of distillation on a student's own answers: answers, "
+            "scores, updates, and how many accelerators for which.",
+        ),
+    ] = False
+
+    @property
+    def trains(self) -> bool:
+        """Whether a training run is asked about."""
+        return not (self.serve or self.finetune or self.rl)
 
     @property
     def length(self) -> int:
@@ -111,8 +126,8 @@ class PlannedMachine:
 
 
 @dataclass(frozen=True)
-class TuningOptions:
-    """The step of a fine-tuning, and its adapters."""
+class TuningOptions(RolloutOptions):
+    """The step of a fine-tuning, and its adapters; beside those of reinforcement learning."""
 
     batch: Annotated[int, tuning_option(help="Sequences of one step.", min=1, metavar="COUNT")] = 1
     rank: Annotated[int, tuning_option(help="Rank of the adapters.", min=1, metavar="COUNT")] = 16
@@ -162,14 +177,18 @@ def run(
     from anyformer.plan import Plan
 
     _refuse(names, question, machine, training, failing, scaling)
-    serving.check(serves=question.serve, length=length)
-    given = None if question.serve or question.finetune else run_named(names[0], training)
+    serving.check(serves=question.serve, rolls=question.rl, length=length)
+    given = run_named(names[0], training) if question.trains else None
     length = length or (given.length if given else None)
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
     if question.serve:
         answer = _serve(made, serving, length, on, machine, plan, json=json)
+    elif question.rl:
+        from anyformer.cli import rollouts
+
+        answer = rollouts.answered(made, tuning, serving, on, machine.gpus, plan, json=json)
     elif question.finetune:
         from anyformer.cli import fine_tuning
 
@@ -203,11 +222,11 @@ def _refuse(
     """Refuse options of one question beside another."""
     from anyformer.describe import UserError
 
-    trains = not (question.serve or question.finetune)
+    trains = question.trains
     in_pods = trains and scaling.asked(machine.gpus or training_plan.GPUS)
     failing.failures(USUAL if in_pods else None)
-    if question.serve and question.finetune:
-        raise UserError("--serve and --finetune are two questions: ask one at a time")
+    if question.serve + question.finetune + question.rl > 1:
+        raise UserError("--serve, --finetune and --rl are different questions: ask one at a time")
     if training.write is not None and not trains:
         raise UserError("--write writes a training run: leave it out, or --serve and --finetune")
     if training.data and training.write is None:

@@ -13,6 +13,7 @@ from anyformer.cli.amounts import duration, frequency, tokens
 from anyformer.describe import UserError
 
 if TYPE_CHECKING:
+    from anyformer.planning.queues.distributions import Lengths
     from anyformer.planning.queues.engine import EngineRules
     from anyformer.planning.queues.outcome import Limits
     from anyformer.planning.queues.requests import ArrivingRequests
@@ -21,6 +22,8 @@ serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
 arrival_option = partial(
     typer.Option, rich_help_panel="Requests that come at random (with --serve and --arrivals or --requests)"
 )
+TEXTS = ("--prompt-tokens", "--output-tokens", "--longest", "--places", "--step-tokens", "--seed")
+"""Options that a step of reinforcement learning has too."""
 LENGTH = 'tokens, or "uniform(LEAST, MOST)", "exponential(MEAN)", "lognormal(MEDIAN, SIGMA)"'
 
 
@@ -133,10 +136,12 @@ class ArrivalOptions(ServingOptions):
         """Whether requests come at random."""
         return self.arrivals is not None or self.requests is not None
 
-    def check(self, *, serves: bool, length: int | None) -> None:
+    def check(self, *, serves: bool, rolls: bool, length: int | None) -> None:
         """Refuse these options beside another question, and those that say the same twice."""
         own = [each for each in fields(self) if each.name not in ("users", "weights", "engine_memory")]
         given = [f"--{each.name.replace('_', '-')}" for each in own if getattr(self, each.name) != each.default]
+        if rolls:
+            given = [each for each in given if each not in TEXTS]
         if self.engine_memory is not None and (not serves or self.queues):
             raise UserError("--engine-memory is asked with --serve, and without --arrivals")
         if given and not serves:
@@ -151,6 +156,13 @@ class ArrivalOptions(ServingOptions):
             )
         if self.requests is not None and (self.shared_prompt or self.burst != 1.0):
             raise UserError("--requests says when each request comes: leave --burst and --shared-prompt out")
+
+    def lengths(self, table: int | None) -> tuple[Lengths, Lengths]:
+        """Those of prompts and answers, within half of a position table."""
+        from anyformer.planning.queues.distributions import lengths
+
+        most = self.longest or (8192 if table is None else max(1, table // 2))
+        return lengths(self.prompt_tokens, most), lengths(self.output_tokens, most)
 
     @property
     def rules(self) -> EngineRules:
@@ -168,7 +180,6 @@ class ArrivalOptions(ServingOptions):
 
     def drawn(self, table: int | None) -> ArrivingRequests:
         """The requests; `table`: positions that the model has, None without a table of them."""
-        from anyformer.planning.queues.distributions import lengths
         from anyformer.planning.queues.requests import Traffic, read
 
         if self.requests is not None:
@@ -180,9 +191,7 @@ class ArrivalOptions(ServingOptions):
             found = found if self.arrivals is None else found.at_rate(self.arrivals)
         else:
             assert self.arrivals is not None, "one of both is given"
-            most = self.longest or (8192 if table is None else max(1, table // 2))
-            prompt, output = (lengths(text, most) for text in (self.prompt_tokens, self.output_tokens))
-            traffic = Traffic(self.arrivals, prompt, output, self.burst, self.shared_prompt, self.prompt_groups)
+            traffic = Traffic(self.arrivals, *self.lengths(table), self.burst, self.shared_prompt, self.prompt_groups)
             found = traffic.draw(self.simulated, self.seed).at_rate(self.arrivals)
         drafts = self.rules.drafts
         return found if drafts is None else drafts.of(found, self.seed)

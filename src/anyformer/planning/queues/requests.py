@@ -51,6 +51,10 @@ class ArrivingRequests:
         """The first of them."""
         return ArrivingRequests(*(each[:count] for each in (getattr(self, name.name) for name in fields(self))))
 
+    def every(self, stride: int, first: int) -> ArrivingRequests:
+        """One in so many, from a first one on."""
+        return ArrivingRequests(*(getattr(self, name.name)[first::stride] for name in fields(self)))
+
     def at_rate(self, rate: float) -> ArrivingRequests:
         """The same requests, coming `rate` a second: the gaps between them are stretched."""
         return replace(self, arrived=self.arrived * (self.rate / rate))

@@ -32,11 +32,12 @@ class SheetSteps:
     way and the last row of a prompt. One text at a time takes exactly what the sheet says: `prefill` with the head of one row,
     then `decode` after decode. Texts under way are counted with their mean length, which is exact for caches that grow with
     every token, and at most that of the windows for rings. With dp replicas and pp stages, texts stand in as many `lanes`,
-    which go on side by side; a pass through all stages is one step.
+    which go on side by side; a pass through all stages is one step. `scores`: the head reads every position of a prompt, as
+    where its tokens are scored.
     """
 
-    def __init__(self, search: LayoutSearch, layout: Layout) -> None:
-        self.search, self.layout = search, layout
+    def __init__(self, search: LayoutSearch, layout: Layout, *, scores: bool = False) -> None:
+        self.search, self.layout, self.scores = search, layout, scores
         self.lanes = layout.dp * layout.pp
         decoding = self._listed("decode", 1, 1)
         bare = {_key(each) for each in self._kernels("prefill", ROWS, 0, headless=True)}
@@ -52,7 +53,8 @@ class SheetSteps:
         if tokens and self.lanes > 1:
             tokens = max(-(-tokens // self.lanes), *(chunk.tokens for chunk in chunks))
         past = sum(chunk.past for chunk in chunks) // min(self.lanes, len(chunks)) if chunks else 0
-        seconds = self._products(rows * positions, tokens, past, min(ended, -(-ended // self.lanes)))
+        read = tokens if self.scores else -(-ended // self.lanes)
+        seconds = self._products(rows * positions, tokens, past, read)
         if decoding:
             seconds += self._decoding(rows, cached / decoding, positions)
         if chunks:
