@@ -1,5 +1,5 @@
 """Fills in the tables of docs/queues.md from benchmarks/results/queues.json and from what engines have printed:
-`python docs/make_queues.py`.
+`python docs/make_queues.py`. Without the first it says so.
 
 What stands between `<!-- NAME -->` and `<!-- end of NAME -->` is written here; a test holds the page to its result.
 """
@@ -30,6 +30,7 @@ FIGURES = {
 }
 UNITS = {"weights": "GiB", "activations": "GiB", "cache": "GiB", "pages": "pages", "tokens": "tokens"}
 WITHIN = 0.1
+UNMEASURED = "No result is committed yet: how near the simulation is to the server is not known.\n"
 Record = Mapping[str, Any]
 
 
@@ -80,8 +81,13 @@ def engines() -> str:
 
 def pages(record: Record) -> dict[Path, str]:
     """The page as it should be."""
-    return filled((PAGE,), {"loads": loads(record), "engines": engines()})
+    return filled((PAGE,), {"loads": loads(record) if record else UNMEASURED, "engines": engines()})
+
+
+def result() -> Record:
+    """What was measured, empty if nothing was."""
+    return json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
 
 
 if __name__ == "__main__":
-    write(pages(json.loads(RESULT.read_text(encoding="utf-8"))))
+    write(pages(result()))

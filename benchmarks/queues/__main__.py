@@ -113,7 +113,7 @@ def main() -> None:
             record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
             record.setdefault("calibrations", []).append(measured)
             print(json.dumps(measured), flush=True)
-            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][:]:
+            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
                 row = load(port, steps, way, share, most)
                 off = errors(row)
                 record["loads"].append(row | {"calibration": len(record["calibrations"]) - 1})

@@ -15,6 +15,8 @@ TEXTS = (1, 2, 4, 6, PLACES)
 KEYS = (24, 280)
 """Tokens of prompts behind which texts are made, so many of them."""
 MADE = 40
+ROUNDS, TRIES = 3, 9
+"""Rounds of which the median is taken, and rounds until so many had all texts under way for half of their tokens."""
 LENGTHS = (8, 32, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK, 4 * CHUNK)
 BUSY = 3
 """Clients that leave the server no pause while prompts are measured."""
@@ -47,14 +49,20 @@ def _asked(port: int, clients: int, each: int, prompt: int, output: int) -> list
 def _step(port: int, texts: int, keys: int) -> float:
     """Seconds of a step of so many texts: of those between the last of their first tokens and the first of their last ones."""
     before = texts * -(-keys // CHUNK)
-    rounds = []
-    for _ in range(3):
+    rounds: list[float] = []
+    for _ in range(TRIES):
         found = _asked(port, texts, 1, keys, MADE + before)
         slowest = max(found, key=lambda each: each.first)
         ended = min(each.last for each in found)
         steps = [each for each in slowest.times if each <= ended]
-        rounds.append((steps[-1] - steps[0]) / (len(steps) - 1))
-    return statistics.median(rounds)
+        if len(steps) >= MADE // 2:
+            rounds.append((steps[-1] - steps[0]) / (len(steps) - 1))
+        if len(rounds) == ROUNDS:
+            return statistics.median(rounds)
+    raise SystemExit(
+        f"{texts} texts were seldom under way together in {TRIES} rounds: their requests come too far apart. Something else "
+        "uses the cores: leave them to the server and its clients alone"
+    )
 
 
 def _prompt(port: int, length: int, clients: int, each: int) -> float:

@@ -6,7 +6,7 @@ import json as jsons
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from anyformer.cli.answering import Answer
 from anyformer.cli.pages import Figures, Item, Paragraph, Verbatim
@@ -64,7 +64,10 @@ def _draw(path: Path, name: str, search: FleetSearch, offer: FleetOffer) -> None
 
     outcomes = sweep(offer.fleet, search.requests)
     limits, rates = search.limits, [each.requests.rate for each in outcomes]
-    latencies = {title: [each.latencies[which] for each in outcomes] for which, title in TITLES.items()}
+    latencies = {
+        title: [cast("tuple[float, float, float]", each.latencies[which]) for each in outcomes]
+        for which, title in TITLES.items()
+    }
     named = {TITLES[which]: limit for which, limit in (("ttft", limits.ttft), ("tpot", limits.tpot)) if limit is not None}
     kept = [each.goodput(limits) for each in outcomes] if limits.any else None
     answered = [each.requests_per_second for each in outcomes]
@@ -138,9 +141,9 @@ def _figures(search: FleetSearch, offer: FleetOffer, rate: float) -> Section:
     rows = (
         FigureRow("tokens of a prompt, mean", (count(requests.prompt.mean()),)),
         FigureRow("tokens of an answer, mean", (count(requests.output.mean()),)),
-        FigureRow("requests per second, answered", (Figure(f"{outcome.requests_per_second:.3g}"),)),
+        FigureRow("requests per second, to the last", (Figure(f"{outcome.requests_per_second:.3g}"),)),
         *(goodput if search.limits.any else ()),
-        FigureRow("generated tokens per second", (count(outcome.tokens_per_second),)),
+        FigureRow("tokens per second, to the last", (count(outcome.tokens_per_second),)),
         FigureRow("requests in the service, mean", (count(outcome.inside),)),
         FigureRow("engines busy", (share(outcome.utilisation),)),
         FigureRow("room for states, an engine", (size(offer.fleet.times.room),)),

@@ -65,7 +65,7 @@ def _search(
         raise UserError(f"{name}: {error}") from error
     reference: Architecture | None = made
     if asked.reference is not None:
-        reference = None if asked.reference == "none" else architectures([asked.reference])[asked.reference]
+        reference = None if asked.reference == "none" else architectures([asked.reference], None)[asked.reference]
     batch = RolloutBatch(asked.prompts, asked.answers, *texts.lengths(longest(made)), asked.passes, texts.seed)
     return RolloutSearch(made, batch, on, accelerators, reference, texts.rules, plan)
 

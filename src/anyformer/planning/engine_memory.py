@@ -18,6 +18,7 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
+from anyformer.precision import Bf16
 from anyformer.quantising import FORMATS
 
 Engine = Literal["vllm", "sglang", "llama.cpp"]
@@ -50,7 +51,7 @@ class EngineMemory:
     step_tokens: int = 8192
     share: float | None = None
     beside: int = 0
-    plan: Plan = field(default_factory=lambda: Plan(precision="bf16"))
+    plan: Plan = field(default_factory=lambda: Plan(precision=Bf16()))
 
     def __post_init__(self) -> None:
         if self.ranks < 1 or self.step_tokens < 1 or self.room < 1 or self.beside < 0:

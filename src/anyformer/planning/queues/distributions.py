@@ -61,7 +61,8 @@ class Lengths:
             drawn = generator.exponential(first, count)
         else:
             drawn = first * np.exp(rest[0] * generator.standard_normal(count))
-        return np.clip(np.rint(drawn), 1, self.most).astype(np.int64)
+        whole: NDArray[np.int64] = np.clip(np.rint(drawn), 1, self.most).astype(np.int64)
+        return whole
 
     def mean(self) -> float:
         """Mean before rounding and limits."""

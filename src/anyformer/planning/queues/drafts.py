@@ -49,4 +49,5 @@ class Drafts:
     def _taken(self, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
         """(count,) proposed tokens that are accepted."""
         accepted = generator.random((count, self.count)) < self.accepted
-        return np.cumprod(accepted, axis=1).sum(axis=1)
+        taken: NDArray[np.int64] = np.cumprod(accepted, axis=1).sum(axis=1)
+        return taken

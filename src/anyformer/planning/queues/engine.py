@@ -153,7 +153,7 @@ class ServingEngine:
         """Read as much as is left to read, or may be; its tokens."""
         request, past = begun
         prompt = self._prompt[request]
-        tokens = min(left, prompt - past)
+        tokens = int(min(left, prompt - past))
         chunks.append(PromptChunk(tokens, past))
         self.read += tokens
         begun[1] = past + tokens

@@ -152,7 +152,7 @@ class SheetSteps:
             self._listed("prefill", ROWS, 0),
             self._listed("prefill", ROWS, ROWS),
         )
-        made = []
+        made: list[tuple[Kernel, float, float, float, float, float]] = []
         for key in self._mixing:
             kernel = step[key]
             moves = near[key].moves / ROWS

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from anyformer.describe import UserError
-from anyformer.planning.queues.engine import EngineRules, ServingEngine
+from anyformer.planning.queues.engine import EngineRules, Role, ServingEngine
 from anyformer.planning.queues.outcome import QueueOutcome
 from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.steps import StepTimes
@@ -68,7 +68,7 @@ class _Simulation:
 
     def run(self) -> QueueOutcome:
         fleet, requests = self.fleet, self.requests
-        role = "decodes" if fleet.readers else "both"
+        role: Role = "decodes" if fleet.readers else "both"
         engines = [ServingEngine(requests, fleet.times, fleet.rules, role, number) for number in range(fleet.engines)]
         reading, numbers = fleet.reading_times or fleet.times, range(fleet.engines, fleet.engines + fleet.readers)
         readers = [ServingEngine(requests, reading, fleet.rules, "reads", number) for number in numbers]
