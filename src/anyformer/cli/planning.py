@@ -25,6 +25,7 @@ from anyformer.cli.arguments import (
 from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Verbatim
+from anyformer.cli.question import Question
 from anyformer.cli.queue_options import ArrivalOptions
 from anyformer.cli.rollout_options import RolloutOptions
 from anyformer.cli.run_file import TrainingOptions, run_named
@@ -47,46 +48,7 @@ anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2
 anyformer plan llama-3-8b --serve --arrivals 20/s --prompt-tokens "lognormal(700, 1.1)" --output-tokens 200 --limit-ttft 500ms
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
-question_option = partial(typer.Option, rich_help_panel="Question")
 tuning_option = partial(typer.Option, rich_help_panel="Fine-tuning (with --finetune)")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is planned; training, without these options."""
-
-    serve: Annotated[
-        bool,
-        question_option(
-            "--serve", help="Plan serving instead: accelerators needed, tokens per second, price per million tokens."
-        ),
-    ] = False
-    finetune: Annotated[
-        bool,
-        question_option(
-            "--finetune",
-            help="Print instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
-        ),
-    ] = False
-
-    rl: Annotated[
-        bool,
-        question_option(
-            "--rl",
-            help="Plan a step of reinforcement learning, or of distillation on a student's own answers: answers, "
-            "scores, updates, and how many accelerators for which.",
-        ),
-    ] = False
-
-    @property
-    def trains(self) -> bool:
-        """Whether a training run is asked about."""
-        return not (self.serve or self.finetune or self.rl)
-
-    @property
-    def length(self) -> int:
-        """Default of --length; fewer where a position table is shorter."""
-        return 2048 if self.finetune else 8192
 
 
 @dataclass(frozen=True)
@@ -183,22 +145,38 @@ def run(
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
-    if question.serve:
-        answer = _serve(made, serving, length, on, machine, plan, json=json)
-    elif question.rl:
-        from anyformer.cli import rollouts
-
-        answer = rollouts.answered(made, tuning, serving, on, machine.gpus, plan, json=json)
-    elif question.finetune:
-        from anyformer.cli import fine_tuning
-
-        answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
-    else:
+    if question.trains:
         rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
         ((name, only),) = made.items()
         answer = training_plan.answered(name, only, on, *rest, given=given, json=json)
+    else:
+        answer = _other(question, made, serving, tuning, length, on, machine, plan, json=json)
     page = answer.page if json else [*_warnings(made, length), *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
+
+
+def _other(
+    question: Question,
+    made: dict[str, Architecture],
+    serving: ArrivalOptions,
+    tuning: TuningOptions,
+    length: int,
+    on: Hardware,
+    machine: PlannedMachine,
+    plan: Plan,
+    *,
+    json: bool,
+) -> Answer:
+    """The answer to another question than a training run."""
+    if question.serve:
+        return _serve(made, serving, length, on, machine, plan, json=json)
+    if question.rl:
+        from anyformer.cli import rollouts
+
+        return rollouts.answered(made, tuning, serving, on, machine.gpus, plan, json=json)
+    from anyformer.cli import fine_tuning
+
+    return fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
 
 
 def _warnings(made: dict[str, Architecture], length: int) -> list[PageLine]:
