@@ -16,7 +16,7 @@ from pathlib import Path
 from unittest import mock
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("costs.md", "failures.md", "reference/costs.md")))
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / name for name in ("costs.md", "queues.md", "failures.md", "reference/costs.md")))
 BLOCK = re.compile(r"^```\n\$ anyformer ([^|\n]*?)(?: \| head -(\d+))?\n(?:.*\n)*?```$", re.M)
 COLUMNS = "100"
 

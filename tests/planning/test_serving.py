@@ -16,7 +16,7 @@ from anyformer.plan import Plan
 from anyformer.planning import links
 from anyformer.planning.dealing import stages
 from anyformer.planning.layout import Layout
-from anyformer.planning.serving import _LayoutSearch, serve
+from anyformer.planning.serving import LayoutSearch, serve
 
 H100 = hardware_of("h100")
 BF16 = Plan(precision="bf16")
@@ -92,7 +92,7 @@ def test_price_is_hours_of_accelerators():
 
 def test_key_heads_are_divided_and_a_latent_is_on_every_rank():
     heads, latent = (
-        _LayoutSearch(af.architecture(name), 32, LONG, H100, "bf16", BF16) for name in ("llama-3-70b", "deepseek-v3")
+        LayoutSearch(af.architecture(name), 32, LONG, H100, "bf16", BF16) for name in ("llama-3-70b", "deepseek-v3")
     )
     for search, share in ((heads, 8), (latent, 1)):
         (stage,) = stages(search.row, 1, 1)
@@ -142,9 +142,9 @@ def test_which_is_cheaper_is_the_first_line():
 
 def test_stages_pass_on_the_stream_that_tp_ranks_divide():
     """Of Llama 3 70B 8,192 numbers of 2 bytes for a token, once between two stages."""
-    search = _LayoutSearch(af.architecture("llama-3-70b"), 8, 8192, H100, "bf16", BF16)
+    search = LayoutSearch(af.architecture("llama-3-70b"), 8, 8192, H100, "bf16", BF16)
     across = 1000 * 8192 * 2 / 4 / (H100.link * H100.efficiency.network) + links.HOP
-    one, two = (search._sending(Layout(tp=4, pp=pp), 1000) for pp in (1, 2))
+    one, two = (search.rank.sending(Layout(tp=4, pp=pp), 1000) for pp in (1, 2))
     assert two - one == pytest.approx(across)
 
 

@@ -51,6 +51,31 @@ def metric_range(text: str) -> AmountRange:
     return found
 
 
+def dollars(text: str | float) -> float:
+    """A price of an accelerator-hour: `2`, `2.50`, `$2.50`."""
+    match = re.fullmatch(r"\$?(\d+(?:\.\d+)?|\.\d+)", str(text).strip())
+    if match is None:
+        requests = "; requests a second are --arrivals" if "/" in str(text) else ""
+        raise typer.BadParameter(f"{text!r} is no price of an accelerator-hour in dollars, as 2.5{requests}")
+    return float(match[1])
+
+
+def frequency(text: str | float) -> float:
+    """So many a second: `20/s`, `300/min`, `1000/h`; `20` is a second's."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+) ?(?:/ ?(s|min|h))?", str(text).strip())
+    if match is None or not float(match[1]):
+        raise typer.BadParameter(f"{text!r} is no rate like 20/s, 300/min or 1000/h")
+    return float(match[1]) / {"s": 1, "min": 60, "h": 3600}[match[2] or "s"]
+
+
+def duration(text: str | float) -> float:
+    """Seconds: `500ms`, `2s`, `1min`; `2` is seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+) ?(ms|s|min)?", str(text).strip())
+    if match is None or not float(match[1]):
+        raise typer.BadParameter(f"{text!r} is no time like 500ms, 2s or 1min")
+    return float(match[1]) * {"ms": 1e-3, "s": 1, "min": 60}[match[2] or "s"]
+
+
 def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> int:
     letters = "".join(scales)
     match = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as jsons
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
 from anyformer.cli import training_plan
-from anyformer.cli.amounts import tokens
+from anyformer.cli.amounts import dollars, tokens
 from anyformer.cli.answering import Answer, answering
 from anyformer.cli.arguments import (
     WHAT,
@@ -25,6 +25,9 @@ from anyformer.cli.arguments import (
 from anyformer.cli.failure_options import USUAL, FailureOptions
 from anyformer.cli.options import grouped
 from anyformer.cli.pages import Verbatim
+from anyformer.cli.question import Question
+from anyformer.cli.queue_options import ArrivalOptions
+from anyformer.cli.rollout_options import RolloutOptions
 from anyformer.cli.run_file import TrainingOptions, run_named
 from anyformer.cli.scale_options import ScaleOptions
 from anyformer.costs.rows import PageLine
@@ -42,35 +45,10 @@ anyformer plan llama-3-8b --gpus 64 --tokens 15T --rate 2.5
 anyformer plan llama-3.1-405b --gpus 16384 --batch-tokens 16M --mtbf 50000 --tokens 15.6T
 anyformer plan llama-3.1-405b --gpus 100000 --tokens 15.6T
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
+anyformer plan llama-3-8b --serve --arrivals 20/s --prompt-tokens "lognormal(700, 1.1)" --output-tokens 200 --limit-ttft 500ms
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
-question_option = partial(typer.Option, rich_help_panel="Question")
-serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
 tuning_option = partial(typer.Option, rich_help_panel="Fine-tuning (with --finetune)")
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is planned; training, without these options."""
-
-    serve: Annotated[
-        bool,
-        question_option(
-            "--serve", help="Plan serving instead: accelerators needed, tokens per second, price per million tokens."
-        ),
-    ] = False
-    finetune: Annotated[
-        bool,
-        question_option(
-            "--finetune",
-            help="Print instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
-        ),
-    ] = False
-
-    @property
-    def length(self) -> int:
-        """Default of --length; fewer where a position table is shorter."""
-        return 2048 if self.finetune else 8192
 
 
 @dataclass(frozen=True)
@@ -103,26 +81,15 @@ class PlannedMachine:
         machine_option(
             help="Dollars per accelerator and hour, of serving and of training. By default an assumed price; the answer states "
             "it beside every price.",
-            min=0.0,
+            parser=dollars,
             metavar="DOLLARS",
         ),
     ] = None
 
 
 @dataclass(frozen=True)
-class ServingOptions:
-    """How many are served, and in which format."""
-
-    users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1
-    weights: Annotated[
-        Literal["bf16", "fp8", "int8", "int4"],
-        serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
-    ] = "bf16"
-
-
-@dataclass(frozen=True)
-class TuningOptions:
-    """The step of a fine-tuning, and its adapters."""
+class TuningOptions(RolloutOptions):
+    """The step of a fine-tuning, and its adapters; beside those of reinforcement learning."""
 
     batch: Annotated[int, tuning_option(help="Sequences of one step.", min=1, metavar="COUNT")] = 1
     rank: Annotated[int, tuning_option(help="Rank of the adapters.", min=1, metavar="COUNT")] = 16
@@ -149,17 +116,17 @@ def run(
     training: TrainingOptions,
     failing: FailureOptions,
     scaling: ScaleOptions,
-    serving: ServingOptions,
+    serving: ArrivalOptions,
     tuning: TuningOptions,
     json: Json = False,
 ) -> Answer:
     """Find the fastest layout of a training run on many accelerators, or why none fits.
 
     It says what the whole run takes, --tokens of it: days, accelerator-hours and dollars, with the rate beside them.
-    --serve plans serving, --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism, sharding
-    and recomputation is tried. Above 16,384 accelerators, or with --pod, they stand in pods and regions: it adds training
-    with gradients every step and with outer steps between regions (DiLoCo), goodput, checkpoints, energy and price. It
-    exits with 1 if nothing fits.
+    --serve plans serving (with --arrivals under requests that come at random), --finetune fine-tuning. Every layout of
+    data, tensor, pipeline and expert parallelism, sharding and recomputation is tried. Above 16,384 accelerators, or
+    with --pod, they stand in pods and regions: it adds training with gradients every step and with outer steps between
+    regions (DiLoCo), goodput, checkpoints, energy and price. It exits with 1 if nothing fits.
 
     With --mtbf accelerators fail: it adds the goodput (the share of the time that is new progress), the best interval between
     saves, the other uses of the time, and the wall time of the whole run, by formula and by simulated runs.
@@ -172,23 +139,44 @@ def run(
     from anyformer.plan import Plan
 
     _refuse(names, question, machine, training, failing, scaling)
-    given = None if question.serve or question.finetune else run_named(names[0], training)
+    serving.check(serves=question.serve, rolls=question.rl, length=length)
+    given = run_named(names[0], training) if question.trains else None
     length = length or (given.length if given else None)
     length = length or min(question.length, *(longest(each) or question.length for each in made.values()))
     on, plan = hardware_of(machine.hardware), Plan.parse({"precision": machine.precision})
     plan = Plan(precision=given.plan.precision) if given and machine.precision == "auto" else plan
-    if question.serve:
-        answer = _serve(made, serving, length, on, machine, plan, json=json)
-    elif question.finetune:
-        from anyformer.cli import fine_tuning
-
-        answer = fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
-    else:
+    if question.trains:
         rest = (machine.gpus or training_plan.GPUS, length, plan, training, failing, scaling, machine.rate)
         ((name, only),) = made.items()
         answer = training_plan.answered(name, only, on, *rest, given=given, json=json)
+    else:
+        answer = _other(question, made, serving, tuning, length, on, machine, plan, json=json)
     page = answer.page if json else [*_warnings(made, length), *answer.page]
     return replace(answer, page=page, lasting=machine.hardware != HERE)
+
+
+def _other(
+    question: Question,
+    made: dict[str, Architecture],
+    serving: ArrivalOptions,
+    tuning: TuningOptions,
+    length: int,
+    on: Hardware,
+    machine: PlannedMachine,
+    plan: Plan,
+    *,
+    json: bool,
+) -> Answer:
+    """The answer to another question than a training run."""
+    if question.serve:
+        return _serve(made, serving, length, on, machine, plan, json=json)
+    if question.rl:
+        from anyformer.cli import rollouts
+
+        return rollouts.answered(made, tuning, serving, on, machine.gpus, plan, json=json)
+    from anyformer.cli import fine_tuning
+
+    return fine_tuning.answered(made, on, tuning.batch, length, tuning.rank, plan, json=json)
 
 
 def _warnings(made: dict[str, Architecture], length: int) -> list[PageLine]:
@@ -212,11 +200,11 @@ def _refuse(
     """Refuse options of one question beside another."""
     from anyformer.describe import UserError
 
-    trains = not (question.serve or question.finetune)
+    trains = question.trains
     in_pods = trains and scaling.asked(machine.gpus or training_plan.GPUS)
     failing.failures(USUAL if in_pods else None)
-    if question.serve and question.finetune:
-        raise UserError("--serve and --finetune are two questions: ask one at a time")
+    if question.serve + question.finetune + question.rl > 1:
+        raise UserError("--serve, --finetune and --rl are different questions: ask one at a time")
     if training.write is not None and not trains:
         raise UserError("--write writes a training run: leave it out, or --serve and --finetune")
     if training.data and training.write is None:
@@ -237,7 +225,7 @@ def _refuse(
 
 def _serve(
     made: dict[str, Architecture],
-    asked: ServingOptions,
+    asked: ArrivalOptions,
     length: int,
     on: Hardware,
     machine: PlannedMachine,
@@ -245,6 +233,14 @@ def _serve(
     *,
     json: bool,
 ) -> Answer:
+    if asked.queues:
+        from anyformer.cli import queueing
+
+        return queueing.answered(made, asked, on, machine.gpus, machine.rate, plan, json=json)
+    if asked.engine_memory is not None:
+        from anyformer.cli import paging
+
+        return paging.answered(made, asked, length, on, machine.gpus or 1, plan, json=json)
     from anyformer.cli import serving
     from anyformer.describe import UserError
     from anyformer.planning.serving import serve

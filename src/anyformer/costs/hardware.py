@@ -123,7 +123,7 @@ BOUNDS: Mapping[str, tuple[float, float, str]] = MappingProxyType(
         "peaks": (0.5, 100_000, "TFLOP/s: GFLOP/s are a thousand times as many"),
         "bandwidth": (10, 50_000, "GB/s: TB/s are a thousandth of these, bytes a thousand million"),
         "memory": (1, 4_096, "GiB: MiB are a thousand times as many, bytes a thousand million"),
-        "link": (1, 2_000, "GB/s in one direction: of Gb/s these are an eighth"),
+        "link": (1, 4_000, "GB/s in one direction: of Gb/s these are an eighth"),
         "network": (0.1, 200, "GB/s in one direction: of Gb/s these are an eighth"),
         "domain": (1, 100_000, "a number of chips"),
         "launch": (0.1, 100, "microseconds: nanoseconds are a thousand times as many"),

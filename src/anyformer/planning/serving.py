@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 
 from anyformer.costs.figures import scaled
@@ -17,11 +17,10 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.operations import Shape, StateBytes
 from anyformer.plan import Plan
-from anyformer.planning import communication, links
 from anyformer.planning.dealing import stages
 from anyformer.planning.divided import nothing_saved
 from anyformer.planning.layout import MOST_RANKS, DividedSizes, Layout, bounds, divisors
-from anyformer.planning.routing import copies
+from anyformer.planning.serving_rank import ServingRank
 from anyformer.planning.stages import PlannedStage, UnitRow, place, row_of
 from anyformer.quantising import FORMATS
 
@@ -91,14 +90,19 @@ def serve(
     dp x tp ranks of a stage. Raises `UserError` where nothing fits.
     """
     on = hardware_of(hardware)
-    search = _LayoutSearch(architecture, users, length, on, format, on.resolved(plan or Plan()))
-    if not search.state.memories and architecture.decoder is None:
-        raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
+    search = LayoutSearch(architecture, users, length, on, format, on.resolved(plan or Plan()))
+    check_generates(architecture)
     counts = [accelerators] if accelerators else _beyond(search.least, on.domain)
     services = [service for count in counts if (service := search.fastest(count))]
     if not services:
         raise UserError(_refusal(search, accelerators))
     return min(services, key=lambda service: service.price(1.0))
+
+
+def check_generates(architecture: Architecture) -> None:
+    """Refuse what generates no tokens."""
+    if architecture.decoder is None:
+        raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
 
 
 def _counts(domain: int) -> Iterator[int]:
@@ -119,7 +123,7 @@ def _beyond(least: int | None, domain: int) -> list[int]:
     ]
 
 
-def _refusal(search: _LayoutSearch, accelerators: int | None) -> str:
+def _refusal(search: LayoutSearch, accelerators: int | None) -> str:
     """The reason why no layout fits: too little memory, or no way to divide the model among so many accelerators."""
     on, ranks = search.on, accelerators or MOST_RANKS
     if ranks * on.usable_memory >= search.total and (near := search.near(ranks)):
@@ -133,7 +137,7 @@ def _refusal(search: _LayoutSearch, accelerators: int | None) -> str:
 
 
 @dataclass(frozen=True)
-class _LayoutSearch:
+class LayoutSearch:
     """Layouts that serve an architecture, and the figures that they share."""
 
     architecture: Architecture
@@ -193,13 +197,24 @@ class _LayoutSearch:
         return self.weights / weight_bytes(self.architecture, FORMATS["bf16"])
 
     @cached_property
+    def rank(self) -> ServingRank:
+        return ServingRank(self.row, self.on, self.compression)
+
+    @cached_property
     def per_user(self) -> Mapping[str, Sequence[StateBytes]]:
         """Decode state of one user, by the name of the unit that holds it."""
+        return self._states(self.length)
+
+    def _states(self, length: int) -> Mapping[str, Sequence[StateBytes]]:
         source, states = self.length if self.architecture.two_inputs else 0, dict[str, list[StateBytes]]()
-        for node in self.architecture.cost(Shape(past=self.length - 1, source=source), self.plan).nodes():
+        for node in self.architecture.cost(Shape(past=length - 1, source=source), self.plan).nodes():
             if node.tally.own_state is not None:
                 states.setdefault(place(node.address, self.architecture), []).append(node.tally.own_state)
         return states
+
+    def held(self, layout: Layout, length: int) -> int:
+        """Bytes of the decode state of one text of `length` tokens on one rank of every stage."""
+        return sum(_shared(state, layout) for states in self._states(length).values() for state in states)
 
     def layouts(self, count: int) -> Iterator[Layout]:
         """Every layout over `count` ranks that the architecture allows."""
@@ -215,13 +230,16 @@ class _LayoutSearch:
     def fullest(self, layout: Layout) -> int:
         """Bytes of the fullest rank: its share of the weights, and the caches of its users."""
         users = -(-self.users // layout.dp)
-        return max(self._of_stage(stage, layout, users) for stage in stages(self.row, layout.pp, 1))
+        return max(self.of_stage(stage, layout, users) for stage in stages(self.row, layout.pp, 1))
 
-    def _of_stage(self, stage: PlannedStage, layout: Layout, users: int) -> int:
+    def of_stage(self, stage: PlannedStage, layout: Layout, users: int) -> int:
+        """Bytes of a rank of a stage."""
         numbers = stage.parameters.dense(layout.tp) + -(-stage.parameters.experts // layout.ep)
-        states = (state for unit in stage.units for state in self.per_user.get(unit.name, ()))
-        cache = sum(-(-state.held // min(layout.tp, state.ranks)) for state in states)
-        return round(2 * self.compression * numbers) + users * cache
+        return round(2 * self.compression * numbers) + users * self.cache_of(stage, layout)
+
+    def cache_of(self, stage: PlannedStage, layout: Layout) -> int:
+        """Bytes of one user's decode state on a rank of a stage."""
+        return sum(_shared(state, layout) for unit in stage.units for state in self.per_user.get(unit.name, ()))
 
     def service(self, layout: Layout) -> Service:
         users = -(-self.users // (layout.dp * layout.pp))
@@ -248,8 +266,8 @@ class _LayoutSearch:
         """Seconds of computing and of sending while `batch` rows of each replica, `tokens` in all, pass all stages."""
         work = [kernel for kernel in self._work(mode, batch) if kernel.share != "experts"]
         work += [kernel for kernel in self._work(mode, batch * layout.dp) if kernel.share == "experts"]
-        parts = (timed(self._of_rank(kernel, layout), self.on)[0] * kernel.layers for kernel in work)
-        return sum(parts), self._sending(layout, tokens)
+        parts = (timed(self.rank.share(kernel, layout), self.on)[0] * kernel.layers for kernel in work)
+        return sum(parts), self.rank.sending(layout, tokens)
 
     @cached_property
     def _work(self) -> Callable[[Mode, int], list[Kernel]]:
@@ -263,26 +281,7 @@ class _LayoutSearch:
 
         return work
 
-    def _of_rank(self, kernel: Kernel, layout: Layout) -> Kernel:
-        """One rank's share of a kernel: products are divided, decode state as far as it can be, the stream is not."""
-        ranks = layout.ep if kernel.share == "experts" else layout.tp
-        own = kernel.of_rank(ranks, layout.ep, sp=False)
-        return replace(own, weights=round(own.weights * self.compression))
 
-    def _sending(self, layout: Layout, tokens: int) -> float:
-        """Seconds of tensor-parallel sums, of tokens sent to experts and back, and of stages' outputs, each at least `HOP`."""
-        stream = tokens * self.row.width * self.row.element
-        sums = sum(unit.sums for unit in self.row.units) // 2
-        seconds = 0.0
-        if layout.tp > 1:
-            seconds += sums * (communication.all_reduce(stream, layout.tp) / links.ring(self.on, layout.tp, 1) + links.HOP)
-        if layout.ep > 1:
-            own, straight = -(-tokens // layout.tp), replace(layout, dispatcher="by_expert")
-            for unit in self.row.units:
-                for routing in unit.routed:
-                    near, far = copies(routing, straight, self.on.domain)
-                    size = own * routing.width * self.row.element
-                    seconds += 2 * (links.exchange(self.on, near * size, far * size) + links.HOP)
-        near = layout.ranks <= self.on.domain
-        link = (self.on.link if near else self.on.network) * self.on.efficiency.network
-        return seconds + (layout.pp - 1) * (stream / layout.tp / link + links.HOP)
+def _shared(state: StateBytes, layout: Layout) -> int:
+    """Bytes of a state on one of the ranks that divide it."""
+    return -(-state.held // min(layout.tp, state.ranks))

@@ -29,7 +29,7 @@ class CodeTables:
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         (text, _), *codes = shapes
-        rows, *tables, none = stored[0].split([text - 1, *(count for count, _ in codes), 1])
+        rows, *tables, none = torch.split(stored[0], [text - 1, *(count for count, _ in codes), 1])
         return [torch.cat([rows, none]), *tables]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:

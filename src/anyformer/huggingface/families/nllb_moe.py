@@ -17,7 +17,7 @@ from anyformer.huggingface.target import Place, Target
 from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.seq2seq import AROUND, HEAD, SIDES, SINUSOIDS, BartVariant, after_padding, tables
 from anyformer.model import Architecture
-from anyformer.parts import Experts, LayerNorm, Renormalise, Router, Stack, pre_norm, stack
+from anyformer.parts import Block, Experts, LayerNorm, Renormalise, Router, Stack, pre_norm, stack
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class SparseVariant(BartVariant):
         }
         step = config(f"{side}_sparse_step", 4, lambda target: _step(has_experts(Target(target.architecture, side))))
         layers = [blocks["feedforward" if not step or (i + 1) % step else "experts"] for i in range(dense.depth)]
-        named = Named({"dense": blocks["feedforward"], "sparse": blocks["experts"]})
+        named: Named[Block] = Named({"dense": blocks["feedforward"], "sparse": blocks["experts"]})
         fields = {name: getattr(dense, name) for name in ("position", "dropout", "final_norm")}
         return stack(layers, names=named, **fields)
 

@@ -33,11 +33,11 @@ def joined(encoder: Architecture, text: Architecture, source_width: int | None =
 def _encoded(encoder: Architecture, *, projected: bool) -> Input:
     """An encoder of another width than the text's as its input."""
     assert encoder.encoder is not None, "it is an encoder"
-    first, fields = encoder.embedding, {"width": encoder.width, "stack": encoder.encoder, "projected": projected}
+    first, width, stack = encoder.embedding, encoder.width, encoder.encoder
     if isinstance(first, Waves):
-        return EncodedWaves(waves=first, narrow=encoder.embedding_width, **fields)
+        return EncodedWaves(waves=first, narrow=encoder.embedding_width, width=width, stack=stack, projected=projected)
     assert isinstance(first, Patches), "encoders of another width are those of images or of waves"
-    return EncodedImages(patches=first, **fields)
+    return EncodedImages(patches=first, width=width, stack=stack, projected=projected)
 
 
 def parted(architecture: Architecture) -> tuple[Architecture, Architecture]:

@@ -43,8 +43,8 @@ class TreePlacesModule(EmbeddingModule):
     def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         part = self.part
         if types is None or types.dim() == 2:
-            x_BTD = super().forward(given, padding, types)
+            x_BTD: Tensor = super().forward(given, padding, types)
             shape = *given.shape, part.depth
             return x_BTD + self.places(given.new_full(shape, part.no_tag), given.new_full(shape, part.no_subscript))
-        x_BTD = super().forward(given, padding, types[..., 0])
-        return x_BTD + self.places(types[..., 1 : part.depth + 1], types[..., part.depth + 1 :])
+        tagged_BTD: Tensor = super().forward(given, padding, types[..., 0])
+        return tagged_BTD + self.places(types[..., 1 : part.depth + 1], types[..., part.depth + 1 :])

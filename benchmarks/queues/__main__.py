@@ -1,0 +1,127 @@
+"""Foretold beside measured: `anyformer serve` under requests that come at random, from 20 to 90 % of what it can do.
+
+    python -m benchmarks.queues
+
+A Llama of a few million parameters with random weights is served on one core, and asked from another. First the server's
+steps are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads of 100
+to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
+Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.queues.calibration import calibrated
+from benchmarks.queues.client import Answered, SentRequest, closed_loop, open_loop
+from benchmarks.queues.server import CHUNK, LENGTH, PLACES, TOKEN, served, write_model
+from benchmarks.sitting import RESULTS, machine, written
+
+from anyformer.planning.queues.distributions import lengths
+from anyformer.planning.queues.engine import EngineRules
+from anyformer.planning.queues.measured_steps import MeasuredSteps
+from anyformer.planning.queues.outcome import QueueOutcome
+from anyformer.planning.queues.requests import ArrivingRequests, Traffic
+from anyformer.planning.queues.simulate import Fleet, simulate
+
+RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True)
+SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
+"""Loads, as shares of the capacity."""
+FEWEST, MOST, LASTING = 100, 300, 13.0
+"""Requests of a load, and the seconds that it lasts between these."""
+TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
+WITHIN = 0.1
+LATENCIES = ("ttft", "tpot", "latency")
+
+
+def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
+    """Requests a second that are answered if all come at once."""
+    return simulate(Fleet(steps, RULES), requests.at_rate(1e6)).requests_per_second
+
+
+def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float) -> dict[str, Any]:
+    """One load: measured, and foretold of the times at which its requests were sent."""
+    count = max(FEWEST, min(MOST, round(share * most * LASTING)))
+    drawn = TRAFFIC.draw(count, seed=round(1000 * share)).at_rate(share * most)
+    sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
+    answered = asyncio.run(open_loop(port, sent, TOKEN))
+    order = np.argsort([each.sent for each in answered], kind="stable")
+    came = ArrivingRequests(
+        np.array([answered[i].sent for i in order]),
+        *(getattr(drawn, name)[order] for name in ("prompt", "output", "shared", "group", "steps")),
+    )
+    foretold = simulate(Fleet(steps, RULES), came)
+    measured = _measured(came, [answered[i] for i in order])
+    return {
+        "share": share,
+        "rate": share * most,
+        "requests": count,
+        "measured": _figures(measured),
+        "foretold": _figures(foretold, way),
+        "utilisation": foretold.utilisation,
+    }
+
+
+def _measured(came: ArrivingRequests, answered: Sequence[Answered]) -> QueueOutcome:
+    first, last = np.array([each.first for each in answered]), np.array([each.last for each in answered])
+    return QueueOutcome(came, first, last, (0.0,), 0, 0, 0.0, float(last.max() - came.arrived[0]))
+
+
+def _figures(outcome: QueueOutcome, way: float = 0.0) -> dict[str, float]:
+    """Throughput, and median and 95th percentile of every latency, the way to the server and back among them."""
+    found = {"tokens_per_second": outcome.tokens_per_second}
+    for name in LATENCIES:
+        median, late = outcome.quantiles(getattr(outcome, name), (50.0, 95.0))
+        more = 0.0 if name == "tpot" else way
+        found |= {f"{name}_p50": median + more, f"{name}_p95": late + more}
+    return found
+
+
+def errors(row: Mapping[str, Any]) -> dict[str, float]:
+    """What is foretold over what is measured, less one."""
+    return {name: row["foretold"][name] / value - 1 for name, value in row["measured"].items()}
+
+
+def main() -> None:
+    """Measure, foretell, print and write down."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--loads", type=int, default=len(SHARES), help="end after so many loads, and go on when called again")
+    parser.add_argument("--again", action="store_true", help="begin anew")
+    parser.add_argument("--output", type=Path, default=RESULTS / "queues.json", metavar="FILE")
+    arguments = parser.parse_args()
+    record: dict[str, Any] = {"loads": []}
+    if arguments.output.exists() and not arguments.again:
+        record = json.loads(arguments.output.read_text())
+    server, client = sorted(os.sched_getaffinity(0))[:2]
+    os.sched_setaffinity(0, {client})
+    with tempfile.TemporaryDirectory() as folder:
+        parameters = write_model(Path(folder))
+        with served(Path(folder), server) as port:
+            asyncio.run(closed_loop(port, 4, 6, 100, 24, TOKEN))
+            steps, way, measured = calibrated(port)
+            most = record.get("capacity") or capacity(steps, TRAFFIC.draw(2000))
+            record |= {"date": date.today().isoformat(), "machine": machine(), "parameters": parameters, "capacity": most}
+            record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
+            record.setdefault("calibrations", []).append(measured)
+            print(json.dumps(measured), flush=True)
+            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
+                row = load(port, steps, way, share, most)
+                off = errors(row)
+                record["loads"].append(row | {"calibration": len(record["calibrations"]) - 1})
+                print(f"{share:.0%}: " + ", ".join(f"{name} {each:+.1%}" for name, each in off.items()), flush=True)
+                written(arguments.output, record)
+    worst = max((abs(each), name, row["share"]) for row in record["loads"] for name, each in errors(row).items())
+    print(f"worst of {len(record['loads'])} loads: {worst[1]} at {worst[2]:.0%}, {worst[0]:.1%} off (wanted: {WITHIN:.0%})")
+
+
+if __name__ == "__main__":
+    main()

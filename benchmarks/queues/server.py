@@ -1,0 +1,56 @@
+"""The server that is measured: a Llama with random weights, on a core of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.waiting import made_tokenizer
+
+PLACES, LENGTH, CHUNK = 8, 512, 64
+WIDTH, DEPTH, HEADS, FFN, VOCAB = 256, 6, 4, 704, 2048
+TOKEN = 300
+"""The first of the tokens that prompts are made of."""
+
+
+def write_model(folder: Path) -> int:
+    """The model in Hugging Face's layout; its parameters."""
+    import anyformer as af
+    from anyformer.catalogue.llama import llama
+    from anyformer.text import Tokenizer
+
+    made = llama(width=WIDTH, depth=DEPTH, heads=HEADS, kv_heads=HEADS, ffn=FFN, vocab=VOCAB)
+    model = af.build(made, seed=0)
+    af.export(model, folder, tokenizer=Tokenizer.parse(made_tokenizer(VOCAB).to_str()))
+    return sum(each.numel() for each in model.parameters())
+
+
+@contextmanager
+def served(folder: Path, core: int) -> Iterator[int]:
+    """A server of a directory on one core; its port."""
+    command = [
+        sys.executable, "-m", "anyformer", "serve", str(folder), "--port", "0", "--places", str(PLACES),
+        "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        command, stderr=subprocess.STDOUT, stdout=subprocess.PIPE, text=True, env=environment,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+    )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        said = ""
+        for line in process.stdout:
+            said += line
+            if (match := re.search(r"http://127\.0\.0\.1:(\d+)/v1", line)) is not None:
+                yield int(match[1])
+                return
+        raise SystemExit(f"{' '.join(command)} did not begin: {said}")
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -1,0 +1,201 @@
+"""`ServingEngine`: texts that go on together, one step after another; which prompt is read next, and which text has room.
+
+Iteration-level scheduling (Yu et al. 2022, Orca, OSDI) with prompts read in chunks beside the texts under way (Agrawal et al.
+2024, Sarathi-Serve, arXiv 2403.02310). Requests are taken in the order in which they come, and none overtakes another. A text
+is taken where there is room for all that it will hold, so that none is ever thrown out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+from anyformer.describe import UserError
+from anyformer.planning.queues.drafts import Drafts
+from anyformer.planning.queues.requests import ArrivingRequests
+from anyformer.planning.queues.steps import PromptChunk, StepTimes
+
+Role = Literal["both", "reads", "decodes"]
+"""An engine reads prompts and writes answers, or does one of these, where the two are disaggregated."""
+
+
+@dataclass(frozen=True)
+class EngineRules:
+    """How an engine composes its steps.
+
+    `places`: texts at most. `budget`: new tokens of a step at most, those of texts under way among them, as vLLM's
+    `max_num_batched_tokens`; with `apart`, tokens of the one chunk that is read in a pass of its own behind that of the texts,
+    as `anyformer serve` does. `drafts`: speculative decoding.
+    """
+
+    places: int = 256
+    budget: int = 2048
+    apart: bool = False
+    drafts: Drafts | None = None
+
+    def __post_init__(self) -> None:
+        if self.places < 1 or self.budget < 1:
+            raise UserError(f"{self.places} texts and {self.budget} tokens of a step: give 1 or more of each")
+        if not self.apart and self.budget < self.places * self.positions:
+            raise UserError(
+                f"a step of {self.budget:,} tokens cannot give each of {self.places:,} texts {self.positions}: give a budget "
+                f"of {self.places * self.positions:,} or more, or fewer texts"
+            )
+
+    @property
+    def positions(self) -> int:
+        """New tokens of a text that a step reads."""
+        return 1 if self.drafts is None else 1 + self.drafts.count
+
+
+class ServingEngine:
+    """`begin` composes a step and says how long it takes; `end` says what came of it. It knows no clock.
+
+    `held`: bytes of the texts in it, each counted with all that it will hold; `waiting`: requests that it has not begun.
+    """
+
+    def __init__(
+        self, requests: ArrivingRequests, times: StepTimes, rules: EngineRules, role: Role = "both", number: int = 0
+    ) -> None:
+        self.times, self.rules, self.role, self.number = times, rules, role, number
+        self.waiting: deque[int] = deque()
+        self.held = 0
+        self.read = 0
+        """Tokens of prompts that were computed."""
+        self._prompt, self._output = requests.prompt.tolist(), requests.output.tolist()
+        self._shared, self._group = requests.shared.tolist(), requests.group.tolist()
+        self._steps = requests.steps.tolist()
+        self._known: set[int] = set()  # groups whose beginning is read
+        self._kept: set[int] = set()  # groups whose beginning is counted in `held`, and stays
+        self._own: dict[int, int] = {}  # bytes that are free when a text ends
+        self._reading: deque[list[int]] = deque()  # [request, tokens that are read]
+        self._running: list[tuple[int, int]] = []  # (step behind which it ends, request)
+        self._cached = self._growing = 0.0
+        self._step = 0
+        self._first: list[int] = []  # requests whose prompts end in the step under way
+
+    @property
+    def idle(self) -> bool:
+        return not (self.waiting or self._reading or self._running)
+
+    @property
+    def load(self) -> int:
+        """Requests that are in it."""
+        return len(self.waiting) + len(self._reading) + len(self._running)
+
+    def _fits(self, request: int) -> bool:
+        """Take the bytes of all that a request will hold here, if they are free: its prompt alone where an engine only reads.
+
+        A beginning that is known is not held again; one that will be known stays.
+        """
+        answer = 0 if self.role == "reads" else self._output[request]
+        needed = self.times.held(self._prompt[request] + answer)
+        group, common = self._group[request], 0
+        if self._shared[request] and self.role != "decodes":
+            common = self.times.held(self._shared[request])
+            needed -= common if group in self._known else 0
+        if self.held + needed > self.times.room:
+            return False
+        self.held += needed
+        if common and group not in self._kept:
+            self._kept.add(group)
+            needed -= common
+        self._own[request] = needed
+        return True
+
+    def begin(self) -> float:
+        """Compose the next step; its seconds."""
+        rules, lanes = self.rules, self.times.lanes
+        decoding = len(self._running)
+        left = lanes * rules.budget - (0 if rules.apart else decoding * rules.positions)
+        chunks: list[PromptChunk] = []
+        self._first = []
+        if self.role == "decodes":
+            self._take_read()
+            decoding = len(self._running)
+        else:
+            self._read(chunks, left)
+        seconds = self._seconds(decoding, chunks)
+        self._step += 1
+        return seconds
+
+    def _seconds(self, decoding: int, chunks: list[PromptChunk]) -> float:
+        step, ended, drafts = self.times.step, len(self._first), self.rules.drafts
+        positions = self.rules.positions
+        if self.rules.apart and decoding and chunks:
+            return step(decoding, self._cached, (), 0, positions) + step(0, 0.0, chunks, ended)
+        seconds = step(decoding, self._cached, chunks, ended, positions)
+        if drafts is not None and decoding and drafts.share:
+            seconds += drafts.count * drafts.share * step(decoding, self._cached, (), 0)
+        return seconds
+
+    def _read(self, chunks: list[PromptChunk], left: int) -> None:
+        """Fill a step with chunks of the prompts being read, and of those for which there is room."""
+        rules = self.rules
+        for begun in list(self._reading):
+            if left <= 0:
+                return
+            left -= self._chunk(begun, chunks, left)
+        while left > 0 and self.waiting and not (rules.apart and chunks):
+            request = self.waiting[0]
+            taken = len(self._running) + len(self._reading) + len(self._first)
+            if taken >= rules.places * self.times.lanes or not self._fits(request):
+                return
+            self.waiting.popleft()
+            past = self._shared[request] if self._group[request] in self._known else 0
+            begun = [request, past]
+            self._reading.append(begun)
+            left -= self._chunk(begun, chunks, left)
+
+    def _chunk(self, begun: list[int], chunks: list[PromptChunk], left: int) -> int:
+        """Read as much as is left to read, or may be; its tokens."""
+        request, past = begun
+        prompt = self._prompt[request]
+        tokens = int(min(left, prompt - past))
+        chunks.append(PromptChunk(tokens, past))
+        self.read += tokens
+        begun[1] = past + tokens
+        if begun[1] == prompt:
+            self._reading.remove(begun)
+            self._first.append(request)
+        return tokens
+
+    def _take_read(self) -> None:
+        """Take texts whose prompts another engine has read."""
+        while self.waiting and len(self._running) < self.rules.places * self.times.lanes:
+            if not self._fits(self.waiting[0]):
+                return
+            self._run(self.waiting.popleft())
+
+    def _run(self, request: int) -> None:
+        steps = self._steps[request]
+        heapq.heappush(self._running, (self._step + steps, request))
+        self._cached += self._prompt[request]
+        self._growing += (self._output[request] - 1) / steps
+
+    def end(self) -> tuple[list[int], list[int]]:
+        """(requests that have their first token, requests that have their last one) behind the step."""
+        self._cached += self._growing
+        ended: list[int] = []
+        running = self._running
+        while running and running[0][0] <= self._step:
+            _, request = heapq.heappop(running)
+            self._cached -= self._prompt[request] + self._output[request] - 1
+            self._growing -= (self._output[request] - 1) / self._steps[request]
+            self._leave(request, ended)
+        if not running:
+            self._cached = self._growing = 0.0  # what rounding has left
+        for request in self._first:
+            self._known.add(self._group[request])
+            if self.role == "reads" or not self._steps[request]:
+                self._leave(request, ended)
+            else:
+                self._run(request)
+        first, self._first = self._first, []
+        return first, ended
+
+    def _leave(self, request: int, ended: list[int]) -> None:
+        self.held -= self._own.pop(request)
+        ended.append(request)

@@ -1,0 +1,57 @@
+"""Memory of engines beside what they have printed, and by hand."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import anyformer as af
+from anyformer.cli import app
+from anyformer.costs.named_hardware import hardware_of
+from anyformer.describe import UserError
+from anyformer.planning.engine_memory import GIB, PUBLISHED_MEMORY, EngineMemory
+
+CASES = [(case, name) for case in PUBLISHED_MEMORY for name in case.printed]
+
+
+@pytest.mark.parametrize(("case", "name"), CASES, ids=[f"{case.engine} {case.model} {name}" for case, name in CASES])
+def test_an_engine_holds_what_it_printed(case, name):
+    """Within 3 % of every printed figure; each has its address and its line."""
+    assert case.foretold(af.architecture(case.model))[name] == pytest.approx(case.printed[name], rel=0.03)
+    assert case.address.startswith("https://")
+    assert case.line
+
+
+def test_a_token_and_its_pages_by_hand():
+    """32 layers x 2 x 8 heads x 128 numbers; a latent of 576 numbers in 61 layers is on every rank."""
+    llama, deepseek = af.architecture("llama-3.1-8b"), af.architecture("deepseek-v3")
+    memory = EngineMemory(llama, "vllm", 80 * GIB)
+    assert memory.token == 32 * 2 * 8 * 128 * 2
+    assert EngineMemory(llama, "vllm", 80 * GIB, 4).token == memory.token // 4
+    assert EngineMemory(llama, "vllm", 80 * GIB, 16).token == memory.token // 8, "heads are copied beyond 8 ranks"
+    assert EngineMemory(deepseek, "sglang", 80 * GIB, 8).token == 61 * 576 * 2
+    assert EngineMemory(llama, "vllm", 80 * GIB, numbers="fp8").token == memory.token // 2
+    assert memory.cache_of(1) == 16 * memory.token
+    assert memory.texts(17) == memory.pages // 2
+    assert memory.tokens * memory.token <= memory.cache < (memory.tokens + 16) * memory.token
+    assert memory.activations == 8192 * 2 * (3 * 4096 + 3 * 14336)
+    assert memory.weights == 2 * 8_030_261_248
+
+
+def test_the_command_says_how_many_texts_fit():
+    told = CliRunner().invoke(app, ["plan", "llama-3.1-8b", "--serve", "--engine-memory", "vllm", "--length", "8k"])
+    assert told.exit_code == 0, told.output
+    memory = EngineMemory(af.architecture("llama-3.1-8b"), "vllm", int(hardware_of("h100").memory))
+    assert told.output.startswith(
+        f"llama-3.1-8b in vllm on 1 H100 SXM 80 GB: {memory.texts(8192)} texts of 8,192 tokens at once"
+    )
+    assert f"{memory.pages:,}" in told.output
+
+
+def test_what_is_paged_otherwise_is_refused():
+    with pytest.raises(UserError, match=r"how vllm pages this model's state is not known here: .*local.* do not grow"):
+        EngineMemory(af.architecture("gemma-3-12b"), "vllm", 80 * GIB)
+    with pytest.raises(UserError, match="it has no decode state"):
+        EngineMemory(af.architecture("bert-base-uncased"), "vllm", 80 * GIB)
+    with pytest.raises(UserError, match="0 ranks"):
+        EngineMemory(af.architecture("llama-3.1-8b"), "vllm", 80 * GIB, 0)
