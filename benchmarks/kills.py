@@ -187,8 +187,8 @@ def kill(
 def prepare_to_fork(place: Path) -> None:
     """Have every life find its modules and the figures of the machine in this process: train for two updates here."""
     torch.set_num_threads(1)
-    host = loop.measured_host(loop.default_device())
-    loop.measured_host = lambda device: host
+    host = loop.measured_host(loop.default_device(), Plan())
+    loop.measured_host = lambda device, plan: host
     train(run_of("dense", place, 2, 1), place / "first", console=Console(quiet=True))
     import_module("anyformer.training.parallel.together")
 

@@ -88,7 +88,7 @@ def ran(file: str, count: int, sample: int | None, jobs: int) -> dict[str, Any]:
     outcomes = {outcome: int(count) for count, outcome in re.findall(r"(\d+) (passed|failed|skipped|xfailed|error)", said)}
     if not outcomes:
         raise SystemExit(f"{file}: pytest ended without a summary:\n{said[-4000:]}")
-    failed = re.findall(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
+    failed = re.findall(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", said, re.MULTILINE)
     return {
         "version": version(file),
         "commit": commit(),

@@ -27,6 +27,7 @@ from typing import Any
 from benchmarks import answers
 from benchmarks.compare import RESULTS, machine
 
+from anyformer.plan import Plan
 from anyformer.training.precision import default_device, measured_host
 
 IMPORTS = "import resource, anyformer.training, anyformer.model"
@@ -102,7 +103,7 @@ PARTS = {"answers": answers.measured}
 def everything() -> dict[str, Any]:
     """Seconds that commands take, processor seconds of answers, memory of a training step."""
     parameters = 13_767_552
-    peaks_of_products = measured_host(default_device()).peaks
+    peaks_of_products = measured_host(default_device(), Plan()).peaks
     precision = max(peaks_of_products, key=lambda name: peaks_of_products[name])
     size = 2 if precision == "bf16" else 4
     copies = 2 * parameters if precision == "bf16" else 0

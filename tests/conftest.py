@@ -3,9 +3,7 @@
 The workers share the cores, and threads that fight over them make every test slower.
 """
 
-import base64
 import contextlib
-import functools
 import gc
 import io
 import itertools
@@ -15,7 +13,6 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -33,6 +30,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import effort
 from effort import PROFILES
+from stand_ins import measured_once
 
 # Time is no property of a value: on a busy machine a deadline fails what is right, and so does a slow draw.
 for profile, count in PROFILES.items():
@@ -98,24 +96,8 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _measured_once() -> Iterator[None]:
-    """A run measures the products of its machine for half a second, draws its curve for a third, and counts the FLOPs of its
-    model for another: the first is done once for all tests, the others only for those that use `drawn_curves` and
-    `counted_flops`. Declared FLOPs are those that are counted, as the contracts hold of every architecture."""
-    from anyformer.training import ending, precision, summary
-
-    def undrawn(rows: object, path: Path, **labels: object) -> None:
-        path.write_bytes(DOT)
-
-    def declared(architecture: Any, shape: Any, plan: Any) -> tuple[int, int]:
-        flops = architecture.trained_cost(shape, plan).total_flops
-        return flops.dense, flops.backward
-
-    rate = functools.cache(precision._rate)
-    with (
-        mock.patch.object(precision, "_rate", rate),
-        mock.patch.object(ending, "draw_losses", undrawn),
-        mock.patch.object(summary, "total_flops", declared),
-    ):
+    """For all tests but those that use `drawn_curves` and `counted_flops`."""
+    with measured_once():
         yield
 
 
@@ -149,8 +131,6 @@ def counted_flops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         each.cache_clear()
 
 
-DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
-"""The smallest picture."""
 Call = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -25,6 +25,8 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
 
+from stand_ins import measured_once
+
 ROOT = Path(__file__).parents[1]
 LONGEST = 240
 """Seconds after which processes that wait for ever are a failure."""
@@ -75,12 +77,17 @@ def forker() -> Iterator[Forker]:
 
 def serve(asks: IO[str], answers: IO[str]) -> None:
     """Fork for each line that is read, and write the status of each group: the first that is not 0."""
+    from anyformer.plan import Plan
+    from anyformer.training.precision import default_device, measured_host
+
     for name in LOADED:
         importlib.import_module(name)
-    gc.collect()
-    gc.freeze()  # no process looks for garbage, and writes, in what all of them share
-    for line in asks:
-        print(json.dumps(together(**json.loads(line))), file=answers, flush=True)
+    with measured_once():
+        measured_host(default_device(), Plan(precision="fp32"))
+        gc.collect()
+        gc.freeze()  # no process looks for garbage, and writes, in what all of them share
+        for line in asks:
+            print(json.dumps(together(**json.loads(line))), file=answers, flush=True)
 
 
 def together(folder: str, count: int, words: list[str], environment: dict[str, str], out: str) -> int:

@@ -67,7 +67,7 @@ def installed(wheel: Path, place: Path, *options: str, python: str = sys.executa
         venv.create(place)
     else:
         run(python, "-m", "venv", "--without-pip", place, cwd=wheel.parent)
-    pip = (sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "--quiet")
+    pip = (sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "--quiet", "--no-compile")
     run(*pip, "--disable-pip-version-check", "--constraint", ROOT / "constraints.txt", *options, wheel, cwd=wheel.parent)
     return place / "bin" / "python"
 

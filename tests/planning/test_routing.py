@@ -59,11 +59,11 @@ def test_a_token_is_sent_once_to_each_node_or_to_each_expert():
 
 def test_dispatches_in_fp8_and_sums_in_bf16():
     layout = Layout(fsdp=8, ep=8, dispatcher="by_expert")
-    plain, _ = dispatched((V3, V3), layout, 1000, 2, 8, again=False)
+    plain, _ = dispatched({V3: 2}, layout, 1000, 2, 8, again=False)
     assert plain == 2 * 7 * 7168 * 1000 * 2 * (2 + 2)
-    again, _ = dispatched((V3, V3), layout, 1000, 2, 8, again=True)
+    again, _ = dispatched({V3: 2}, layout, 1000, 2, 8, again=True)
     assert again * 2 == plain * 3
-    fp8, _ = dispatched((V3, V3), replace(layout, fp8_dispatch=True), 1000, 2, 8, again=False)
+    fp8, _ = dispatched({V3: 2}, replace(layout, fp8_dispatch=True), 1000, 2, 8, again=False)
     assert fp8 == 2 * 7 * (7168 + 4 * 7168 // 128 + 2 * 7168) * 1000 * 2, "an fp32 scale for each 128 numbers"
 
 

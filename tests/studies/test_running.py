@@ -23,7 +23,7 @@ from anyformer.training.precision import Host
 
 def fastest(monkeypatch, name):
     peaks = {"fp32": 1.0, "bf16": 1.0, name: 2.0}
-    monkeypatch.setattr(running, "measured_host", lambda device: Host(torch.device("cpu"), peaks))
+    monkeypatch.setattr(running, "measured_host", lambda device, plan: Host(torch.device("cpu"), peaks))
 
 
 def test_what_is_measured_is_measured_once_for_the_directory(study, tmp_path, monkeypatch):

@@ -73,7 +73,7 @@ def test_a_process_that_was_killed_holds_nothing(tmp_path):
 @pytest.mark.parametrize("out", ["/proc/foo", "file/run"])
 def test_a_place_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_path, monkeypatch, out):
     (tmp_path / "file").write_text("x")
-    monkeypatch.setattr(loop, "measured_host", lambda device: pytest.fail("work was done"))
+    monkeypatch.setattr(loop, "measured_host", lambda device, plan: pytest.fail("work was done"))
     with pytest.raises(PlaceError, match="cannot be written"):
         train(tiny, tmp_path / out, console=QUIET)
 

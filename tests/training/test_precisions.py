@@ -38,7 +38,9 @@ PRECISIONS = {
 
 @pytest.fixture
 def run(tiny, monkeypatch):
-    monkeypatch.setattr("anyformer.training.loop.measured_host", lambda device: Host(device, {"fp32": 1e11, "bf16": 1e11}))
+    monkeypatch.setattr(
+        "anyformer.training.loop.measured_host", lambda device, plan: Host(device, {"fp32": 1e11, "bf16": 1e11})
+    )
     return tiny
 
 

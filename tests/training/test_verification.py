@@ -53,7 +53,7 @@ def here(monkeypatch):
 
     machine = Host(torch.device("cpu"), {"fp32": 1e9, "bf16": 1e9})
     for each in (loop, verification):
-        monkeypatch.setattr(each, "measured_host", lambda device: machine)
+        monkeypatch.setattr(each, "measured_host", lambda device, plan: machine)
     monkeypatch.setattr(verification, "finish", finish)
     monkeypatch.setattr(verification, "killed_after", killed_after)
     return finish

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
@@ -47,7 +47,7 @@ class Efficiency:
         return self.elementwise if unit == "memory" else self.memory
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
+        for name in (each.name for each in fields(self)):
             if not (name == "overlap" and getattr(self, name) == 0) and not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"efficiency.{name} is a share of the peak, above 0 and at most 1, got {getattr(self, name)}")
 
@@ -58,7 +58,7 @@ class Hardware:
 
     name: str
     title: str
-    peaks: Mapping[str, float]
+    peaks: Mapping[str, float] = field(hash=False)
     """FLOP/s of the fastest unit by number format: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8. `anyformer list
     --hardware` shows all."""
     bandwidth: float
@@ -160,17 +160,17 @@ def _read(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str, 
 def _refuse(name: str, row: Mapping[str, Any], reached: Mapping[str, Mapping[str, float]]) -> None:
     """Refuse a table without a figure, with one that is none, or with one in another unit."""
     where, known = f"hardware.toml: [{name}]", (*OTHERS, *BOUNDS)
-    for field in (field for field in row if field not in known):
-        raise UserError(f"{where} has {field!r}, which is none of a chip's figures{did_you_mean(field, known)}")
-    for field in (field for field in known if field not in row and field not in OPTIONAL):
-        raise UserError(f"{where} has no {field!r}")
+    for given in (given for given in row if given not in known):
+        raise UserError(f"{where} has {given!r}, which is none of a chip's figures{did_you_mean(given, known)}")
+    for given in (given for given in known if given not in row and given not in OPTIONAL):
+        raise UserError(f"{where} has no {given!r}")
     if row["reached"] not in reached:
         raise UserError(f"{where} has reached = {row['reached']!r}{did_you_mean(row['reached'], reached)}")
-    for field, (least, most, unit) in BOUNDS.items():
-        figures = row[field].items() if field == "peaks" else [("", row[field])] if field in row else []
+    for given, (least, most, unit) in BOUNDS.items():
+        figures = row[given].items() if given == "peaks" else [("", row[given])] if given in row else []
         for key, figure in figures:
             if not least <= figure <= most:
-                path = f"{field}.{key}" if key else field
+                path = f"{given}.{key}" if key else given
                 raise UserError(f"{where} has {path} = {figure:g}, which should be {least:g} to {most:,g} {unit}")
     slowest = row["peaks"].get("fp32", 0.0)
     for key, peak in row["peaks"].items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import comb
 
@@ -71,17 +71,18 @@ def copies(routing: MixtureRouting, layout: Layout, domain: int) -> tuple[float,
 
 
 def dispatched(
-    routings: tuple[MixtureRouting, ...], layout: Layout, tokens: int, element: int, domain: int, *, again: bool
+    routings: Mapping[MixtureRouting, int], layout: Layout, tokens: int, element: int, domain: int, *, again: bool
 ) -> tuple[int, int]:
-    """Bytes that a rank sends within its node and to other nodes while `tokens` of its own pass the mixtures and back.
+    """Bytes that a rank sends within its node and to other nodes while `tokens` of its own pass the mixtures and back;
+    `routings`: how many mixtures are alike.
 
-    Each is dispatched and combined, and so are gradients on their way back; `again`: the forward pass is computed twice.
+    Each token is dispatched and combined, and so are gradients on their way back; `again`: the forward pass is computed twice.
     Dispatches may be in fp8, sums of experts' outputs are in `element` bytes.
     """
     ways = 2 + again
     number = ways * ((FP8 if layout.fp8_dispatch else element) + element)
     near = far = 0.0
-    for routing, times in Counter(routings).items():
+    for routing, times in routings.items():
         beside, beyond = copies(routing, layout, domain)
         near += times * beside * routing.width * tokens * number
         far += times * beyond * routing.width * tokens * number

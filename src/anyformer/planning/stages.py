@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -120,8 +121,14 @@ class PlannedStage:
         return sum(unit.sums for unit in self.units if unit.layer) // 2
 
     @cached_property
-    def routed(self) -> tuple[MixtureRouting, ...]:
-        return tuple(each for unit in self.units for each in unit.routed)
+    def routed(self) -> Mapping[MixtureRouting, int]:
+        """Its mixtures, and how many are alike."""
+        return Counter(each for unit in self.units for each in unit.routed)
+
+    @cached_property
+    def kernels(self) -> Mapping[str, int]:
+        """The names under which the row has the kernels of its units, and how many units have them."""
+        return Counter(unit.kernels for unit in self.units)
 
     @cached_property
     def saved(self) -> ByCheckpointing:
@@ -130,8 +137,12 @@ class PlannedStage:
 
     def heaviest(self, tp: int, ep: int) -> int:
         """Parameters of the largest weight of a layer on one rank."""
-        weights = [unit.heaviest for unit in self.units]
-        return max(max(weight.dense(tp), weight.of_experts(ep)) for weight in weights)
+        return max(max(weight.dense(tp), weight.of_experts(ep)) for weight in self._heaviest)
+
+    @cached_property
+    def _heaviest(self) -> frozenset[StageParameters]:
+        """Each largest weight once: layers have it in common."""
+        return frozenset(unit.heaviest for unit in self.units)
 
     @cached_property
     def ends(self) -> SavedBytes:

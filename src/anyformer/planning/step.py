@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernel import Kernel, Unit
@@ -159,10 +159,10 @@ def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Mach
     on, m = machine.hardware, layout.micro_batches
     bytes_sent = sent(row, stage, layout, on.domain)
     spent: dict[Unit, float] = {}
-    for name, units in Counter(unit.kernels for unit in stage.units).items():
-        for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
-            seconds, _ = timed(kernel, on)
-            spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
+    for name, units in stage.kernels.items():
+        share = _UnitOfRank(name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp)
+        for kind, seconds in _spent(row, share, on):
+            spent[kind] = spent.get(kind, 0.0) + units * m * seconds
     shard = stage.parameters.dense(layout.tp) // layout.fsdp + stage.parameters.of_experts(layout.ep) // layout.expert_fsdp
     updating, _ = timed(update(shard, row.states), on)
     time = LayoutTime(
@@ -174,7 +174,7 @@ def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Mach
         data=0.0,
         bubble=0.0,
         host=m
-        * len(stage.routed)
+        * sum(stage.routed.values())
         * WAITS
         * (layout.waits and layout.ep > 1)
         * (3 / 2 if layout.checkpointing == "full" else 1),
@@ -190,10 +190,31 @@ def _stage_time(row: UnitRow, stage: PlannedStage, layout: Layout, machine: Mach
     return replace(time, data=max(seconds + far - hidden, far - on.efficiency.overlap * last, 0.0))
 
 
+class _UnitOfRank(NamedTuple):
+    """One rank's share of a unit for one micro-batch; `unit`: the name under which the row has its kernels."""
+
+    unit: str
+    micro_batch: int
+    checkpointing: Checkpointing
+    tp: int
+    ep: int
+    sp: bool
+
+
 @lru_cache(maxsize=1 << 14)
-def _of_rank(row: UnitRow, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool) -> tuple[Kernel, ...]:
-    """One rank's share of the kernels of a unit for one micro-batch."""
-    return tuple(kernel.of_rank(tp, ep, sp=sp) for kernel in row.kernels(micro_batch, how).get(name, ()))
+def _of_rank(row: UnitRow, share: _UnitOfRank) -> tuple[Kernel, ...]:
+    """The kernels of a share."""
+    kernels = row.kernels(share.micro_batch, share.checkpointing).get(share.unit, ())
+    return tuple(kernel.of_rank(share.tp, share.ep, sp=share.sp) for kernel in kernels)
+
+
+@lru_cache(maxsize=1 << 14)
+def _spent(row: UnitRow, share: _UnitOfRank, on: Hardware) -> tuple[tuple[Unit, float], ...]:
+    """Seconds of a share by what they are spent in: thousands of layouts have it in common."""
+    spent: dict[Unit, float] = {}
+    for kernel in _of_rank(row, share):
+        spent[kernel.unit] = spent.get(kernel.unit, 0.0) + timed(kernel, on)[0]
+    return tuple(spent.items())
 
 
 def _data_seconds(stage: PlannedStage, bytes_sent: Sent, layout: Layout, on: Hardware, beyond: int) -> tuple[float, bool]:

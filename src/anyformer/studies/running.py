@@ -71,7 +71,7 @@ def prepared(study: Study, directory: Path) -> Study:
         plan = study.base.plan
         if plan.precision == Auto() or plan.compile == "auto":
             if not (directory / PLAN).exists():
-                found, _ = resolve(plan, measured_host(default_device()), study.base.tuning.base, long=lasts(study.base))
+                found, _ = resolve(plan, measured_host(default_device(), plan), study.base.tuning.base, long=lasts(study.base))
                 write_text(directory / PLAN, to_toml(found))
             kept = from_toml(Plan, read_text(directory / PLAN, StudyDirectoryError), str(directory / PLAN))
             plan = decided_as(plan, kept)

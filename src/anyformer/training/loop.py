@@ -87,7 +87,7 @@ def train(
         alone = ranks.alone_in(directory, ", or choose another --out", check=journal.check_new)
         with listening(launched=ranks.size > 1) as stop, alone, ranks.console(console, directory) as console:
             stop.doing = "measuring the machine"
-            machine = measured_host(device)
+            machine = measured_host(device, run.plan)
             budget = None if run.minutes is None else TimeBudget(run.minutes * 60, began)
             left = 0.0 if budget is None else budget.left
             chosen, sizing = ranks.same(partial(sized, run, machine, left, ranks.replicas))
@@ -148,7 +148,7 @@ def resume(
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
-        machine = measured_host(device)
+        machine = measured_host(device, run.plan)
         budget = None if run.minutes is None else TimeBudget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run, machine, stop, console, budget, ranks, fresh=newest is None, begun=True)
         if newest is not None:

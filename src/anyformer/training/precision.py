@@ -55,9 +55,10 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def measured_host(device: torch.device, seconds: float = 0.25) -> Host:
-    """The best speed of large square products in every precision."""
-    return Host(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
+def measured_host(device: torch.device, plan: Plan, seconds: float = 0.25) -> Host:
+    """The best speed of large square products in the precision of the plan, or in every one where it leaves that open."""
+    own = DTYPES if plan.precision == Auto() or plan.number not in DTYPES else (plan.number,)
+    return Host(device, {name: _peak(device, DTYPES[name], seconds) for name in own})
 
 
 def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:

@@ -79,7 +79,7 @@ def verify_resume(run: Run, say: Callable[[str], None] = lambda line: None) -> V
     are those of the whole run. `say` is told what is done. Raises `UserError` if a process fails, or always ends before it
     can be killed.
     """
-    plan, _ = resolve(run.plan, measured_host(default_device()), run.tuning.base, long=lasts(run))
+    plan, _ = resolve(run.plan, measured_host(default_device(), run.plan), run.tuning.base, long=lasts(run))
     steps = STEPS
     for _ in range(TRIES):
         with tempfile.TemporaryDirectory(prefix="anyformer-verify-") as place:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -43,12 +43,14 @@ def _derived_or_traced(question: TraceQuestion, key: str) -> Saved:
     if shape.source >= LONG:
         return at_length(shape.source, lambda source: saved(_sized(question, source=source)))
     each = question.rows_each
-    many = shape.batch > MANY * each
-    if many or (shape.batch > each and _other_batches(question)):
-        few, more, far = (each * number for number in ((MANY // 2, MANY, MANY) if many else (_FEW, _MORE, _FAR)))
-        ends = [saved(_sized(question, batch=batch)) for batch in (few, more)]
-        if many or follows_batch(ends, (few, more), saved(_sized(question, batch=far)), far):
-            return at_batch(ends, (few, more), shape.batch)
+    if shape.batch > MANY * each:
+        ends = (each * MANY // 2, each * MANY)
+        return at_batch(_at_batches(question, ends), ends, shape.batch)
+    if shape.batch > each and _other_batches(question):
+        (far,) = _at_batches(question, (each * _FAR,))
+        for ends in _ends(question):
+            if follows_batch(traced := _at_batches(question, ends), ends, far, each * _FAR):
+                return at_batch(traced, ends, shape.batch)
     if not (_ours(question.architecture) and (question.signal is None or _ours(question.signal.parts))):
         return _traced(question)
     found = _read(key)
@@ -56,6 +58,19 @@ def _derived_or_traced(question: TraceQuestion, key: str) -> Saved:
         found = _traced(question)
         _write(key, found)
     return found
+
+
+def _ends(question: TraceQuestion) -> Iterator[tuple[int, int]]:
+    """Pairs of batches from which others may follow. A sample alone is often computed in other steps, so it is taken only
+    where it was asked for, which saves a trace."""
+    each = question.rows_each
+    if each in _batches[_family(question)]:
+        yield each, each * _FEW
+    yield each * _FEW, each * _MORE
+
+
+def _at_batches(question: TraceQuestion, batches: Iterable[int]) -> list[Saved]:
+    return [saved(_sized(question, batch=batch)) for batch in batches]
 
 
 def _other_batches(question: TraceQuestion) -> bool:
