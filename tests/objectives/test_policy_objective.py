@@ -81,6 +81,32 @@ def test_an_update_finds_the_probabilities_that_were_sampled_from(first):
     assert float(without.largest["difference"]) > 0.01
 
 
+ROUTED = "**.router.chosen"
+
+
+def routed(**rollouts) -> Run:
+    model = change_all(ZOO["experts"], {"embedding.vocab": 12})
+    return described({"rollouts": rollouts}, architecture=model.plain())
+
+
+def test_an_update_sends_tokens_to_the_experts_that_sampled_them():
+    """By weights that have changed since, which would send them to others."""
+    trainer, (examples,) = pieces(routed())
+    batch = trainer.micro_batches(0)
+    for weight in trainer.model.parameters():
+        weight.data += torch.randn(weight.shape, generator=torch.Generator().manual_seed(2)) / 2
+    read = ~examples.padding
+    with trainer.model.watch(ROUTED) as seen:
+        trainer.passes.add_gradients(batch)
+    chosen = torch.cat([seen[path] for path in seen], -1)
+    assert torch.equal(chosen[read], examples.chosen.long()[read])
+    with trainer.model.watch(ROUTED) as own:
+        trainer.model(examples.tokens)
+    assert not torch.equal(torch.cat([own[path] for path in own], -1)[read], chosen[read])
+    assert pieces(routed(replay=False))[1][0].chosen is None
+    assert pieces(described())[1][0].chosen is None, "without experts there is nothing to note"
+
+
 def test_advantages_compare_the_members_of_a_group(first):
     _, examples = first
     means = examples.advantages.amax(1).view(4, 4).where(examples.advantages.view(4, -1).abs().amax(1, keepdim=True) > 0, 0)

@@ -36,11 +36,13 @@ from anyformer.objectives.policy_samples import (
     TOKENS,
     VALUES,
     PolicySamples,
+    choices_of,
     values_of,
 )
 from anyformer.objectives.task import TaskObjective
 from anyformer.operations import Shape
 from anyformer.parts import Head
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.requirements.needs import needs_next_token, needs_no_later, needs_one_sequence
@@ -177,14 +179,14 @@ class PolicyObjective(Objective):
     ) -> Tensor:
         assert examples.sampled is not None, "made by the model's own samples"
         assert examples.advantages is not None, "made by the model's own samples"
-        scores = self._scores(model, examples, auxiliary)
+        scores = self._scores(model, examples, auxiliary, choices_of(model, examples))
         log_p, mask = sampled_log_p(scores, examples.targets), examples.targets != IGNORED
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.loss.entropy > 0):
             entropy = entropies(scores)
         divergence = None
         if "divergence_RT" in self.loss.reads:
             with torch.no_grad():
-                theirs = self._scores(partners[REFERENCE], examples, None)
+                theirs = self._scores(partners[REFERENCE], examples)
             divergence = reverse_divergences(scores, theirs)
         scored = ScoredTokens(
             log_p, examples.sampled, examples.reference, examples.advantages, mask, entropy, examples.before, divergence
@@ -199,10 +201,12 @@ class PolicyObjective(Objective):
             total = total + (values * self.loss.normaliser.weights(mask)).sum()
         return total
 
-    def _scores(self, model: Transformer, examples: Examples, auxiliary: Auxiliary | None) -> Tensor:
+    def _scores(
+        self, model: Transformer, examples: Examples, auxiliary: Auxiliary | None = None, choices: Choices | None = None
+    ) -> Tensor:
         """(R, T, V): the scores whose softmax was sampled from."""
         # Padding comes last, where no target sees it: it needs no mask.
-        logits = model(examples.tokens, prefix=examples.prefix, auxiliary=auxiliary)
+        logits = model(examples.tokens, prefix=examples.prefix, auxiliary=auxiliary, choices=choices)
         kept = None if examples.kept is None else from_bits(examples.kept, logits.shape[-1])
         return sampled_scores(logits, self.rollouts.temperature, kept)
 

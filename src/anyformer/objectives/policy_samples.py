@@ -12,12 +12,14 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.generation.rollouts import Rollouts, SampledAnswers, sampled
 from anyformer.generation.sampled import from_bits, sampled_log_p, sampled_scores
+from anyformer.model.choosing import choice_layout
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.answer_rows import AskedPrompt, answer_of, prompts_of, rows_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.own_samples import Sums
 from anyformer.objectives.policy import PolicyLoss, Rewarded, at_the_end
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.rewards import Grade, Query, Response, Reward
 from anyformer.tasks import Task
@@ -154,7 +156,7 @@ class PolicySamples:
         if "reference_RT" in reads:
             found["reference"] = self._of(rows, size, lambda each: self.log_p(partners[REFERENCE], each))
         if "before_RT" in reads:
-            found["before"] = self._of(rows, size, lambda each: self.log_p(model, each))
+            found["before"] = self._of(rows, size, lambda each: self.log_p(model, each, choices_of(model, each)))
         if "values_RT" in reads:
             found["values"] = self._of(rows, size, lambda each: values_of(partners[VALUES], each))
         return replace(rows, **found)
@@ -162,9 +164,9 @@ class PolicySamples:
     def _of(self, rows: Examples, size: int, read: Callable[[Examples], Tensor]) -> Tensor:
         return torch.cat([read(part) for part in parts_of(rows, size)])
 
-    def log_p(self, model: Transformer, rows: Examples) -> Tensor:
+    def log_p(self, model: Transformer, rows: Examples, choices: Choices | None = None) -> Tensor:
         """(R, T): log p of the targets by a model, of the distribution that they were sampled from but for its weights."""
-        logits = model(rows.tokens, prefix=rows.prefix)
+        logits = model(rows.tokens, prefix=rows.prefix, choices=choices)
         kept = None if rows.kept is None else from_bits(rows.kept, logits.shape[-1])
         return sampled_log_p(sampled_scores(logits, self.rollouts.temperature, kept), rows.targets)
 
@@ -188,6 +190,11 @@ def values_of(model: Transformer, rows: Examples, noise: Noise | None = None) ->
     """(R, T): the value of the state before every target."""
     values: Tensor = model(rows.tokens, prefix=rows.prefix, noise=noise)[..., 0].float()
     return values
+
+
+def choices_of(model: Transformer, rows: Examples) -> Choices | None:
+    """The experts that the model sent the tokens to when it sampled them, to be taken again."""
+    return None if rows.chosen is None else choice_layout(model).given(rows.chosen)
 
 
 def parts_of(rows: Examples, size: int) -> Iterator[Examples]:
