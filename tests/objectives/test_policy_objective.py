@@ -13,20 +13,27 @@ import torch
 from rich.console import Console
 from zoo import ZOO
 
+from anyformer import checkpoint
 from anyformer.catalogue import architecture
-from anyformer.data import IGNORED
+from anyformer.data import IGNORED, Bytes, Preferences
+from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import DescriptionError, change_all
 from anyformer.evaluation.measure import measure, task_of
 from anyformer.evaluation.subject import open_subject
-from anyformer.generation.rollouts import Rollouts
-from anyformer.objectives import PolicyObjective
+from anyformer.generation.rollouts import Rollouts, SampledAnswers
+from anyformer.model.transformer import build
+from anyformer.objectives import PolicyObjective, RewardObjective
 from anyformer.objectives.answer_rows import prompts_of
 from anyformer.objectives.policy import PolicyLoss
 from anyformer.objectives.policy.recipes import RECIPES, dapo, dr_grpo
 from anyformer.objectives.policy_names import LOSSES
+from anyformer.parts import Head
+from anyformer.rewards import Query, Response
 from anyformer.testing import runs
+from anyformer.text.specials import SPEAKING, Specials
 from anyformer.training import Run, train
 from anyformer.training.journal import read_metrics
+from anyformer.training.judges import judge_at
 
 SORTING = {"kind": "task", "task": {"kind": "sorting", "numbers": 4}, "shortest": 6, "longest": 12}
 SHARE = {"kind": "task", "counts": "share"}
@@ -156,6 +163,48 @@ def test_a_reference_is_the_model_as_it_began(tmp_path):
     torch.testing.assert_close(examples.reference, examples.sampled, atol=2e-6, rtol=0)
 
 
+@pytest.fixture
+def judge(tmp_path):
+    """A reward model of no training over texts of bytes."""
+    model = build(architecture("llama-2-7b", tiny=True).but(head=Head(outputs=1, pool="last")), seed=3).eval()
+    tokenizer = make_tokenizer(Bytes(), tuple, tuple, Specials(roles=SPEAKING))
+    pairs = Preferences(paths=("x.jsonl",), tokenizer=Bytes())
+    facts = {"run": json.loads(json.dumps({"objective": RewardObjective().plain(), "data": pairs.plain()}))}
+    checkpoint.save(model, tmp_path / "judge", tokenizer=tokenizer, facts=facts)
+    return tmp_path / "judge"
+
+
+def test_a_reward_model_grades_the_answers_of_a_run(tmp_path, judge):
+    """And those of an evaluation of it, in another process of the tools."""
+    rows = [{"prompt": f"{n}?", "completion": f" {n % 3}."} for n in range(60)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"kind": "completions", "paths": [str(tmp_path / "texts.jsonl")], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+    model = architecture("gpt2", tiny=True)
+    run = Run.parse(
+        {
+            "steps": 2, "batch": 4, "length": 32, "data": data, "architecture": model.plain(), "plan": {"precision": "fp32"},
+            "objective": {
+                "kind": "policy", "group": 2, "reward": {"kind": "model", "path": str(judge)}, "rollouts": {"tokens": 4}
+            },
+        }
+    )  # fmt: skip
+    trainer = runs.trainer_of(run)
+    (examples,) = trainer.micro_batches(0).pieces
+    prompt = prompts_of(trainer.fetched(0))[0]
+    answer = [token for token in examples.targets[0].tolist() if token != IGNORED]
+    samples = trainer.samples
+    response = Response.of(answer, samples.tokenizer, ended=False)
+    (wanted,) = judge_at(str(judge), run.plan)([(Query(samples.tokenizer.decode(prompt.tokens)), response)])
+    given = samples._grades([prompt], [answer], SampledAnswers(torch.tensor([answer]), torch.zeros(1, 4), None, torch.ones(1)))
+    assert [grade.total for grade in given] == [wanted]
+    all_held_out = {"evaluation.final_tokens": 4096}
+    train(change_all(runs.short(run), all_held_out).but(steps=2), tmp_path / "run", console=Console(quiet=True))
+    held = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"][-1]
+    found = measure(task_of(open_subject(tmp_path / "run"), ()))
+    assert found.evaluated.metrics["reward"] == pytest.approx(held["metrics"]["reward"], abs=1e-5)
+    assert held["metrics"]["reward"] != 0
+
+
 def test_answers_to_chats_end_with_their_turn(tmp_path):
     (tmp_path / "chats.jsonl").write_text("".join(json.dumps(row) + "\n" for row in CHATS))
     data = {"kind": "prompts", "paths": [str(tmp_path / "chats.jsonl")], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
@@ -208,7 +257,7 @@ def test_what_cannot_work_is_refused():
         described({"loss": {"advantage": {"kind": "batch_mean"}}}, accumulation=2)
     for reward, said in (
         ({"kind": "exact_match", "column": "solution"}, "reads the field 'solution'"),
-        ({"kind": "model", "path": "runs/judge"}, "a run asks none yet"),
+        ({"kind": "model", "path": "runs/judge"}, "data.kind 'prompts' writes turns by a chat template"),
     ):
         with pytest.raises(DescriptionError, match=said):
             described({"reward": reward}, data={"kind": "prompts", "paths": ["x"]})

@@ -47,6 +47,7 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.requirements.needs import needs_next_token, needs_no_later, needs_one_sequence
 from anyformer.rewards import Reward, TaskReward
+from anyformer.rewards.reward import Judge
 from anyformer.tasks import TaskData
 from anyformer.text import Specials
 from anyformer.text.chat import answer_end
@@ -132,10 +133,12 @@ class PolicyObjective(Objective):
                 f"objective.reward reads the field {lacking[0]!r}, and prompts come with their answer alone, as {ANSWER!r}: "
                 "name that one, or grade answers in a file by `anyformer reward`"
             )
-        if self.reward.models:
+        turns = [part.kind for part in data.components.values() if isinstance(part, Dialogue) and not part.plain_texts]
+        if self.reward.models and turns:
             raise ValueError(
-                f"objective.reward asks the model {self.reward.models[0]!r}, and a run asks none yet: grade answers in a file "
-                "by `anyformer reward`"
+                f"objective.reward asks the model {self.reward.models[0]!r} about texts, and data.kind {turns[0]!r} writes "
+                "turns by a chat template: give data.kind = 'completions' without data.turns, or grade answers in a file by "
+                "`anyformer reward`"
             )
 
     def special(self, length: int) -> Specials:
@@ -146,9 +149,9 @@ class PolicyObjective(Objective):
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits(own_samples=self._samples)
+        return LossTraits(own_samples=self._samples, judges=self.reward.models)
 
-    def _samples(self, data: Data, setting: Setting) -> PolicySamples:
+    def _samples(self, data: Data, setting: Setting, judges: Mapping[str, Judge]) -> PolicySamples:
         self.reward.check()
         parts = list(data.components.values())
         task = next((part.task for part in parts if isinstance(part, TaskData)), None)
@@ -158,7 +161,7 @@ class PolicyObjective(Objective):
                 ends += [answer_end(setting.tokenizer, part.template), *setting.tokenizer.ends]
         return PolicySamples(
             self.group, self.rollouts, self.reward, self.loss, setting.tokenizer, setting.length, setting.seed,
-            tuple(dict.fromkeys(ends)), task,
+            tuple(dict.fromkeys(ends)), task, judges,
         )  # fmt: skip
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from anyformer.objectives.policy import PolicyLoss, Rewarded, at_the_end
 from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.rewards import Grade, Query, Response, Reward
+from anyformer.rewards.reward import Judge
 from anyformer.tasks import Task
 from anyformer.tasks.question import TaskQuestion
 from anyformer.text import Tokenizer
@@ -43,6 +44,7 @@ class PolicySamples:
     """An `OwnSamples` of groups of answers: `group` to a prompt, sampled as `rollouts` says and graded by `reward`.
 
     `task`: that of prompts of generated tasks, whose answers have the length of the right one; others end with one of `ends`.
+    `judges`: the models that the reward asks, by their paths.
     """
 
     group: int
@@ -54,6 +56,7 @@ class PolicySamples:
     seed: int
     ends: tuple[int, ...] = ()
     task: Task | None = None
+    judges: Mapping[str, Judge] = field(default_factory=dict)
 
     @torch.no_grad()
     def learnt(
@@ -140,7 +143,7 @@ class PolicySamples:
             Response.of(answer, self.tokenizer, ended=ended)
             for answer, ended in zip(answers, found.ended.tolist(), strict=True)
         ]
-        return self.reward.grades(list(zip(map(self._query, asked), responses, strict=True)))
+        return self.reward.grades(list(zip(map(self._query, asked), responses, strict=True)), self.judges)
 
     def _query(self, prompt: AskedPrompt) -> Query:
         """What was asked, with the answer of the data as the record's field `answer`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from anyformer.objectives.sequences import outputs, pooled
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.requirements.needs import needs_one_number
-from anyformer.rewards.reward import Judge, Pair, Reward, RewardError
+from anyformer.rewards.reward import Judge, Pair, RewardError
 from anyformer.text import Tokenizer
 from anyformer.text.chat import templates
 from anyformer.text.tokenizers import TokenArray
@@ -86,6 +86,6 @@ def judge_at(path: str, plan: Plan, device: torch.device | str = "cpu") -> Model
     return ModelJudge(path, model.eval(), tokenizer, data.but(margin=None, agreement=None))
 
 
-def judges_of(reward: Reward, plan: Plan, device: torch.device | str = "cpu") -> dict[str, Judge]:
-    """The judges of a reward by their paths, as `Reward.grades` takes them; none where no model grades."""
-    return {path: judge_at(path, plan, device) for path in reward.models}
+def judges_at(paths: Iterable[str], plan: Plan, device: torch.device | str = "cpu") -> dict[str, Judge]:
+    """The judges at some paths, such as `Reward.models`, as `Reward.grades` takes them."""
+    return {path: judge_at(path, plan, device) for path in paths}

@@ -103,7 +103,7 @@ class Trainer:
         penalties = partial(penalised, run.objective)
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
-        samples = samples_of(run, setting, ranks)
+        samples = samples_of(run, setting, ranks, models.model.device)
         models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
