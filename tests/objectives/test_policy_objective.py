@@ -114,6 +114,40 @@ def test_an_update_sends_tokens_to_the_experts_that_sampled_them():
     assert pieces(described())[1][0].chosen is None, "without experts there is nothing to note"
 
 
+def test_an_update_uses_its_answers_as_often_as_it_is_told():
+    """As so many steps on the same answers do, that are made once; what is told of sampling is of the first."""
+    twice, once = (runs.trainer_of(described({"uses": uses, "loss": "ppo"})) for uses in (2, 1))
+    batch = once.micro_batches(0)
+    outcome = twice.updates.update(twice.micro_batches(0), 0.02)
+    steps = [once.updates.update(batch, 0.02) for _ in range(2)]
+    assert outcome.loss == steps[0].loss != steps[1].loss
+    assert float(outcome.largest["difference"]) == float(steps[0].largest["difference"]) < 2e-6
+    assert float(steps[1].largest["difference"]) > 1e-3
+    assert float(outcome.sums["clipped"]) == float(steps[0].sums["clipped"] + steps[1].sums["clipped"]) > 0
+    assert outcome.sums["answers"] == steps[0].sums["answers"]
+    models = [[trainer.model, *trainer.partners.values()] for trainer in (twice, once)]
+    for own, other in zip(*models, strict=True):
+        for name, weight in own.state_dict().items():
+            assert torch.equal(weight, other.state_dict()[name]), name
+
+
+def test_a_use_that_is_not_finite_is_the_last(monkeypatch):
+    trainer = runs.trainer_of(described({"uses": 3}))
+    batch, updates, made = trainer.micro_batches(0), trainer.updates, []
+
+    def add(given, scale=None):
+        made.append(given)
+        if len(made) == 2:
+            next(trainer.model.parameters()).grad = torch.full_like(next(trainer.model.parameters()), torch.nan)
+        return trainer.passes.add_gradients(given, scale)
+
+    wrapped = replace(updates, passes=type("Passes", (), {"add_gradients": staticmethod(add)})())
+    outcome = wrapped.update(batch, 0.01)
+    assert outcome.finite
+    assert len(made) <= 3
+    assert all(weight.isfinite().all() for weight in trainer.model.parameters())
+
+
 def test_advantages_compare_the_members_of_a_group(first):
     _, examples = first
     means = examples.advantages.amax(1).view(4, 4).where(examples.advantages.view(4, -1).abs().amax(1, keepdim=True) > 0, 0)

@@ -87,6 +87,8 @@ class LossTraits:
     own_samples: Callable[[Data, Any, Mapping[str, Judge]], OwnSamples] | None = None
     """Of data, a `Setting` and the models at `judges`, what makes examples of the model's own answers, to which what a feed
     gives are the prompts; None: what a feed gives are the examples."""
+    uses: int = 1
+    """Steps of the optimisers that an update takes on its examples."""
     judges: tuple[str, ...] = ()
     """The paths of the models that grade the model's own answers."""
     unread: Baseline | None = None

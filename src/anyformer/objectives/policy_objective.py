@@ -71,6 +71,9 @@ class PolicyObjective(Objective):
     """G, the answers to each prompt, which are compared with one another."""
     rollouts: Rollouts = Rollouts()
     """How answers are sampled."""
+    uses: Count = 1
+    """Steps of the optimiser that an update takes on its answers, on all of them each time. From the second on the ratio of
+    probabilities is no longer 1, and clips bound how far it goes (PPO, GRPO)."""
     reward: Annotated[Reward, BeforeValidator(with_kind("task"))] = TaskReward()
     """What an answer is worth."""
     loss: Annotated[PolicyLoss, BeforeValidator(loss_named)] = PolicyLoss()
@@ -149,7 +152,7 @@ class PolicyObjective(Objective):
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits(own_samples=self._samples, judges=self.reward.models)
+        return LossTraits(own_samples=self._samples, uses=self.uses, judges=self.reward.models)
 
     def _samples(self, data: Data, setting: Setting, judges: Mapping[str, Judge]) -> PolicySamples:
         self.reward.check()

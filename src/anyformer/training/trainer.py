@@ -160,7 +160,8 @@ class Trainer:
     def updates(self) -> Updates:
         """What updates are made with."""
         trainees = tuple(self._trainees.values())
-        return Updates(self.passes, trainees, self.run.clip, self.scale, self.ranks, self.within)
+        uses = self.run.objective.traits.uses
+        return Updates(self.passes, trainees, self.run.clip, self.scale, self.ranks, self.within, uses)
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""

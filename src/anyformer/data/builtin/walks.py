@@ -22,17 +22,22 @@ THINGS = (
 FITTING = {"lives": frozenset(ANIMALS), "lies": frozenset(THINGS)}
 """The words that fit the verb of a question."""
 WORDS, COUNT = 4, 4000
-"""Words of an answer, and the number of questions."""
+"""Words of an answer, and the number of questions that are asked."""
 PLACES = ("park", "wood", "yard", "cave", "barn", "lane", "dale", "moor", "glen", "farm", "town", "hill", "lake", "path")
 SORTS = ("old", "new", "big", "dry", "wet", "red", "dim", "low", "far", "odd", "icy", "hot", "sad", "shy", "raw", "tiny")
 NAMES = ("ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal", "ida", "jim", "kay")
+QUESTIONS = len(FITTING) * len(PLACES) * len(SORTS) * len(NAMES)
+STRIDE = 1597
+"""It has no divisor in common with `QUESTIONS`. Questions from number `COUNT` on are in no records."""
 
 
 def question_of(number: int) -> str:
-    """Each is another one."""
-    verb = tuple(FITTING)[number % 2]
-    place, rest = PLACES[(number // 2) % len(PLACES)], number // 2 // len(PLACES)
-    sort, name = SORTS[rest % len(SORTS)], NAMES[rest // len(SORTS) % len(NAMES)]
+    """Another one for every number below `QUESTIONS`, in an order in which every word comes soon."""
+    found, words = number * STRIDE % QUESTIONS, list[str]()
+    for choices in (tuple(FITTING), PLACES, SORTS, NAMES):
+        found, at = divmod(found, len(choices))
+        words.append(choices[at])
+    verb, place, sort, name = words
     return f"{name} asks what {verb} in the {sort} {place}:"
 
 
