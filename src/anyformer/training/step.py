@@ -104,10 +104,8 @@ class Updates:
                 if error.lasting:
                     raise
                 break
-            later = {name: value for name, value in again.sums.items() if name not in batch.told}
-            outcome = replace(
-                outcome, sums={**outcome.sums, **{name: value + outcome.sums[name] for name, value in later.items()}}
-            )
+            told = {name: value + again.sums[name] for name, value in outcome.sums.items() if name not in batch.told}
+            outcome = replace(outcome, sums={**outcome.sums, **told})
         return outcome
 
     def _step(self, batch: MicroBatches, rate: float, hold: Callable[[], None]) -> Outcome:
