@@ -3,9 +3,9 @@
     python -m benchmarks.aligning                     # goes on where it stopped
 
 Walks: `recipes/walks` as they stand, with models and seeds of this benchmark. A question is answered by four words; which fit
-is planted (`anyformer.data.builtin.walks`). Told of every model: the share of words that fit in answers to questions that are in
-no records, sampled at temperature 1; the loss per token of random answers to these, which the first model learnt; of the reward
-model the share of held-out pairs that it puts in order.
+is planted (`anyformer.data.builtin.walks`). Told of every model: the share of words that fit in answers to questions that are
+in no records, sampled at temperature 1; the loss per token of random answers to these, which the first model learnt; of the
+reward model the share of held-out pairs that it puts in order.
 
 Distillation: the half-trained models of `recipes/addition.toml` learn of one that adds, as many answers each: of those that the
 data give (`offline`: the forward divergence), or of their own (`on-policy`: the reverse divergence at all tokens). Told: the

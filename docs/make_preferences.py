@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "preferences.md",)
 RESULTS = ROOT / "benchmarks" / "results"
 ARMS = {
-    "start": "the model that all start from", "grpo": "`grpo`", "dapo": "`dapo`", "rloo": "`rloo`", "gspo": "`gspo`", "ppo": "`ppo`",
-    "rejection": "rejection sampling (`expert_iteration`)", "fine-tuning": "more examples of right sums",
+    "start": "the model that all start from", "grpo": "`grpo`", "dapo": "`dapo`", "rloo": "`rloo`", "gspo": "`gspo`",
+    "ppo": "`ppo`", "rejection": "rejection sampling (`expert_iteration`)", "fine-tuning": "more examples of right sums",
 }  # fmt: skip
 MODELS = {
     "answers": "1. words at random, from examples", "dpo": "2. DPO, from pairs", "kto": "3. KTO, from judgements",
@@ -53,8 +53,8 @@ def sums(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 def asked(record: Mapping[str, Any]) -> str:
     """How the table of sums was made."""
     return (
-        f"Right sums of {record['asked']['minutes']:g} minutes of one core each, in % of held-out ones, for the seeds 0, 1 and 2 "
-        "(`python -m benchmarks.rewards`; 95 % intervals of Student's t, so of three seeds wide):"
+        f"Right sums of {record['asked']['minutes']:g} minutes of one core each, in % of held-out ones, for the seeds 0, 1 and "
+        "2 (`python -m benchmarks.rewards`; 95 % intervals of Student's t, so of three seeds wide):"
     )
 
 
@@ -71,8 +71,8 @@ def judged(record: Mapping[str, Any]) -> str:
     """How well the reward model orders pairs."""
     found = record["walks"]["reward model"]["accuracy"]
     return (
-        f"The reward model (4.) puts {percent(found['mean'])} % of held-out pairs in order ({between(found['interval'])}). Three "
-        "seeds each (`python -m benchmarks.aligning`); questions of the table are in no record, answers are sampled at "
+        f"The reward model (4.) puts {percent(found['mean'])} % of held-out pairs in order ({between(found['interval'])}). "
+        "Three seeds each (`python -m benchmarks.aligning`); questions of the table are in no record, answers are sampled at "
         "temperature 1."
     )
 
@@ -92,9 +92,9 @@ def taught(record: Mapping[str, Any]) -> str:
         else f"On-policy distillation is the better one with {better} of {len(low)} seeds: this does not tell which is."
     )  # fmt: skip
     return (
-        f"A teacher that adds ({percent(told['teacher']['mean'])} % right) teaches half-trained models ({both['student']}) by as "
-        f"many answers, three seeds. By the answers of the data (`distillation` at alpha = 1), they reach {both['offline']}; by "
-        f"answers of their own (`exact_on_policy_distillation`), {both['on-policy']}. {verdict}"
+        f"A teacher that adds ({percent(told['teacher']['mean'])} % right) teaches half-trained models ({both['student']}) by "
+        f"as many answers, three seeds. By the answers of the data (`distillation` at alpha = 1), they reach {both['offline']}; "
+        f"by answers of their own (`exact_on_policy_distillation`), {both['on-policy']}. {verdict}"
     )
 
 

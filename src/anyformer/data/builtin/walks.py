@@ -77,6 +77,6 @@ def _judgements(source: SourceFile) -> Iterator[Values]:
         yield number + 1, {"prompt": question, "completion": given, "label": 2 * fitting(question, given) >= 1}
 
 
-WALK_ANSWERS = Builtin("walk-answers", "Questions, answered by four words at random.", _answers, _files)
+WALK_ANSWERS = Builtin("walk-answers", "Questions, answered by random words.", _answers, _files)
 WALK_PREFERENCES = Builtin("walk-preferences", "Preferences: the answer of which more words fit.", _preferences, _files)
-WALK_JUDGEMENTS = Builtin("walk-judgements", "Judgements: whether half of the words fit.", _judgements, _files)
+WALK_JUDGEMENTS = Builtin("walk-judgements", "Judgements: whether half the words fit.", _judgements, _files)
