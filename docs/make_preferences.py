@@ -93,7 +93,7 @@ def taught(record: Mapping[str, Any]) -> str:
     )  # fmt: skip
     return (
         f"A teacher that adds ({percent(told['teacher']['mean'])} % right) teaches half-trained models ({both['student']}) by "
-        f"as many answers, three seeds. By the answers of the data (`distillation` at alpha = 1), they reach {both['offline']}; "
+        f"as many answers, three seeds. By the answers of the data (`distillation` at alpha = 1) they reach {both['offline']}; "
         f"by answers of their own (`exact_on_policy_distillation`), {both['on-policy']}. {verdict}"
     )
 
