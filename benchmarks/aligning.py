@@ -71,7 +71,7 @@ def told_of(path: Path) -> dict[str, float]:
         model.eval(), prompts, rollouts=Rollouts(at_once=512), seeds=range(len(rows)), most=[8] * len(rows), ends=end
     )
     said = [tokenizer.decode([token for token in row.tolist() if token >= 0 and token not in end]) for row in answers.tokens]
-    fits = [fitting(question_of(number), text) for number, text in zip(ASKED, said, strict=True)]
+    fits = [fitting(text) for text in said]
     losses = [loss_of(model, prompt, answer) for prompt, answer in rows]
     tokens = sum(len(answer) for _, answer in rows)
     return {"fitting": round(sum(fits) / len(fits), 4), "loss": round(sum(losses) / tokens, 4)}

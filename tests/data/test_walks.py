@@ -19,18 +19,17 @@ def test_every_question_is_another_one_and_some_are_in_no_records():
     assert {word for number in range(COUNT, QUESTIONS) for word in question_of(number).split()} <= words
 
 
-def test_words_fit_by_the_verb_of_the_question():
-    assert fitting("ann asks what lives in the old park:", " cat dog cup hen") == 0.75
-    assert fitting("ann asks what lies in the old park:", " cat dog cup hen") == 0.25
-    assert fitting("ann asks what lives in the old park:", " cat") == 0.25, "fewer words are no better"
-    assert fitting("ann asks what lives in the old park:", " cat cat cat cat cup") == 0.8, "nor are more"
-    assert fitting("ann asks what lives in the old park:", " cathedral") == 0
+def test_words_for_animals_fit():
+    assert fitting(" cat dog cup hen") == 0.75
+    assert fitting(" cat") == 0.25, "fewer words are no better"
+    assert fitting(" cat cat cat cat cup") == 0.8, "nor are more"
+    assert fitting(" cathedral") == 0
     assert len({*ANIMALS, *THINGS}) == 32
 
 
 def test_the_chosen_answer_fits_better_and_the_desirable_one_by_half():
     pairs, judged = records("walk-preferences"), records("walk-judgements")
     assert len(pairs) > COUNT / 2
-    assert all(fitting(row["prompt"], row["chosen"]) > fitting(row["prompt"], row["rejected"]) for row in pairs)
-    assert all(row["label"] == (fitting(row["prompt"], row["completion"]) >= 0.5) for row in judged)
+    assert all(fitting(row["chosen"]) > fitting(row["rejected"]) for row in pairs)
+    assert all(row["label"] == (fitting(row["completion"]) >= 0.5) for row in judged)
     assert 0.4 < sum(row["label"] for row in judged) / len(judged) < 0.8

@@ -1,4 +1,4 @@
-"""Questions about a walk whose answers are words, some of which fit: what lives there is an animal, what lies there is a thing.
+"""Questions about who was met on a walk, whose answers are words, some of which fit: those for animals.
 
 `walk-answers`: four words at random. `walk-preferences`: two such answers, of which more words of the `chosen` one fit.
 `walk-judgements`: one answer, desirable where at least half of its words fit. So it is known what was planted,
@@ -7,7 +7,7 @@ and how much of it a model has learnt: `fitting`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from anyformer.data.builtin.source import Builtin, Values, draw
@@ -19,14 +19,13 @@ ANIMALS = (
 THINGS = (
     "cup", "hat", "key", "pen", "bag", "box", "jar", "bed", "net", "rug", "axe", "fan", "boat", "coin", "lamp", "bell",
 )  # fmt: skip
-FITTING = {"lives": frozenset(ANIMALS), "lies": frozenset(THINGS)}
-"""The words that fit the verb of a question."""
 WORDS, COUNT = 4, 4000
 """Words of an answer, and the number of questions that are asked."""
 PLACES = ("park", "wood", "yard", "cave", "barn", "lane", "dale", "moor", "glen", "farm", "town", "hill", "lake", "path")
+VERBS = ("lives", "walks")
 SORTS = ("old", "new", "big", "dry", "wet", "red", "dim", "low", "far", "odd", "icy", "hot", "sad", "shy", "raw", "tiny")
 NAMES = ("ann", "bob", "cid", "dan", "eve", "fay", "gus", "hal", "ida", "jim", "kay")
-QUESTIONS = len(FITTING) * len(PLACES) * len(SORTS) * len(NAMES)
+QUESTIONS = len(VERBS) * len(PLACES) * len(SORTS) * len(NAMES)
 STRIDE = 1597
 """It has no divisor in common with `QUESTIONS`. Questions from number `COUNT` on are in no records."""
 
@@ -34,11 +33,11 @@ STRIDE = 1597
 def question_of(number: int) -> str:
     """Another one for every number below `QUESTIONS`, in an order in which every word comes soon."""
     found, words = number * STRIDE % QUESTIONS, list[str]()
-    for choices in (tuple(FITTING), PLACES, SORTS, NAMES):
+    for choices in (VERBS, PLACES, SORTS, NAMES):
         found, at = divmod(found, len(choices))
         words.append(choices[at])
     verb, place, sort, name = words
-    return f"{name} asks what {verb} in the {sort} {place}:"
+    return f"{name} asks who {verb} in the {sort} {place}:"
 
 
 def answer_of(key: str) -> str:
@@ -47,11 +46,10 @@ def answer_of(key: str) -> str:
     return " " + " ".join(every[draw(f"{key} {place}", len(every))] for place in range(WORDS))
 
 
-def fitting(question: str, answer: str) -> float:
+def fitting(answer: str) -> float:
     """The share of the answer's words that fit, of four words or of as many as it has where these are more."""
-    said: Sequence[str] = answer.split()
-    wanted = next(words for verb, words in FITTING.items() if f" {verb} " in question)
-    return sum(word in wanted for word in said) / max(WORDS, len(said))
+    said = answer.split()
+    return sum(word in ANIMALS for word in said) / max(WORDS, len(said))
 
 
 def _files() -> list[SourceFile]:
@@ -65,16 +63,15 @@ def _answers(source: SourceFile) -> Iterator[Values]:
 
 def _preferences(source: SourceFile) -> Iterator[Values]:
     for number in range(COUNT):
-        question, given = question_of(number), [answer_of(f"pair {number} {one}") for one in range(2)]
-        worse, better = sorted(given, key=lambda answer: fitting(question, answer))
-        if fitting(question, better) > fitting(question, worse):
-            yield number + 1, {"prompt": question, "chosen": better, "rejected": worse}
+        worse, better = sorted((answer_of(f"pair {number} {one}") for one in range(2)), key=fitting)
+        if fitting(better) > fitting(worse):
+            yield number + 1, {"prompt": question_of(number), "chosen": better, "rejected": worse}
 
 
 def _judgements(source: SourceFile) -> Iterator[Values]:
     for number in range(COUNT):
-        question, given = question_of(number), answer_of(f"judged {number}")
-        yield number + 1, {"prompt": question, "completion": given, "label": 2 * fitting(question, given) >= 1}
+        given = answer_of(f"judged {number}")
+        yield number + 1, {"prompt": question_of(number), "completion": given, "label": 2 * fitting(given) >= 1}
 
 
 WALK_ANSWERS = Builtin("walk-answers", "Questions, answered by random words.", _answers, _files)
