@@ -29,8 +29,6 @@ from anyformer.parts.positions.rotary_module import rotate, table
 from anyformer.plan import Plan
 
 R = TypeVar("R")
-
-
 _CAUSAL = Causal().digest
 
 
@@ -183,9 +181,8 @@ class Context(Showing):
 
     def chosen(self, name: str, own_ZJ: Tensor) -> Tensor:
         """The experts of each token with which the layer of a module's name goes on, (Z, J), that chose `own`."""
-        if self.choices is None:
-            return own_ZJ
-        return self.choices.taken((name, self.turn), own_ZJ.unflatten(0, (-1, self.positions.shape[1]))).flatten(0, 1)
+        rows = (-1, self.positions.shape[1])
+        return own_ZJ if (c := self.choices) is None else c.taken((name, self.turn), own_ZJ.unflatten(0, rows)).flatten(0, 1)
 
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""
