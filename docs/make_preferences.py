@@ -73,7 +73,7 @@ def judged(record: Mapping[str, Any]) -> str:
     return (
         f"The reward model (4.) puts {percent(found['mean'])} % of held-out pairs in order ({between(found['interval'])}). "
         "Three seeds each (`python -m benchmarks.aligning`); questions of the table are in no record, answers are sampled at "
-        "temperature 1."
+        "temperature 1. The loss is that of answers which the first model gives: it tells how far a model has gone from that."
     )
 
 
