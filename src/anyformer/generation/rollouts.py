@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -132,7 +131,7 @@ def sampled(
     for at in range(0, len(prompts), size):
         own, asked = tuple(seeds[at * group : (at + size) * group]), prompts[at : at + size]
         choice = GREEDY if greedy else rollouts.sampling(own)
-        with choices_noted(model) if layout.size else nullcontext({}) as noted:
+        with choices_noted(model, wanted=layout.size > 0) as noted:
             found = _together(model, asked, choice, rollouts, most[at : at + size], ends, group)
         parts.append(replace(found, chosen=_chosen(noted, layout, asked, group)) if noted else found)
     return SampledAnswers.joined(parts)

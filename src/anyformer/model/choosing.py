@@ -21,10 +21,10 @@ def choice_layout(model: Transformer) -> ChoiceLayout:
 
 
 @contextmanager
-def choices_noted(model: Transformer) -> Iterator[Noted]:
-    """Note the experts that every call inside the block chooses."""
+def choices_noted(model: Transformer, *, wanted: bool = True) -> Iterator[Noted]:
+    """Note the experts that every call inside the block chooses, where they are `wanted`."""
     before, noted = model.noting, Noted()
-    model.noting = Choices(noted=noted)
+    model.noting = Choices(noted=noted) if wanted else before
     try:
         yield noted
     finally:

@@ -182,7 +182,8 @@ class Context(Showing):
     def chosen(self, name: str, own_ZJ: Tensor) -> Tensor:
         """The experts of each token with which the layer of a module's name goes on, (Z, J), that chose `own`."""
         rows = (-1, self.positions.shape[1])
-        return own_ZJ if (c := self.choices) is None else c.taken((name, self.turn), own_ZJ.unflatten(0, rows)).flatten(0, 1)
+        given, own_BTJ = self.choices, torch.unflatten(own_ZJ, 0, rows)
+        return own_ZJ if given is None else given.taken((name, self.turn), own_BTJ).flatten(0, 1)
 
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""
