@@ -17,7 +17,7 @@ from anyformer import checkpoint
 from anyformer.catalogue import architecture
 from anyformer.data import IGNORED, Bytes, Preferences
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.describe import DescriptionError, change_all
+from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.evaluation.measure import measure, task_of
 from anyformer.evaluation.subject import open_subject
 from anyformer.generation.rollouts import Rollouts, SampledAnswers
@@ -240,6 +240,16 @@ def test_a_reward_model_grades_the_answers_of_a_run(tmp_path, judge):
     found = measure(task_of(open_subject(tmp_path / "run"), ()))
     assert found.evaluated.metrics["reward"] == pytest.approx(held["metrics"]["reward"], abs=1e-5)
     assert held["metrics"]["reward"] != 0
+
+
+def test_what_is_no_reward_model_is_refused_before_any_work(tmp_path):
+    model = build(architecture("llama-2-7b", tiny=True), seed=3)
+    checkpoint.save(model, tmp_path / "answers", tokenizer=None, facts={})
+    for path, said in ((tmp_path / "gone", "gone"), (tmp_path / "answers", "answers: is no reward model")):
+        reward = {"kind": "model", "path": str(path)}
+        with pytest.raises(UserError, match=said):
+            train(described({"reward": reward}), tmp_path / "run", console=Console(quiet=True))
+        assert not (tmp_path / "run").exists()
 
 
 def test_answers_to_chats_end_with_their_turn(tmp_path):

@@ -13,7 +13,7 @@ from anyformer.data import IGNORED, Preferences
 from anyformer.data.columns import padded
 from anyformer.data.turns import is_turns
 from anyformer.describe import UserError
-from anyformer.loading import load, trained_in
+from anyformer.loading import architecture_of, load, trained_in
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, RewardObjective
 from anyformer.objectives.recorded import recorded
@@ -74,16 +74,22 @@ class ModelJudge:
 
 def judge_at(path: str, plan: Plan, device: torch.device | str = "cpu") -> ModelJudge:
     """The reward model at a path. `UserError` says what there is no reward model, or has no tokenizer."""
+    check_judges([path])
     model, tokenizer = load(path, plan=plan, device=device)
-    try:
-        needs_one_number("reward", model.architecture)
-    except ValueError as error:
-        raise UserError(f"{path}: is no reward model: {error}") from None
     if tokenizer is None:
         raise UserError(f"{path}: has no tokenizer, and a reward model reads text: put its tokenizer.json into the directory")
     trained = recorded(trained_in(path), RewardObjective, Preferences)
     data = Preferences(paths=(path,), turns=bool(templates(tokenizer))) if trained is None else trained[1]
     return ModelJudge(path, model.eval(), tokenizer, data.but(margin=None, agreement=None))
+
+
+def check_judges(paths: Iterable[str]) -> None:
+    """Refuse what is no reward model, by descriptions alone: `UserError` says what there is."""
+    for path in paths:
+        try:
+            needs_one_number("reward", architecture_of(path))
+        except ValueError as error:
+            raise UserError(f"{path}: is no reward model: {error}") from None
 
 
 def judges_at(paths: Iterable[str], plan: Plan, device: torch.device | str = "cpu") -> dict[str, Judge]:
