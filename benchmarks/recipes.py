@@ -42,7 +42,7 @@ OTHERS = {
     ),  # seconds each
     **dict.fromkeys(("crosscoder", "sae", "transcoder"), 24),  # whose evaluations run the source four times
     "addition": 400,
-    "policy": 200,
+    "policy": 400,
     "sound-to-text": 300,
     "speech-to-text": 300,
     "segmentation": 300,

@@ -15,9 +15,12 @@ from anyformer.generation.sampled import as_bits, from_bits, sampled_log_p, samp
 from anyformer.generation.sampling import Sampling
 from anyformer.model.transformer import build
 from anyformer.objectives.policy import entropies
-from anyformer.testing.rollouts import rollouts_are_the_training_forward
+from anyformer.parts.experts.router import Router
+from anyformer.parts.experts.selection import Selection
+from anyformer.parts.sublayer import Sublayer
+from anyformer.testing.rollouts import rollouts_are_the_training_forward, rollouts_send_tokens_to_the_experts_of_sampling
 from anyformer.testing.traits import decodes_tokens
-from covering import cover, remembering
+from covering import cover, kinds_of, moved, others_slow, remembering
 
 OWING = {name: each for name, each in ZOO.items() if decodes_tokens(each)}
 
@@ -34,6 +37,25 @@ def asked():
 @pytest.mark.parametrize("name", list(asked()))
 def test_the_sampler_and_a_training_forward_pass_agree(name):
     rollouts_are_the_training_forward(OWING[name])
+
+
+def routed():
+    """Architectures with routers whose choices do not depend on the rows beside."""
+    choosing = {name: each for name, each in OWING.items() if any(kind is Router for kind, *_ in moved(each)) and suits(each)}
+    return others_slow(choosing, kinds_of(Sublayer, Selection))
+
+
+def suits(architecture):
+    try:
+        check_rollouts(architecture)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", routed())
+def test_tokens_go_to_the_experts_that_they_went_to_when_they_were_sampled(name):
+    rollouts_send_tokens_to_the_experts_of_sampling(OWING[name])
 
 
 @pytest.fixture(scope="module")

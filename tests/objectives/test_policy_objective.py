@@ -13,20 +13,27 @@ import torch
 from rich.console import Console
 from zoo import ZOO
 
+from anyformer import checkpoint
 from anyformer.catalogue import architecture
-from anyformer.data import IGNORED
-from anyformer.describe import DescriptionError, change_all
+from anyformer.data import IGNORED, Bytes, Preferences
+from anyformer.data.vocabulary import make_tokenizer
+from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.evaluation.measure import measure, task_of
 from anyformer.evaluation.subject import open_subject
-from anyformer.generation.rollouts import Rollouts
-from anyformer.objectives import PolicyObjective
+from anyformer.generation.rollouts import Rollouts, SampledAnswers
+from anyformer.model.transformer import build
+from anyformer.objectives import PolicyObjective, RewardObjective
 from anyformer.objectives.answer_rows import prompts_of
 from anyformer.objectives.policy import PolicyLoss
 from anyformer.objectives.policy.recipes import RECIPES, dapo, dr_grpo
 from anyformer.objectives.policy_names import LOSSES
+from anyformer.parts import Head
+from anyformer.rewards import Query, Response
 from anyformer.testing import runs
+from anyformer.text.specials import SPEAKING, Specials
 from anyformer.training import Run, train
 from anyformer.training.journal import read_metrics
+from anyformer.training.judges import judge_at
 
 SORTING = {"kind": "task", "task": {"kind": "sorting", "numbers": 4}, "shortest": 6, "longest": 12}
 SHARE = {"kind": "task", "counts": "share"}
@@ -81,6 +88,69 @@ def test_an_update_finds_the_probabilities_that_were_sampled_from(first):
     assert float(without.largest["difference"]) > 0.01
 
 
+ROUTED = "**.router.chosen"
+
+
+def routed(**rollouts) -> Run:
+    model = change_all(ZOO["experts"], {"embedding.vocab": 12})
+    return described({"rollouts": rollouts}, architecture=model.plain())
+
+
+def test_an_update_sends_tokens_to_the_experts_that_sampled_them():
+    """By weights that have changed since, which would send them to others."""
+    trainer, (examples,) = pieces(routed())
+    batch = trainer.micro_batches(0)
+    for weight in trainer.model.parameters():
+        weight.data += torch.randn(weight.shape, generator=torch.Generator().manual_seed(2)) / 2
+    read = ~examples.padding
+    with trainer.model.watch(ROUTED) as seen:
+        trainer.passes.add_gradients(batch)
+    chosen = torch.cat([seen[path] for path in seen], -1)
+    assert torch.equal(chosen[read], examples.chosen.long()[read])
+    with trainer.model.watch(ROUTED) as own:
+        trainer.model(examples.tokens)
+    assert not torch.equal(torch.cat([own[path] for path in own], -1)[read], chosen[read])
+    assert pieces(routed(replay=False))[1][0].chosen is None
+    assert pieces(described())[1][0].chosen is None, "without experts there is nothing to note"
+
+
+def test_an_update_uses_its_answers_as_often_as_it_is_told():
+    """As so many steps on the same answers do, that are made once; what is told of sampling is of the first."""
+    twice, once = (runs.trainer_of(described({"uses": uses, "loss": "ppo"})) for uses in (2, 1))
+    batch = once.micro_batches(0)
+    outcome = twice.updates.update(twice.micro_batches(0), 0.02)
+    steps = [once.updates.update(batch, 0.02) for _ in range(2)]
+    assert outcome.loss == steps[0].loss != steps[1].loss
+    assert float(outcome.largest["difference"]) == float(steps[0].largest["difference"]) < 2e-6
+    assert float(steps[1].largest["difference"]) > 1e-3
+    assert float(outcome.sums["clipped"]) == float(steps[0].sums["clipped"] + steps[1].sums["clipped"]) > 0
+    assert outcome.sums["answers"] == steps[0].sums["answers"]
+    models = [[trainer.model, *trainer.partners.values()] for trainer in (twice, once)]
+    for own, other in zip(*models, strict=True):
+        for name, weight in own.state_dict().items():
+            assert torch.equal(weight, other.state_dict()[name]), name
+
+
+def test_a_use_that_is_not_finite_is_the_last(monkeypatch):
+    trainer = runs.trainer_of(described({"uses": 3}))
+    batch, updates, made = trainer.micro_batches(0), trainer.updates, []
+
+    def add(given, scale=None):
+        made.append(given)
+        if len(made) == 2:
+            next(trainer.model.parameters()).grad = torch.full_like(next(trainer.model.parameters()), torch.nan)
+        return trainer.passes.add_gradients(given, scale)
+
+    wrapped = replace(updates, passes=type("Passes", (), {"add_gradients": staticmethod(add)})())
+    outcome = wrapped.update(batch, 0.01)
+    assert outcome.finite
+    assert len(made) == 2
+    alone = runs.trainer_of(described())
+    alone.updates.update(alone.micro_batches(0), 0.01)
+    for own, other in zip(trainer.model.parameters(), alone.model.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
 def test_advantages_compare_the_members_of_a_group(first):
     _, examples = first
     means = examples.advantages.amax(1).view(4, 4).where(examples.advantages.view(4, -1).abs().amax(1, keepdim=True) > 0, 0)
@@ -128,6 +198,58 @@ def test_a_reference_is_the_model_as_it_began(tmp_path):
     trainer = runs.trainer_of(run)
     (examples,) = trainer.micro_batches(0).pieces
     torch.testing.assert_close(examples.reference, examples.sampled, atol=2e-6, rtol=0)
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """A reward model of no training over texts of bytes."""
+    model = build(architecture("llama-2-7b", tiny=True).but(head=Head(outputs=1, pool="last")), seed=3).eval()
+    tokenizer = make_tokenizer(Bytes(), tuple, tuple, Specials(roles=SPEAKING))
+    pairs = Preferences(paths=("x.jsonl",), tokenizer=Bytes())
+    facts = {"run": json.loads(json.dumps({"objective": RewardObjective().plain(), "data": pairs.plain()}))}
+    checkpoint.save(model, tmp_path / "judge", tokenizer=tokenizer, facts=facts)
+    return tmp_path / "judge"
+
+
+def test_a_reward_model_grades_the_answers_of_a_run(tmp_path, judge):
+    """And those of an evaluation of it, in another process of the tools."""
+    rows = [{"prompt": f"{n}?", "completion": f" {n % 3}."} for n in range(60)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = {"kind": "completions", "paths": [str(tmp_path / "texts.jsonl")], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+    model = architecture("gpt2", tiny=True)
+    run = Run.parse(
+        {
+            "steps": 2, "batch": 4, "length": 32, "data": data, "architecture": model.plain(), "plan": {"precision": "fp32"},
+            "objective": {
+                "kind": "policy", "group": 2, "reward": {"kind": "model", "path": str(judge)}, "rollouts": {"tokens": 4}
+            },
+        }
+    )  # fmt: skip
+    trainer = runs.trainer_of(run)
+    (examples,) = trainer.micro_batches(0).pieces
+    prompt = prompts_of(trainer.fetched(0))[0]
+    answer = [token for token in examples.targets[0].tolist() if token != IGNORED]
+    samples = trainer.samples
+    response = Response.of(answer, samples.tokenizer, ended=False)
+    (wanted,) = judge_at(str(judge), run.plan)([(Query(samples.tokenizer.decode(prompt.tokens)), response)])
+    given = samples._grades([prompt], [answer], SampledAnswers(torch.tensor([answer]), torch.zeros(1, 4), None, torch.ones(1)))
+    assert [grade.total for grade in given] == [wanted]
+    all_held_out = {"evaluation.final_tokens": 4096}
+    train(change_all(runs.short(run), all_held_out).but(steps=2), tmp_path / "run", console=Console(quiet=True))
+    held = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"][-1]
+    found = measure(task_of(open_subject(tmp_path / "run"), ()))
+    assert found.evaluated.metrics["reward"] == pytest.approx(held["metrics"]["reward"], abs=1e-5)
+    assert held["metrics"]["reward"] != 0
+
+
+def test_what_is_no_reward_model_is_refused_before_any_work(tmp_path):
+    model = build(architecture("llama-2-7b", tiny=True), seed=3)
+    checkpoint.save(model, tmp_path / "answers", tokenizer=None, facts={})
+    for path, said in ((tmp_path / "gone", "gone"), (tmp_path / "answers", "answers: is no reward model")):
+        reward = {"kind": "model", "path": str(path)}
+        with pytest.raises(UserError, match=said):
+            train(described({"reward": reward}), tmp_path / "run", console=Console(quiet=True))
+        assert not (tmp_path / "run").exists()
 
 
 def test_answers_to_chats_end_with_their_turn(tmp_path):
@@ -182,7 +304,7 @@ def test_what_cannot_work_is_refused():
         described({"loss": {"advantage": {"kind": "batch_mean"}}}, accumulation=2)
     for reward, said in (
         ({"kind": "exact_match", "column": "solution"}, "reads the field 'solution'"),
-        ({"kind": "model", "path": "runs/judge"}, "a run asks none yet"),
+        ({"kind": "model", "path": "runs/judge"}, "data.kind 'prompts' writes turns by a chat template"),
     ):
         with pytest.raises(DescriptionError, match=said):
             described({"reward": reward}, data={"kind": "prompts", "paths": ["x"]})

@@ -20,7 +20,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.rewards import MixtureReward, ModelReward, Query, Response, RewardError
 from anyformer.text.specials import SPEAKING, Specials
-from anyformer.training.judges import judge_at, judges_of
+from anyformer.training.judges import judge_at, judges_at
 from objectives.test_preferences import LLAMA, batch_of
 
 PAIRS = [(Query("ab"), Response("cde")), (Query("a"), Response("")), (Query("abcd"), Response("x" * 6))]
@@ -42,7 +42,7 @@ def place(tmp_path_factory):
 def test_rewards_are_those_of_the_objective_bit_for_bit(place):
     judge = judge_at(str(place), PLAN)
     data = Preferences(paths=("x",))
-    grades = ModelReward(path=str(place)).grades(PAIRS, judges_of(ModelReward(path=str(place)), PLAN))
+    grades = ModelReward(path=str(place)).grades(PAIRS, judges_at([str(place)], PLAN))
     for (query, response), grade in zip(PAIRS, grades, strict=True):
         record = {"prompt": query.text, "chosen": response.text, "rejected": response.text + "y"}
         pieces = judge.tokenizer.encode_batch(data.pieces(record, judge.tokenizer))
@@ -56,7 +56,7 @@ def test_rewards_are_those_of_the_objective_bit_for_bit(place):
 
 def test_several_at_a_time_are_graded_as_one(place):
     reward = ModelReward(path=str(place), batch=3)
-    together, alone = (each.grades(PAIRS, judges_of(reward, PLAN)) for each in (reward, reward.but(batch=1)))
+    together, alone = (each.grades(PAIRS, judges_at(reward.models, PLAN)) for each in (reward, reward.but(batch=1)))
     assert [grade.total for grade in together] == pytest.approx([grade.total for grade in alone], abs=1e-6)
 
 
@@ -84,7 +84,7 @@ def test_a_model_stands_within_other_rewards(place):
         {"parts": {"liked": {"reward": {"kind": "extracted", "pattern": "x+", "of": inner.plain()}, "weight": 2.0}}}
     )
     assert reward.models == (str(place),)
-    grades = reward.grades(PAIRS, judges_of(reward, PLAN))
+    grades = reward.grades(PAIRS, judges_at(reward.models, PLAN))
     assert [grade.parts["liked.extracted"] for grade in grades] == [0, 0, 1]
     assert grades[2].total == 2 * judge_at(str(place), PLAN)([PAIRS[2]])[0]
 

@@ -65,9 +65,9 @@ def run(
     given = answered_prompts(file, prompt, answer, ended)
     judges = {}
     if asked.models:
-        from anyformer.training.judges import judges_of
+        from anyformer.training.judges import judges_at
 
-        judges = judges_of(asked, Plan(compile="off"))
+        judges = judges_at(asked.models, Plan(compile="off"))
     grades = asked.grades([each.pair for each in given], judges)
     survey = surveyed(grades, [each.query.text for each in given])
     if json:

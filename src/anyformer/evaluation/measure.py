@@ -29,6 +29,7 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.text import Tokenizer
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.held_out import corpus_of
+from anyformer.training.judges import judges_at
 from anyformer.training.partners import whole_partners
 from anyformer.training.run import Run
 
@@ -85,7 +86,9 @@ class EvaluationTask:
     def samples(self) -> OwnSamples | None:
         """What makes examples of the model's answers, where it is evaluated by these."""
         make = self.objective.traits.own_samples
-        return None if make is None else make(self.run.data, self._setting)
+        if make is None:
+            return None
+        return make(self.run.data, self._setting, judges_at(self.objective.traits.judges, PLAN, self.subject.model.device))
 
     @property
     def _setting(self) -> Setting:
@@ -95,7 +98,7 @@ class EvaluationTask:
     @property
     def partners(self) -> Partners:
         """The second models that the objective needs."""
-        if not beside(self.objective) or self.samples is not None:
+        if not beside(self.objective) or self.objective.traits.own_samples is not None:
             return {}  # answers are graded without them
         model, run = self.subject.model, self.run.but(plan=PLAN)
         return whole_partners(run, model, self.corpus.tokenizer, self.subject.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import torch
@@ -16,8 +16,10 @@ from anyformer.generation.decode import going_on
 from anyformer.generation.sampled import as_bits, sampled_log_p, sampled_scores
 from anyformer.generation.sampling import GREEDY, Sampling
 from anyformer.model import Architecture
+from anyformer.model.choosing import Noted, choice_layout, choices_noted
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Contract, Shape
+from anyformer.parts.call.choices import NO_CHOICE, ChoiceLayout
 
 NEEDED: tuple[Contract, ...] = ("stepwise", "cached", "padded")
 """What makes the forward pass of sampling, token by token behind padded prompts, that of training."""
@@ -42,6 +44,9 @@ class Rollouts(Value):
     """Keep tokens at least min_p times as likely as the likeliest."""
     at_once: Count = 256
     """Answers that are sampled together: more are faster, and need more memory."""
+    replay: bool = True
+    """Whether an update sends every token to the experts that it went to when it was sampled or read (rollout routing replay,
+    Ma et al. 2025, arXiv 2510.11370), so that no rounding changes them. The weights of experts are those of the update."""
 
     @property
     def cuts(self) -> bool:
@@ -66,6 +71,9 @@ class SampledAnswers:
     log_p: Tensor
     kept: Tensor | None
     ended: Tensor
+    chosen: Tensor | None = None
+    """(R, M, S) int16: the experts that layers chose for every position of a row, its prompt's first, `NO_CHOICE` behind the
+    last that was read; None where they are not noted."""
 
     @staticmethod
     def joined(parts: Sequence[SampledAnswers]) -> SampledAnswers:
@@ -78,9 +86,11 @@ class SampledAnswers:
             return pad_sequence(rows, batch_first=True, padding_value=fill)
 
         kept = [part.kept for part in parts if part.kept is not None]
+        chosen = [part.chosen for part in parts if part.chosen is not None]
         return SampledAnswers(
             one([part.tokens for part in parts], -1), one([part.log_p for part in parts], 0),
             one(kept, ALL) if kept else None, torch.cat([part.ended for part in parts]),
+            one(chosen, NO_CHOICE) if chosen else None,
         )  # fmt: skip
 
 
@@ -116,12 +126,29 @@ def sampled(
     """
     assert len(seeds) == len(prompts) * group, "a seed for every answer"
     size = max(1, rollouts.at_once // group)
+    layout = choice_layout(model) if rollouts.replay and not greedy else ChoiceLayout()
     parts = list[SampledAnswers]()
     for at in range(0, len(prompts), size):
-        own = tuple(seeds[at * group : (at + size) * group])
+        own, asked = tuple(seeds[at * group : (at + size) * group]), prompts[at : at + size]
         choice = GREEDY if greedy else rollouts.sampling(own)
-        parts.append(_together(model, prompts[at : at + size], choice, rollouts, most[at : at + size], ends, group))
+        with choices_noted(model, wanted=layout.size > 0) as noted:
+            found = _together(model, asked, choice, rollouts, most[at : at + size], ends, group)
+        parts.append(replace(found, chosen=_chosen(noted, layout, asked, group)) if noted else found)
     return SampledAnswers.joined(parts)
+
+
+def _chosen(noted: Noted, layout: ChoiceLayout, prompts: Sequence[Sequence[int]], group: int) -> Tensor:
+    """(R, M, S): what was noted of prompts, padded on the left and read piece by piece, and of the tokens after them."""
+    widest, calls, read = max(map(len, prompts)), list[Tensor](), 0
+    for call in range(len(next(iter(noted.values())))):
+        of_call = layout.joined(noted, call)
+        calls.append(of_call.repeat_interleave(group, 0) if read < widest else of_call)
+        read += of_call.shape[1]
+    whole = torch.cat(calls, 1)
+    padded = torch.tensor([widest - len(prompt) for prompt in prompts], device=whole.device).repeat_interleave(group)
+    at = torch.arange(whole.shape[1], device=whole.device) + padded[:, None]
+    moved = whole.gather(1, at.clamp(max=whole.shape[1] - 1)[..., None].expand_as(whole))
+    return moved.masked_fill((at >= whole.shape[1])[..., None], NO_CHOICE)
 
 
 def _together(

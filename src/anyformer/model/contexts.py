@@ -54,6 +54,7 @@ def context_of(
         times=call.times,
         classes=call.classes,
         auxiliary=call.auxiliary,
+        choices=call.choices,
         chunk=chunk,
         source=None if source is None else source.x,
         source_padding=source_padding,

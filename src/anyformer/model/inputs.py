@@ -8,6 +8,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor
 
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.shared import Shared
@@ -34,6 +35,7 @@ class CallOptions(TypedDict, total=False):
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
+    choices: Choices | None
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class Call:
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None
+    choices: Choices | None = None
     left: Shared | None = None
     """Receives the values that the stack leaves, if the caller wants them."""
 
@@ -74,7 +77,9 @@ class Call:
             counted = torch.arange(first, device=positions.device, dtype=positions.dtype).expand(len(positions), -1)
             positions = torch.cat([counted, positions + first], 1)
         auxiliary = self.auxiliary and self.auxiliary.after(first)
-        return replace(self, positions=positions, prefix=None if prefix is None else prefix + first, auxiliary=auxiliary)
+        choices = self.choices and self.choices.after(first)
+        ahead = None if prefix is None else prefix + first
+        return replace(self, positions=positions, prefix=ahead, auxiliary=auxiliary, choices=choices)
 
     def of_source(self) -> Call:
         """The call of the encoder: noise, the condition, and the collector of its expert layers' reports."""

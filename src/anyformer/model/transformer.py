@@ -23,6 +23,7 @@ from anyformer.model.prefix import reads_prefix
 from anyformer.model.share import ProcessShare
 from anyformer.operations import Weight
 from anyformer.parts.attention.latents_module import LatentsModule
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import DrawsNoise, Noise, TakesNoise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
@@ -39,7 +40,7 @@ class Transformer(Openable):
     `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name;
     `bare`: the architecture without what the adapter changes in it; `output`: the name of the stack that the head reads.
     `stage_of`: where the layers are divided among processes, the stage that has each of their weights, by name.
-    `share`: where processes generate together, what this one has of it; None: all.
+    `share`: where processes generate together, what this one has of it; None: all. `noting`: takes note of chosen experts.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
@@ -49,6 +50,7 @@ class Transformer(Openable):
         self.added: dict[str, Weight] = {}
         self.stage_of: dict[str, int] = {}
         self.share: ProcessShare | None = None
+        self.noting: Choices | None = None
         self._tally = based(architecture)
         check_weights(self._tally)
         architecture = computed(architecture)
@@ -125,7 +127,8 @@ class Transformer(Openable):
         times (B,) real, classes (B,) int: what a stack's `Condition` reads: by default time 0 and the null class.
         positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types;
         with n more numbers of every token (B, T, 1 + n), for one with tables of marks.
-        state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report.
+        state: decode state, extended by this call; noise: for dropout; auxiliary: collects what expert layers report; choices:
+        the experts that are given for tokens.
         """
         return self._features(Call(tokens, decoder_tokens, **options))
 
@@ -246,14 +249,15 @@ class Transformer(Openable):
 
     def _run(self, name: str, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
         """Run the stack of this name; `source`: the input of its cross-attention, if not in the state."""
-        order, auxiliary = None, call.auxiliary
+        order, auxiliary, choices = None, call.auxiliary, call.choices or self.noting
         joined = self.architecture.source == "prefix" or self.virtual_tokens is not None
         if given.padding is not None and (call.state is not None or joined):
             # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
+            choices = choices and choices.ordered(order)
         seen = call if self._reads_prefix else replace(call, prefix=None)
-        context = context_of(given, replace(seen, auxiliary=auxiliary), source, self.plan, self.images)
+        context = context_of(given, replace(seen, auxiliary=auxiliary, choices=choices), source, self.plan, self.images)
         context = context if self.asked is None else replace(context, opened=self._opened(name))
         x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):

@@ -11,6 +11,7 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.generation.rollouts import ALL, SampledAnswers
 from anyformer.objectives.examples import Examples
+from anyformer.parts.call.choices import NO_CHOICE
 
 
 class AskedPrompt(NamedTuple):
@@ -61,9 +62,22 @@ def rows_of(prompts: Sequence[AskedPrompt], found: SampledAnswers, group: int, l
     if found.kept is not None:
         kept = torch.full((R, length, found.kept.shape[-1]), ALL, dtype=torch.uint8, device=device)
         kept[row[made], at[made]] = found.kept[made]
+    chosen = None
+    if found.chosen is not None:
+        chosen = torch.full((R, length, found.chosen.shape[-1]), NO_CHOICE, dtype=found.chosen.dtype, device=device)
+        noted = found.chosen[:, :length]
+        chosen[:, : noted.shape[1]] = noted
     samples = torch.tensor([prompt.sample for prompt in prompts], device=device)
     return Examples(
-        tokens, targets, None, samples, padding=padding, prefix=starts if prefix else None, sampled=sampled, kept=kept
+        tokens,
+        targets,
+        None,
+        samples,
+        padding=padding,
+        prefix=starts if prefix else None,
+        sampled=sampled,
+        kept=kept,
+        chosen=chosen,
     )
 
 

@@ -18,6 +18,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.own_samples import OwnSamples
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
+from anyformer.rewards.reward import Judge
 from anyformer.text import Tokenizer
 
 Baseline: TypeAlias = Callable[[Feed, int, Feed, int, int], "tuple[str, float] | None"]
@@ -83,9 +84,13 @@ class LossTraits:
     """Further sums for `metrics`, of the text that the model gives for examples. Not asked in a run of several processes."""
     told: Callable[[Mapping[str, float]], tuple[str, float] | None] = nothing_told
     """As `Objective.baseline`, where another model makes the targets: what the metrics of the last evaluation say of it."""
-    own_samples: Callable[[Data, Any], OwnSamples] | None = None
-    """Of data and a `Setting`, what makes examples of the model's own answers, to which what a feed gives are the prompts;
-    None: what a feed gives are the examples."""
+    own_samples: Callable[[Data, Any, Mapping[str, Judge]], OwnSamples] | None = None
+    """Of data, a `Setting` and the models at `judges`, what makes examples of the model's own answers, to which what a feed
+    gives are the prompts; None: what a feed gives are the examples."""
+    uses: int = 1
+    """Steps of the optimisers that an update takes on its examples."""
+    judges: tuple[str, ...] = ()
+    """The paths of the models that grade the model's own answers."""
     unread: Baseline | None = None
     """As `Objective.baseline`, of a model that reads nothing of its input; None where the baseline is that."""
 

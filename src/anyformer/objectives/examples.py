@@ -30,7 +30,8 @@ class Examples:
     these are, where they are kept.
     Of tokens that the model in training sampled, (R, T) each: `sampled`, their log-probabilities then; `kept` (R, T, V / 8),
     the tokens that could be drawn, as bits; `advantages`; `reference`, log p of another model; `before`, log p of a forward
-    pass before the first update on them; `values`, of the states before them.
+    pass before the first update on them; `values`, of the states before them; `chosen` (R, T, S), the experts of every position
+    then (`ChoiceLayout`).
     """
 
     tokens: Tensor
@@ -58,6 +59,7 @@ class Examples:
     reference: Tensor | None = None
     before: Tensor | None = None
     values: Tensor | None = None
+    chosen: Tensor | None = None
 
     @property
     def count(self) -> float:

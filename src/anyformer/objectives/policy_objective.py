@@ -36,15 +36,18 @@ from anyformer.objectives.policy_samples import (
     TOKENS,
     VALUES,
     PolicySamples,
+    choices_of,
     values_of,
 )
 from anyformer.objectives.task import TaskObjective
 from anyformer.operations import Shape
 from anyformer.parts import Head
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.requirements.needs import needs_next_token, needs_no_later, needs_one_sequence
 from anyformer.rewards import Reward, TaskReward
+from anyformer.rewards.reward import Judge
 from anyformer.tasks import TaskData
 from anyformer.text import Specials
 from anyformer.text.chat import answer_end
@@ -68,6 +71,9 @@ class PolicyObjective(Objective):
     """G, the answers to each prompt, which are compared with one another."""
     rollouts: Rollouts = Rollouts()
     """How answers are sampled."""
+    uses: Count = 1
+    """Steps of the optimiser that an update takes on its answers, on all of them each time. From the second on the ratio of
+    probabilities is no longer 1, and clips bound how far it goes (PPO, GRPO)."""
     reward: Annotated[Reward, BeforeValidator(with_kind("task"))] = TaskReward()
     """What an answer is worth."""
     loss: Annotated[PolicyLoss, BeforeValidator(loss_named)] = PolicyLoss()
@@ -130,10 +136,12 @@ class PolicyObjective(Objective):
                 f"objective.reward reads the field {lacking[0]!r}, and prompts come with their answer alone, as {ANSWER!r}: "
                 "name that one, or grade answers in a file by `anyformer reward`"
             )
-        if self.reward.models:
+        turns = [part.kind for part in data.components.values() if isinstance(part, Dialogue) and not part.plain_texts]
+        if self.reward.models and turns:
             raise ValueError(
-                f"objective.reward asks the model {self.reward.models[0]!r}, and a run asks none yet: grade answers in a file "
-                "by `anyformer reward`"
+                f"objective.reward asks the model {self.reward.models[0]!r} about texts, and data.kind {turns[0]!r} writes "
+                "turns by a chat template: give data.kind = 'completions' without data.turns, or grade answers in a file by "
+                "`anyformer reward`"
             )
 
     def special(self, length: int) -> Specials:
@@ -144,9 +152,9 @@ class PolicyObjective(Objective):
 
     @property
     def traits(self) -> LossTraits:
-        return LossTraits(own_samples=self._samples)
+        return LossTraits(own_samples=self._samples, uses=self.uses, judges=self.reward.models)
 
-    def _samples(self, data: Data, setting: Setting) -> PolicySamples:
+    def _samples(self, data: Data, setting: Setting, judges: Mapping[str, Judge]) -> PolicySamples:
         self.reward.check()
         parts = list(data.components.values())
         task = next((part.task for part in parts if isinstance(part, TaskData)), None)
@@ -156,7 +164,7 @@ class PolicyObjective(Objective):
                 ends += [answer_end(setting.tokenizer, part.template), *setting.tokenizer.ends]
         return PolicySamples(
             self.group, self.rollouts, self.reward, self.loss, setting.tokenizer, setting.length, setting.seed,
-            tuple(dict.fromkeys(ends)), task,
+            tuple(dict.fromkeys(ends)), task, judges,
         )  # fmt: skip
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
@@ -177,14 +185,14 @@ class PolicyObjective(Objective):
     ) -> Tensor:
         assert examples.sampled is not None, "made by the model's own samples"
         assert examples.advantages is not None, "made by the model's own samples"
-        scores = self._scores(model, examples, auxiliary)
+        scores = self._scores(model, examples, auxiliary, choices_of(model, examples))
         log_p, mask = sampled_log_p(scores, examples.targets), examples.targets != IGNORED
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.loss.entropy > 0):
             entropy = entropies(scores)
         divergence = None
         if "divergence_RT" in self.loss.reads:
             with torch.no_grad():
-                theirs = self._scores(partners[REFERENCE], examples, None)
+                theirs = self._scores(partners[REFERENCE], examples)
             divergence = reverse_divergences(scores, theirs)
         scored = ScoredTokens(
             log_p, examples.sampled, examples.reference, examples.advantages, mask, entropy, examples.before, divergence
@@ -199,10 +207,12 @@ class PolicyObjective(Objective):
             total = total + (values * self.loss.normaliser.weights(mask)).sum()
         return total
 
-    def _scores(self, model: Transformer, examples: Examples, auxiliary: Auxiliary | None) -> Tensor:
+    def _scores(
+        self, model: Transformer, examples: Examples, auxiliary: Auxiliary | None = None, choices: Choices | None = None
+    ) -> Tensor:
         """(R, T, V): the scores whose softmax was sampled from."""
         # Padding comes last, where no target sees it: it needs no mask.
-        logits = model(examples.tokens, prefix=examples.prefix, auxiliary=auxiliary)
+        logits = model(examples.tokens, prefix=examples.prefix, auxiliary=auxiliary, choices=choices)
         kept = None if examples.kept is None else from_bits(examples.kept, logits.shape[-1])
         return sampled_scores(logits, self.rollouts.temperature, kept)
 

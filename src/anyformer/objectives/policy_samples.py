@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -12,14 +12,17 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.generation.rollouts import Rollouts, SampledAnswers, sampled
 from anyformer.generation.sampled import from_bits, sampled_log_p, sampled_scores
+from anyformer.model.choosing import choice_layout
 from anyformer.model.prefix import reads_prefix
 from anyformer.model.transformer import Transformer
 from anyformer.objectives.answer_rows import AskedPrompt, answer_of, prompts_of, rows_of
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.own_samples import Sums
 from anyformer.objectives.policy import PolicyLoss, Rewarded, at_the_end
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise
 from anyformer.rewards import Grade, Query, Response, Reward
+from anyformer.rewards.reward import Judge
 from anyformer.tasks import Task
 from anyformer.tasks.question import TaskQuestion
 from anyformer.text import Tokenizer
@@ -41,6 +44,7 @@ class PolicySamples:
     """An `OwnSamples` of groups of answers: `group` to a prompt, sampled as `rollouts` says and graded by `reward`.
 
     `task`: that of prompts of generated tasks, whose answers have the length of the right one; others end with one of `ends`.
+    `judges`: the models that the reward asks, by their paths.
     """
 
     group: int
@@ -52,6 +56,7 @@ class PolicySamples:
     seed: int
     ends: tuple[int, ...] = ()
     task: Task | None = None
+    judges: Mapping[str, Judge] = field(default_factory=dict)
 
     @torch.no_grad()
     def learnt(
@@ -138,7 +143,7 @@ class PolicySamples:
             Response.of(answer, self.tokenizer, ended=ended)
             for answer, ended in zip(answers, found.ended.tolist(), strict=True)
         ]
-        return self.reward.grades(list(zip(map(self._query, asked), responses, strict=True)))
+        return self.reward.grades(list(zip(map(self._query, asked), responses, strict=True)), self.judges)
 
     def _query(self, prompt: AskedPrompt) -> Query:
         """What was asked, with the answer of the data as the record's field `answer`."""
@@ -154,7 +159,7 @@ class PolicySamples:
         if "reference_RT" in reads:
             found["reference"] = self._of(rows, size, lambda each: self.log_p(partners[REFERENCE], each))
         if "before_RT" in reads:
-            found["before"] = self._of(rows, size, lambda each: self.log_p(model, each))
+            found["before"] = self._of(rows, size, lambda each: self.log_p(model, each, choices_of(model, each)))
         if "values_RT" in reads:
             found["values"] = self._of(rows, size, lambda each: values_of(partners[VALUES], each))
         return replace(rows, **found)
@@ -162,9 +167,9 @@ class PolicySamples:
     def _of(self, rows: Examples, size: int, read: Callable[[Examples], Tensor]) -> Tensor:
         return torch.cat([read(part) for part in parts_of(rows, size)])
 
-    def log_p(self, model: Transformer, rows: Examples) -> Tensor:
+    def log_p(self, model: Transformer, rows: Examples, choices: Choices | None = None) -> Tensor:
         """(R, T): log p of the targets by a model, of the distribution that they were sampled from but for its weights."""
-        logits = model(rows.tokens, prefix=rows.prefix)
+        logits = model(rows.tokens, prefix=rows.prefix, choices=choices)
         kept = None if rows.kept is None else from_bits(rows.kept, logits.shape[-1])
         return sampled_log_p(sampled_scores(logits, self.rollouts.temperature, kept), rows.targets)
 
@@ -188,6 +193,11 @@ def values_of(model: Transformer, rows: Examples, noise: Noise | None = None) ->
     """(R, T): the value of the state before every target."""
     values: Tensor = model(rows.tokens, prefix=rows.prefix, noise=noise)[..., 0].float()
     return values
+
+
+def choices_of(model: Transformer, rows: Examples) -> Choices | None:
+    """The experts that the model sent the tokens to when it sampled them, to be taken again."""
+    return None if rows.chosen is None else choice_layout(model).given(rows.chosen)
 
 
 def parts_of(rows: Examples, size: int) -> Iterator[Examples]:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from copy import deepcopy
+from functools import partial
 
 import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.rollouts import Rollouts, check_rollouts, sampled
 from anyformer.generation.sampled import from_bits, sampled_log_p, sampled_scores
 from anyformer.model import Architecture
+from anyformer.model.choosing import choice_layout
 from anyformer.testing.models import looked_at
 from anyformer.testing.traits import reads_prefix
 
@@ -17,6 +22,46 @@ FACTOR = 4
 PROMPTS = ([1, 2, 3, 4, 3], [5, 1])
 GROUP, TOKENS = 2, 6
 SHAPED = Rollouts(temperature=0.8, top_p=0.9)
+
+
+ROUTED = "**.router.chosen"
+"""The paths of the experts that layers choose."""
+
+
+def rollouts_send_tokens_to_the_experts_of_sampling(architecture: Architecture) -> None:
+    """A pass over sampled rows, by weights that have changed since, sends every token to the experts that it went to when the
+    row was sampled, and has the logits of a pass in which these are put into every layer from outside."""
+    model = looked_at(architecture)
+    layout = choice_layout(model)
+    seeds = range(GROUP * len(PROMPTS))
+    found = sampled(model, PROMPTS, rollouts=SHAPED, seeds=seeds, most=[TOKENS] * len(PROMPTS), group=GROUP)
+    assert found.chosen is not None, "experts that were chosen are noted"
+    prompts = [prompt for prompt in PROMPTS for _ in range(GROUP)]
+    lines = [torch.tensor([*prompt, *row.tolist()])[:-1] for prompt, row in zip(prompts, found.tokens, strict=True)]
+    tokens, given_BTS = pad_sequence(lines, batch_first=True), found.chosen
+    read_BT = torch.arange(tokens.shape[1]) < torch.tensor([[len(line)] for line in lines])
+    assert torch.equal((given_BTS >= 0).all(-1), read_BT), "the experts of what was read, and of nothing else"
+    prefix = {"prefix": torch.tensor([len(prompt) for prompt in prompts])} if reads_prefix(architecture) else {}
+    with torch.no_grad():
+        for weight in model.parameters():
+            if weight.is_floating_point():
+                weight.add_(torch.randn(weight.shape, generator=torch.Generator().manual_seed(1)), alpha=0.3)
+        with model.watch(ROUTED) as own:
+            model(tokens, **prefix)
+        with model.watch(ROUTED) as taken:
+            replayed = model(tokens, **prefix, choices=layout.given(given_BTS))
+        per_layer = dict(zip(own, (given_BTS[..., place].long() for place in layout.places.values()), strict=True))
+        with ExitStack() as patches:
+            for path, wanted_BTJ in per_layer.items():
+                patches.enter_context(model.patch(path, partial(_where_read, read_BT, wanted_BTJ)))
+            patched = model(tokens, **prefix)
+    for path, wanted_BTJ in per_layer.items():
+        assert torch.equal(taken[path][read_BT], wanted_BTJ[read_BT]), f"{path}: other experts than those of sampling"
+    assert torch.equal(replayed[read_BT], patched[read_BT]), "other logits than of a model whose choices are replaced"
+
+
+def _where_read(read_BT: Tensor, wanted_BTJ: Tensor, own_BTJ: Tensor) -> Tensor:
+    return torch.where(read_BT[..., None], wanted_BTJ, own_BTJ)
 
 
 def rollouts_are_the_training_forward(architecture: Architecture) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from anyformer.data import IGNORED, Preferences
 from anyformer.data.columns import padded
 from anyformer.data.turns import is_turns
 from anyformer.describe import UserError
-from anyformer.loading import load, trained_in
+from anyformer.loading import architecture_of, load, trained_in
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, RewardObjective
 from anyformer.objectives.recorded import recorded
@@ -21,7 +21,7 @@ from anyformer.objectives.sequences import outputs, pooled
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.requirements.needs import needs_one_number
-from anyformer.rewards.reward import Judge, Pair, Reward, RewardError
+from anyformer.rewards.reward import Judge, Pair, RewardError
 from anyformer.text import Tokenizer
 from anyformer.text.chat import templates
 from anyformer.text.tokenizers import TokenArray
@@ -74,11 +74,8 @@ class ModelJudge:
 
 def judge_at(path: str, plan: Plan, device: torch.device | str = "cpu") -> ModelJudge:
     """The reward model at a path. `UserError` says what there is no reward model, or has no tokenizer."""
+    check_judges([path])
     model, tokenizer = load(path, plan=plan, device=device)
-    try:
-        needs_one_number("reward", model.architecture)
-    except ValueError as error:
-        raise UserError(f"{path}: is no reward model: {error}") from None
     if tokenizer is None:
         raise UserError(f"{path}: has no tokenizer, and a reward model reads text: put its tokenizer.json into the directory")
     trained = recorded(trained_in(path), RewardObjective, Preferences)
@@ -86,6 +83,15 @@ def judge_at(path: str, plan: Plan, device: torch.device | str = "cpu") -> Model
     return ModelJudge(path, model.eval(), tokenizer, data.but(margin=None, agreement=None))
 
 
-def judges_of(reward: Reward, plan: Plan, device: torch.device | str = "cpu") -> dict[str, Judge]:
-    """The judges of a reward by their paths, as `Reward.grades` takes them; none where no model grades."""
-    return {path: judge_at(path, plan, device) for path in reward.models}
+def check_judges(paths: Iterable[str]) -> None:
+    """Refuse what is no reward model, by descriptions alone: `UserError` says what there is."""
+    for path in paths:
+        try:
+            needs_one_number("reward", architecture_of(path))
+        except ValueError as error:
+            raise UserError(f"{path}: is no reward model: {error}") from None
+
+
+def judges_at(paths: Iterable[str], plan: Plan, device: torch.device | str = "cpu") -> dict[str, Judge]:
+    """The judges at some paths, such as `Reward.models`, as `Reward.grades` takes them."""
+    return {path: judge_at(path, plan, device) for path in paths}

@@ -36,6 +36,7 @@ from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_together
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
+from anyformer.training.judges import check_judges
 from anyformer.training.lines import unbroken
 from anyformer.training.loggers import check_loggers
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
@@ -208,6 +209,7 @@ def _prepared(
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     notes = [*mesh_lines(run, ranks), *notes, *check_units(run.plan, machine.device)]
     own = run.but(batch=run.batch // ranks.replicas)  # what one process holds, at most: it may divide weights with others
+    check_judges(run.objective.traits.judges)
     if not begun:
         check_partners(run)
     check_memory(own, directory, machine.device, console)

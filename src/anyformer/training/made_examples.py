@@ -14,6 +14,7 @@ from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Partners, Setting, prepared
 from anyformer.objectives.own_samples import OwnSamples
 from anyformer.training.computing_place import Within
+from anyformer.training.judges import judges_at
 from anyformer.training.parallel.ranks import Ranks
 from anyformer.training.precision import autocast
 from anyformer.training.run import Run
@@ -55,12 +56,12 @@ def prepared_piece(piece: Examples, model: Transformer, partners: Partners, run:
         return within(partial(prepared, run.objective, piece, partners))
 
 
-def samples_of(run: Run, setting: Setting, ranks: Ranks) -> OwnSamples | None:
+def samples_of(run: Run, setting: Setting, ranks: Ranks, device: torch.device | str) -> OwnSamples | None:
     """What samples from the model in training, where an objective does; None otherwise. Refuses what cannot."""
     make = run.objective.traits.own_samples
     if make is None:
         return None
-    samples = make(run.data, setting)
+    samples = make(run.data, setting, judges_at(run.objective.traits.judges, run.plan, device))
     check_own_answers(run, samples, ranks)
     return samples
 

@@ -83,13 +83,33 @@ class Updates:
     scale: LossScale | None = None
     ranks: Ranks = ALONE
     within: Within = directly
+    uses: int = 1
+    """Steps of the optimisers on a batch."""
 
     def update(self, batch: MicroBatches, rate: float, hold: Callable[[], None] = lambda: None) -> Outcome:
         """One update: the loss is the mean over the targets of the batch, and those of all ranks.
 
         `rate`: of the optimisers, which a group of parameters has times its own factor. `hold` is called before the first
-        weight changes: until then the update may be abandoned, afterwards it must be finished.
+        weight changes: until then the update may be abandoned, afterwards it must be finished. Of several uses of a batch the
+        loss and what is told as largest are those of the first; sums are of all. A use whose gradient is not finite is the
+        last, and changes nothing.
         """
+        outcome = self._step(batch, rate, hold)
+        for _ in range(1, self.uses):
+            if outcome.skipped:
+                break
+            try:
+                again = self._step(batch, rate, lambda: None)
+            except NonFiniteError as error:
+                if error.lasting:
+                    raise
+                break
+            told = {name: value + again.sums[name] for name, value in outcome.sums.items() if name not in batch.told}
+            outcome = replace(outcome, sums={**outcome.sums, **told})
+        return outcome
+
+    def _step(self, batch: MicroBatches, rate: float, hold: Callable[[], None]) -> Outcome:
+        """One step of the optimisers, as `update` has it."""
         for one in self.trainees:
             one.begin()
         total, told = self.passes.add_gradients(batch, self.scale)

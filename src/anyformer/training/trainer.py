@@ -103,7 +103,7 @@ class Trainer:
         penalties = partial(penalised, run.objective)
         loss = MicroBatchLoss(models.model, run.objective, penalties, run.plan, models.partners)
         passes = ranks.passes(loss, models.within)
-        samples = samples_of(run, setting, ranks)
+        samples = samples_of(run, setting, ranks, models.model.device)
         models.model.train(samples is None)
         trainee, scale = Trainee.of(models.model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in models.learning.items()}
@@ -160,7 +160,8 @@ class Trainer:
     def updates(self) -> Updates:
         """What updates are made with."""
         trainees = tuple(self._trainees.values())
-        return Updates(self.passes, trainees, self.run.clip, self.scale, self.ranks, self.within)
+        uses = self.run.objective.traits.uses
+        return Updates(self.passes, trainees, self.run.clip, self.scale, self.ranks, self.within, uses)
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""

@@ -1,6 +1,6 @@
 """Records that every machine has, made from the source of the interpreter's standard library in a fixed order; pictures of
-shapes and ellipses, which are drawn; scikit-learn's digits; and sounds that are synthesised. `SOURCES`: each by the word that
-stands for it among the paths of data.
+shapes and ellipses, which are drawn; scikit-learn's digits; sounds that are synthesised; and questions about walks, of whose
+answers some are preferred. `SOURCES`: each by the word that stands for it among the paths of data.
 
     rows = anyformer.data.rows.rows("python-docstrings")
 """
@@ -21,6 +21,7 @@ from anyformer.data.builtin import (
     spans,
     spoken_digits,
     tones,
+    walks,
 )
 from anyformer.data.builtin.source import Builtin
 
@@ -47,6 +48,9 @@ SOURCES: Mapping[str, Builtin] = {
         shapes.SHAPES,
         shapes.SHAPE_BOXES,
         shapes.SHAPES_QUESTIONS,
+        walks.WALK_ANSWERS,
+        walks.WALK_JUDGEMENTS,
+        walks.WALK_PREFERENCES,
     )
 }
 """The built-in records by their words; `sentence` says what each holds."""

@@ -62,7 +62,7 @@ def _ellipses(source: SourceFile) -> Iterator[Values]:
 
 ELLIPSES = Builtin(
     "ellipses",
-    "Images with masks: grey ellipses, 32 x 32, every pixel of the background, a body, an organ or a spot.",
+    "Images with masks: grey ellipses, 32 x 32, every pixel of one of four classes.",
     _ellipses,
     _files,
 )

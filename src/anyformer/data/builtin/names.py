@@ -120,7 +120,7 @@ def _place(start: tuple[int, int], line: str) -> Place:
 
 NAMES = Builtin(
     "python-names",
-    "Labels of words: lines of code, each token a keyword, call, attribute, parameter, variable, number, string, ...",
+    "Labels of words: lines of code, each token a keyword, call, variable, number, ...",
     _names,
     alone,
 )

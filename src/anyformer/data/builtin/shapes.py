@@ -165,9 +165,7 @@ def _asked(source: SourceFile) -> Iterator[Values]:
 SHAPES = Builtin(
     "shapes", "Captions: pictures of coloured shapes, 24 x 24, with what stands where, and boxes.", _captioned, drawing
 )
-SHAPE_BOXES = Builtin(
-    "shape-boxes", "Images with numbers: one coloured shape, 24 x 24, its name and the four sides of its box.", _boxed, drawing
-)
+SHAPE_BOXES = Builtin("shape-boxes", "Images with numbers: a coloured shape, 24 x 24, its name and its box.", _boxed, drawing)
 SHAPES_QUESTIONS = Builtin(
     "shapes-questions",
     "Questions about images: the pictures of `shapes`, each with a question and its answer.",

@@ -77,7 +77,7 @@ def _character(text: str, begins: list[int], line: int, column: int) -> int:
 
 SPANS = Builtin(
     "python-spans",
-    "Questions with answers in a text: what a function returns, raises, assigns, its first argument and defaults.",
+    "Questions with answers in a text: what a function returns, raises, assigns, takes.",
     _spans,
     standard_library,
 )

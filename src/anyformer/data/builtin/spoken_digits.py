@@ -109,9 +109,7 @@ def _strings(source: SourceFile) -> Iterator[Values]:
         yield number + 1, {"sound": sound, "text": " ".join(NAMES[digit] for digit in string)}
 
 
-DIGITS_SAID = Builtin(
-    "spoken-digits", "Sounds: synthesised digits, one each, with the word and one of ten classes.", _singles, _files, 2.0
-)
+DIGITS_SAID = Builtin("spoken-digits", "Sounds: synthesised digits with their words, ten classes.", _singles, _files, 2.0)
 STRINGS_SAID = Builtin(
     "spoken-digit-strings", "Speech: two to five synthesised digits, and their words.", _strings, _files, 6.0
 )

@@ -93,4 +93,4 @@ def _tones(source: SourceFile) -> Iterator[Values]:
         yield number + 1, {"sound": {"array": tone(name, number), "sampling_rate": RATE}, "label": name}
 
 
-TONES = Builtin("tones", "Sounds: tones of eight classes, from sine and square waves to rising ones and noise.", _tones, _files)
+TONES = Builtin("tones", "Sounds: tones of eight classes.", _tones, _files)

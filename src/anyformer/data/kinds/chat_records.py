@@ -93,6 +93,11 @@ class ChatRecords(Records):
 class Dialogue(ChatRecords):
     """A chat per record: its tokens, and whether they belong to an answer, the end of its turn included."""
 
+    @property
+    def plain_texts(self) -> bool:
+        """Whether prompts and answers are texts one behind the other, and no turns."""
+        return False
+
     def texts(self, record: Mapping[str, Any]) -> list[str]:
         return self.spoken(record["messages"])
 

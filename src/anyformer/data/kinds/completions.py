@@ -22,6 +22,10 @@ class Completions(Prompted, Dialogue):
 
     kind: Literal["completions"] = "completions"
 
+    @property
+    def plain_texts(self) -> bool:
+        return not self.turns
+
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:

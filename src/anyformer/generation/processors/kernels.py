@@ -67,7 +67,7 @@ def without_least(scores_BV: Tensor, ordered_BV: Tensor, counts_B1: Tensor, neve
 
 def drawn(probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
     """The first token of each row up to which the probabilities, added up in fp64, exceed `uniform` of their sum: (B,)."""
-    if not probability_BV.is_cpu:
+    if not probability_BV.is_cpu or _rather_at_once(probability_BV):
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
@@ -77,6 +77,15 @@ def drawn(probability_BV: Tensor, uniform_B1: Tensor) -> Tensor:
 def drawn_numbers(probability_BV: Tensor, uniform: Sequence[float]) -> list[int]:
     """The same on the processor, of plain numbers as plain numbers."""
     return [_drawn(*each) for each in zip(probability_BV.unbind(), uniform, strict=True)]
+
+
+MANY_ROWS, SHORT = 8, 2048
+"""From so many rows on, of at most so many tokens each, one call for all is faster than a few calls for each: a group of
+answers to a prompt in training, of a small vocabulary."""
+
+
+def _rather_at_once(probability_BV: Tensor) -> bool:
+    return len(probability_BV) >= MANY_ROWS and probability_BV.shape[-1] <= SHORT
 
 
 FEW = 16

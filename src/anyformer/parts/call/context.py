@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import Digested
+from anyformer.parts.call.choices import Choices
 from anyformer.parts.call.noise import Noise, Span
 from anyformer.parts.call.opened import Showing
 from anyformer.parts.call.reports import Auxiliary
@@ -28,8 +29,6 @@ from anyformer.parts.positions.rotary_module import rotate, table
 from anyformer.plan import Plan
 
 R = TypeVar("R")
-
-
 _CAUSAL = Causal().digest
 
 
@@ -112,6 +111,8 @@ class Context(Showing):
     """(B,): the class of each row, which a condition reads; None: the null class."""
     auxiliary: Auxiliary | None = None
     """The collector of expert layers' reports, if the caller wants them."""
+    choices: Choices | None = None
+    """The experts that are given for tokens, or noted."""
     chunk: ChunkSlots | None = None
     source: Tensor | None = None
     """(B, S, D): the other sequence, which cross-attention reads; None without one, or if decode state holds it."""
@@ -177,6 +178,12 @@ class Context(Showing):
             self.share.whole, noise=noise, source=self.source, auxiliary=self.auxiliary, variant=self.variant,
             turn=self.turn, shared=self.shared, _tables=tables,
         )  # fmt: skip
+
+    def chosen(self, name: str, own_ZJ: Tensor) -> Tensor:
+        """The experts of each token with which the layer of a module's name goes on, (Z, J), that chose `own`."""
+        rows = (-1, self.positions.shape[1])
+        given, own_BTJ = self.choices, torch.unflatten(own_ZJ, 0, rows)
+        return own_ZJ if given is None else given.taken((name, self.turn), own_BTJ).flatten(0, 1)
 
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""

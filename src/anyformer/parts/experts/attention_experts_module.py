@@ -11,6 +11,7 @@ from anyformer.describe import Digested
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.named_values_module import by_position, shown_to
+from anyformer.parts.call.choices import ChoosesExperts
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.ring_state import RingState
 from anyformer.parts.call.state import FullState
@@ -30,12 +31,12 @@ class HeadProjections(HoldsExperts):
         self.output = nn.Parameter(torch.empty(attention.experts, width, attention.features))
 
 
-class AttentionExpertsModule(Attends):
+class AttentionExpertsModule(Attends, ChoosesExperts):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: AttentionExperts, width: int, plan: Plan, name: str) -> None:
         super().__init__(attention.mask)
-        self.attention, self.plan, self.name = attention, plan, name
+        self.attention, self.plan, self.name, self.chosen = attention, plan, name, attention.chosen
         self.router = attention.router.build(attention.experts, attention.chosen, width, name)
         self.experts = HeadProjections(attention, width)
         self.key = nn.Linear(width, attention.features, bias=False)
@@ -51,7 +52,8 @@ class AttentionExpertsModule(Attends):
         (B, T, _), J, K, E = x_BTD.shape, a.chosen, a.kv_heads, a.head_width
         of_router = context.inside("router")
         routing = self.router(x_BTD, of_router)
-        wanted_ZJ = of_router.see_rows("chosen", best(routing.preference, J), x_BTD.shape[:2])
+        own_ZJ = context.chosen(self.name, best(routing.preference, J))
+        wanted_ZJ = of_router.see_rows("chosen", own_ZJ, x_BTD.shape[:2])
         placement = self.experts.placed(wanted_ZJ, a.experts)
         if context.auxiliary is not None:
             context.auxiliary.reports[self.name] = report(self.router, routing, placement.chosen, None, context)

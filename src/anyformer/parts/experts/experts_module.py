@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.parts.call.choices import ChoosesExperts
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.opened import check_whole
 from anyformer.parts.call.state import EMPTY
@@ -32,12 +33,12 @@ def seen_by_choice(name: str, x_QF: Tensor, placement: Placement, rows: torch.Si
     return placement.arrange(context.see_rows(name, placement.combine(x_QF), rows))
 
 
-class ExpertsModule(HoldsExperts):
+class ExpertsModule(HoldsExperts, ChoosesExperts):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, description: Experts, width: int, plan: Plan, name: str) -> None:
         super().__init__()
-        self.description, self.name = description, name
+        self.description, self.name, self.chosen = description, name, description.chosen
         experts = description.experts
         self.activation = built_activation(description.activation, description.width)
         self.router = description.router.build(description.choices, description.chosen, width, name)
@@ -60,7 +61,8 @@ class ExpertsModule(HoldsExperts):
         check_whole(context.opened, None if self.exchange is here else self.exchange)
         rows, of_router = x_BTD.shape[:2], context.inside("router")
         routing = self.router(x_BTD, of_router)
-        wanted_ZJ = of_router.see_rows("chosen", best(routing.preference, self.description.chosen), rows)
+        own_ZJ = context.chosen(self.name, best(routing.preference, self.chosen))
+        wanted_ZJ = of_router.see_rows("chosen", own_ZJ, rows)
         placement = self._place(routing, wanted_ZJ, real_BT)
         if context.auxiliary is not None:
             context.auxiliary.reports[self.name] = report(self.router, routing, wanted_ZJ, placement.taken, context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from anyformer.describe import InputError
 from anyformer.parts.attention.relative import RELATIVE
 from anyformer.parts.attention.score_bias import SCORE_BIAS
+from anyformer.parts.call.choices import ChoiceKey, ChoiceLayout, ChoosesExperts
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.call.opened import OpenedPart, check_whole, normed
@@ -59,6 +61,8 @@ class StackModule(nn.Module):
         self.read_behind = {read.variant for read in stack.reads if read.name == STREAM}
         """The variants whose streams other layers read; None among them: what enters the layers."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
+        self.choosing = ChoiceLayout.of(dict(self._choosing()))
+        """The experts that the layers choose for a token."""
         self.spread: Spread | None = None
         self.relay: Relay | None = None
 
@@ -141,13 +145,24 @@ class StackModule(nn.Module):
                 return i, entered(given, x, i)
         return 0, x
 
+    def _choosing(self) -> Iterator[tuple[ChoiceKey, int]]:
+        """The layers' modules that choose experts, and how many of them."""
+        for number, layer in enumerate(self.layers):
+            for module in layer.modules():
+                if isinstance(module, ChoosesExperts):
+                    yield (module.name, self._turn(number)), module.chosen
+
+    def _turn(self, number: int) -> int:
+        """Of the layers with the weights of one, how many stand before it."""
+        return self.owners[:number].count(self.owners[number])
+
     def _of_layer(self, i: int, context: Context) -> Context:
         """The context of layer i: layers that share weights must not drop the same elements."""
         context = context.inside(f"layer[{i}]")
         if self.owners[i] == i:
             return context
         noise = None if context.noise is None else context.noise.other(i)
-        return replace(context, noise=noise, turn=self.owners[:i].count(self.owners[i]))
+        return replace(context, noise=noise, turn=self._turn(i))
 
 
 def entered(given: Tensor, x: Tensor, layer: int) -> Tensor:
