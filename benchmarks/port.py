@@ -1,6 +1,7 @@
 """Types that are read here, hidden, and ported: how many load with equal logits as they are proposed.
 
     python -m benchmarks.port
+    python -m benchmarks.port --second
 
 Thirty types are drawn by the SHA-256 of their names, the first in its order, of the text-capable types that are read with a
 class of transformers. Of every one its file of families is taken away, with all types in it, and every other type whose
@@ -8,7 +9,10 @@ configuration class has the same keys and values but for names, tokens and the s
 never asked. Then a tiny random model of it is saved, `port` proposes a family against transformers, writes it, and the file
 that was written is loaded and held against transformers by `verify`. The result goes to `results/port.json`.
 
-`--salt WORD` draws others, as for development: no type of the trial is in that drawing, and nothing is written.
+`--second` draws thirty more, by their names behind a word, of the types that neither the first drawing nor development had,
+after `port` was improved by what these had shown: `results/port-second.json`.
+
+`--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
 
 from __future__ import annotations
@@ -45,7 +49,10 @@ from huggingface.every_type import text_capable  # noqa: E402
 from huggingface.parity import _made  # noqa: E402
 
 RESULT = Path(__file__).parent / "results" / "port.json"
+SECOND = RESULT.with_name("port-second.json")
 COUNT = 30
+DEVELOPED = ("dev", 40)
+"""The drawing on which `port` was improved between the trials: its salt, and how many types."""
 _NAMES = ("model_type", "architectures", "transformers_version", "_name_or_path", "vocab_size")
 
 
@@ -63,6 +70,12 @@ def drawn(salt: str = "", count: int = COUNT) -> list[str]:
     """The types of a trial: the first by their digests; with a salt others."""
     names = sorted(eligible(), key=digest)
     return names[:count] if not salt else sorted(names[COUNT:], key=lambda name: digest(name, salt))[:count]
+
+
+def second() -> list[str]:
+    """The types of the second trial: nobody had ported one before it."""
+    seen = {*drawn(), *drawn(*DEVELOPED)}
+    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "second"))[:COUNT]
 
 
 def hidden_with(name: str) -> list[str]:
@@ -137,31 +150,32 @@ def counts_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {outcome: found.count(outcome) for outcome in ("untouched", "edited", "not")}
 
 
-def write(rows: Mapping[str, Any], names: Sequence[str]) -> None:
+def write(rows: Mapping[str, Any], names: Sequence[str], path: Path) -> None:
     """The result so far; types that were not reached are listed without an outcome."""
     revision = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()
     made = {"revision": revision, "transformers": transformers.__version__, "counts": counts_of(rows.values())}
     listed = [rows.get(name, {"type": name, "outcome": "not reached"}) for name in names]
-    RESULT.write_text(json.dumps({**made, "types": listed}, indent=1) + "\n", encoding="utf-8")
+    path.write_text(json.dumps({**made, "types": listed}, indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Try every type of the drawing, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.port", description=__doc__)
+    parser.add_argument("--second", action="store_true", help="the second trial")
     parser.add_argument("--salt", default="", help="another drawing, for development")
     parser.add_argument("--count", type=int, default=COUNT, help="types")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--types", nargs="*", default=[], help="these types instead of a drawing")
     given = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
-    names = given.types or drawn(given.salt, given.count)
+    names = given.types or (second() if given.second else drawn(given.salt, given.count))
     rows: dict[str, dict[str, Any]] = {}
     for row in results(names, given.jobs):
         rows[row["type"]] = row
         if not given.salt and not given.types and given.count == COUNT:
-            write(rows, names)
+            write(rows, names, SECOND if given.second else RESULT)
         print(f"{row['outcome']:9} {row['type']:20} {row['base']:16} {row['seconds']:6} {row['missing'][:300]}", flush=True)
     print(counts_of(rows.values()))
 

@@ -101,3 +101,9 @@ def test_the_values_that_can_be_watched(call):
     refused = call("show", "gpt2", "--watchable", "--toml")
     assert refused.returncode == 2
     assert "--toml and --watchable are different forms" in words(refused.stderr)
+
+
+def test_a_part_called_like_its_field_is_said_once():
+    text = " ".join(page("dit-xl-2").split())
+    assert "mask bidirectional; modulation feedforward" in text
+    assert "; modulation modulation" not in text

@@ -152,3 +152,9 @@ def test_every_stage_of_every_replica_reads_a_prompt():
     found = serve(af.architecture("llama-3-8b"), users=4, length=1000)
     many = replace(found, layout=replace(found.layout, dp=3, pp=2), prefill=0.5)
     assert many.prompt_tokens_per_second == pytest.approx(3 * 2 * 1000 / 0.5)
+
+
+def test_of_equal_prices_none_is_cheaper():
+    lines = said("phi-1", "phi-1.5", "--serve", "--length", "4k").splitlines()
+    price = serve(af.architecture("phi-1"), users=1, length=4096).price(2)
+    assert lines[0] == f"Equal to serve: phi-1 and phi-1.5, each ${price:,.2f} per million generated tokens on 1 H100"

@@ -35,10 +35,14 @@ def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: 
     if len(services) > 1:
         first, last, factor = _verdict(services)
         ours, theirs = services[first], services[last]
-        yield (
-            f"Cheaper to serve: {first}, ${ours.price(rate):,.2f} per million generated tokens on {_ranks(ours)}; {last} costs "
-            f"${theirs.price(rate):,.2f} on {_ranks(theirs)}, {factor:,.2f} times as much"
-        )
+        price, other = (f"${service.price(rate):,.2f}" for service in (ours, theirs))
+        if price == other and _ranks(ours) == _ranks(theirs):
+            yield f"Equal to serve: {first} and {last}, each {price} per million generated tokens on {_ranks(ours)}"
+        else:
+            yield (
+                f"Cheaper to serve: {first}, {price} per million generated tokens on {_ranks(ours)}; {last} costs {other} on "
+                f"{_ranks(theirs)}, {factor:,.2f} times as much"
+            )
         yield _with_newer_kernels(services, newer)
     for name, each in services.items():
         yield (

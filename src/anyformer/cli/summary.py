@@ -232,9 +232,12 @@ def _changed(path: str, value: object, norm: Norm | None) -> str:
 
 
 def _place(field: str, value: object, norm: Norm | None) -> str:
-    """`norm before`; a norm unlike the others with its values; `dropout 0.1`."""
+    """`norm before`; a norm unlike the others with its values; `dropout 0.1`; `modulation`, which is both field and kind."""
     name = field.replace("_", " ")
-    return name if norm is not None and value == norm else f"{name} {_text(value, norm)}"
+    if norm is not None and value == norm:
+        return name
+    text = _text(value, norm)
+    return text if text == name or text.startswith(f"{name} (") else f"{name} {text}"
 
 
 def _text(value: object, norm: Norm | None) -> str:

@@ -10,6 +10,7 @@ from anyformer.porting.changes import Normed, Put
 from anyformer.porting.explaining import Fit, explained, named
 from anyformer.porting.hint import Hint
 from anyformer.porting.looking import norms_of_layer
+from anyformer.porting.mixtures import mixtures
 from anyformer.porting.norm_places import is_norm, like_norm, wirings
 from anyformer.porting.projections import (
     biases,
@@ -33,7 +34,7 @@ def settled(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule
     for _ in range(most):
         if fit.whole or fit.architecture is None:
             break
-        tried = [(step, explained(step.applied(fit.derivation), table, modules)) for step in steps(fit, modules)]
+        tried = [(step, explained(step.applied(fit.derivation), table, modules)) for step in steps(fit, table, modules)]
         better = [(step, made) for step, made in tried if made.architecture and made.unexplained < fit.unexplained]
         if not better:
             break
@@ -42,7 +43,7 @@ def settled(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule
     return explained(named(fit), table, modules), reasons
 
 
-def steps(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
+def steps(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> Iterator[Hint]:
     """What could give tensors without a place one, or take a place away that no tensor fills."""
     yield from biases(fit, modules)
     yield from norms_of_heads(fit)
@@ -54,6 +55,7 @@ def steps(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
     yield from wirings(fit)
     yield from router_correction(fit)
     yield from one_by_one(fit)
+    yield from mixtures(fit, table, modules)
     yield from _outside(fit)
     yield from _sparse(fit, modules)
     yield from _left_out(fit)

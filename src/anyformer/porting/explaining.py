@@ -249,7 +249,18 @@ def lines_of(names: Names, architecture: Architecture) -> Iterator[StoredLine]:
         ends = split(f"{name}{leaf}")[1]
         held = tuple(shapes_in(rule, shapes).values())
         found.setdefault(int(at), {}).setdefault(ends, {})[int(layer)] = held
+    joined: dict[str, StoredLine] = {}
     for number, leaves in sorted(found.items()):
         stack, name, source = numbered[number]
         whole = split(name)[0] if split(name)[1] in leaves else name
-        yield StoredLine((source,) if isinstance(source, str) else source, stack, FileModule(whole, leaves))
+        before = joined.get(whole)
+        # Layers with a network and layers with experts have two lines of one module: the norm before either.
+        line = StoredLine((source,) if isinstance(source, str) else source, stack, FileModule(whole, leaves))
+        joined[whole] = line if before is None else replace(before, module=_both(before.module, line.module))
+    yield from joined.values()
+
+
+def _both(one: FileModule, other: FileModule) -> FileModule:
+    """One module of the layers of two."""
+    leaves = {**one.leaves, **other.leaves}
+    return FileModule(one.name, {leaf: {**one.leaves.get(leaf, {}), **other.leaves.get(leaf, {})} for leaf in leaves})

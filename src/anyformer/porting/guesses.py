@@ -37,6 +37,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
         yield from _norms(fit, table)
     if not mixed and not acted and not normed:
         yield from _scales(fit, table)
+        yield from _ends(fit)
     if not acted and not normed:
         yield from _heads(fit, table)
     if not mixed and not normed:
@@ -47,7 +48,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
-        yield from _experts(fit)
+        yield from _experts(fit, table)
 
 
 def _one(why: str, *changes: ArchitectureChange) -> Hint:
@@ -93,14 +94,25 @@ def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
             yield _one(f"epsilon of norms: {eps}", Normed(norm.kind, norm.gain, norm.bias, eps=eps))
 
 
+def _ends(fit: Fit) -> Iterator[Hint]:
+    """A norm of the whole stream before the layers or behind them, whose name did not say which."""
+    assert fit.architecture is not None
+    for one, other in (("input_norm", "final_norm"), ("final_norm", "input_norm")):
+        changes: list[ArchitectureChange] = []
+        lines = dict[str, str]()
+        for name, stack in fit.architecture.stacks.items():
+            line = next((line for line in fit.lines if line.source == (f"{name}.{one}",)), None)
+            if get(stack, other) is None and line is not None and line.module.name in fit.matched:
+                changes += [Put(f"{name}.{other}", get(stack, one)), Put(f"{name}.{one}", None)]
+                lines[f"{name}.{other}"] = fit.matched[line.module.name]
+        if changes:
+            yield Hint(f"the norm of the stream: {other.replace('_', ' ')}", tuple(changes), lines)
+
+
 def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     architecture = fit.architecture
     assert architecture is not None
-    numbers = sorted({
-        float(value) for name, value in table.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
-        and any(word in name for word in ("scal", "multipl", "factor", "cap", "alpha", "beta"))
-    })  # fmt: skip
+    numbers = _numbers(table, "scal", "multipl", "factor", "cap", "alpha", "beta")
     for scale in ("sqrt_width", 1.0, *numbers):
         if isinstance(architecture.embedding, Embedding) and architecture.embedding.scale != scale:
             yield _one(f"factor of embeddings: {scale}", Put("embedding.scale", scale))
@@ -119,6 +131,17 @@ def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
             Put("feedforward.multiplier", number),
             Put("experts.multiplier", number),
         )
+
+
+def _numbers(table: Mapping[str, Any], *words: str) -> list[float]:
+    """The numbers of keys whose names have one of these words."""
+    numbers = {
+        float(value)
+        for name, value in table.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
+        and any(word in name for word in words)
+    }  # fmt: skip
+    return sorted(numbers)
 
 
 def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -211,7 +234,7 @@ def _wiring(fit: Fit) -> Iterator[Hint]:
             yield Hint(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
 
 
-def _experts(fit: Fit) -> Iterator[Hint]:
+def _experts(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     found = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
     if not found:
         return
@@ -225,6 +248,9 @@ def _experts(fit: Fit) -> Iterator[Hint]:
     for score in ("softmax", "sigmoid"):
         if router.score != score:
             yield _one(f"scores of experts: {score}", Put("experts.router.score", score))
+    for number in (1.0, *_numbers(table, "scal", "factor", "multipl")):
+        if router.scale != number:
+            yield _one(f"factor of what experts give: {number}", Put("experts.router.scale", number))
     for over in ("all", "chosen"):
         if router.over != over:
             yield _one(f"softmax over {over} experts", Put("experts.router.over", over))

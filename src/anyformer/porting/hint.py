@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyformer.huggingface.rules import To
-from anyformer.porting.changes import ArchitectureChange
+from anyformer.porting.changes import ArchitectureChange, Put
 from anyformer.porting.derivation import Derivation
 
 Lines = Mapping[str | tuple[str, ...], str | To]
@@ -25,9 +25,11 @@ class Hint:
     """Values of keys that the base reads and the files lack."""
 
     def applied(self, derivation: Derivation) -> Derivation:
+        replaced = {change.path for change in self.changes if isinstance(change, Put)}
+        before = [each for each in derivation.changes if not (isinstance(each, Put) and each.path in replaced)]
         return replace(
             derivation,
-            changes=(*derivation.changes, *self.changes),
+            changes=(*before, *self.changes),
             more={**derivation.more, **(self.more or {})},
             ignored=(*derivation.ignored, *self.ignored),
             absent={**derivation.absent, **self.absent},

@@ -47,16 +47,30 @@ class PortProof:
         return self.logits <= TOLERANCE
 
     @property
+    def agree(self) -> int:
+        """How many places agree before the first that departs.
+
+        An output that departs although the next input agrees was measured at another point of one computation: embeddings
+        before their factor, say. A norm hides the factor of its input, so an input that departs always counts.
+        """
+        places = self.probes
+        for at, place in enumerate(places):
+            following = places[at + 1] if at + 1 < len(places) else None
+            elsewhere = place.side == "output" and following is not None and following.side == "input" and following.agrees
+            if not place.agrees and not elsewhere:
+                return at
+        return len(places)
+
+    @property
     def first(self) -> Probe | None:
         """The first place that departs."""
-        return next((probe for probe in self.probes if not probe.agrees), None)
+        return self.probes[self.agree] if self.agree < len(self.probes) else None
 
     @property
     def rank(self) -> tuple[bool, int, float, float]:
         """Equal logits first; then how many places agree before the first that departs, and how far that one is."""
-        agree = next((at for at, probe in enumerate(self.probes) if not probe.agrees), len(self.probes))
         first = self.first
-        return self.equal, agree, -(first.difference if first else 0.0), -self.logits
+        return self.equal, self.agree, -(first.difference if first else 0.0), -self.logits
 
 
 class Comparison:

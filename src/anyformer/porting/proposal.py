@@ -25,8 +25,9 @@ from anyformer.porting.proof import Comparison, PortProof, proved
 from anyformer.porting.reference import reference
 from anyformer.porting.tensors import FileModule, modules_of, shapes_in
 
-NEAREST, TRIED = 12, 4
-"""Neighbours of which tensors without a place are looked at, and those of them that are held against the reference."""
+NEAREST, WHOLE, TRIED = 16, 8, 4
+"""Neighbours of which tensors without a place are looked at, at most until so many have none, and those of them that are
+held against the reference: the ones that read most keys."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,9 @@ def proposal(directory: Path, against: str | None = None, *, among: Sequence[str
     tried: list[tuple[Fit, list[str]]] = []
     for each in found[:NEAREST]:
         tried.append(settled(each.fit, table, modules))
-        if sum(fit.whole for fit, _ in tried) == TRIED:
+        if sum(fit.whole for fit, _ in tried) == WHOLE:
             break
-    fits = sorted(tried, key=lambda pair: pair[0].unexplained)
+    fits = sorted(tried, key=lambda pair: (pair[0].unexplained, len(pair[0].unread)))
     proof = None
     if against is not None:
         proof = _proof(
