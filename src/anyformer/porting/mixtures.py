@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.huggingface.rules import Rows, Shaped, Stacked, Then, To, Transposed
 from anyformer.parts import Experts, FeedForward, Renormalise, Router, ScoreCorrectionBias, SharedExpert, TopK
@@ -19,7 +19,8 @@ from anyformer.porting.tensors import FileModule
 
 _CHOSEN = ("per_tok", "top_k", "topk", "moe_k")
 """What is in the names of keys that say how many experts a token chooses."""
-_SIDES = ("gate", "up", "down")
+Side = Literal["gate", "up", "down"]
+_SIDES: tuple[Side, ...] = ("gate", "up", "down")
 SCALES = next(names for names in GROUPS if "routed_scaling_factor" in names)
 RENORMALISED = next(names for names in GROUPS if "norm_topk_prob" in names)
 Shape3 = tuple[int, int, int]

@@ -45,6 +45,8 @@ class TreePlacesModule(EmbeddingModule):
         if types is None or types.dim() == 2:
             x_BTD: Tensor = super().forward(given, padding, types)
             shape = *given.shape, part.depth
-            return x_BTD + self.places(given.new_full(shape, part.no_tag), given.new_full(shape, part.no_subscript))
-        tagged_BTD: Tensor = super().forward(given, padding, types[..., 0])
-        return tagged_BTD + self.places(types[..., 1 : part.depth + 1], types[..., part.depth + 1 :])
+            placed_BTD: Tensor = self.places(given.new_full(shape, part.no_tag), given.new_full(shape, part.no_subscript))
+            return x_BTD + placed_BTD
+        x_BTD = super().forward(given, padding, types[..., 0])
+        placed_BTD = self.places(types[..., 1 : part.depth + 1], types[..., part.depth + 1 :])
+        return x_BTD + placed_BTD
