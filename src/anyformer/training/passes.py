@@ -115,7 +115,10 @@ class MicroBatchLoss:
 
 
 class Passes(Protocol):
-    """The forward and backward passes of an update, by the way in which models are divided."""
+    """The forward and backward passes of an update, by the way in which models are divided. `made`: whether there was one, in
+    which whatever is compiled was."""
+
+    made: bool
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         """Add the gradient of the micro-batches' mean loss, times `scale`, to the parameters' own."""
@@ -131,11 +134,17 @@ class Copies(Within, Protocol):
 class OneByOne:
     """`Passes` of whole models, one micro-batch after another; the loss is compiled if the plan says so."""
 
-    def __init__(self, loss: MicroBatchLoss) -> None:
-        compiled = loss.plan.compile == "on"
+    def __init__(self, loss: MicroBatchLoss, *, eager: bool = False) -> None:
+        self.loss, self.made = loss, False
+        compiled = loss.plan.compile == "on" and not eager
         self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
 
+    def uncompiled(self) -> OneByOne:
+        """The same in eager mode, whatever the plan says."""
+        return OneByOne(self.loss, eager=True)
+
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        self.made = True
         means, told = list[Tensor](), PassReports()
         for piece in batch.pieces:
             summed, more = self.summed(piece.tensors(), batch.key(piece))
@@ -154,9 +163,10 @@ class Gathered:
     """
 
     def __init__(self, loss: MicroBatchLoss, within: Copies, alike: int) -> None:
-        self.loss, self.within, self.alike = loss, within, alike
+        self.loss, self.within, self.alike, self.made = loss, within, alike, False
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        self.made = True
         means, told = list[Tensor](), PassReports()
         some = self.loss.model.images is not None or self.loss.model.audio is not None
         for number, piece in enumerate(batch.pieces, 1):
