@@ -168,6 +168,10 @@ def compare(arguments: argparse.Namespace) -> None:
         "shape": contenders[0].ready["shape"],
         "results": rows,
     }
+    if arguments.what == "training" and not arguments.tiny:
+        from benchmarks.floors import NUMBERS, step
+
+        record["products"] = step(TRAININGS[arguments.shape], NUMBERS["fp32" if arguments.fp32 else "bf16"])
     if arguments.what == "decoding":
         from benchmarks.floors import reading
 

@@ -189,12 +189,20 @@ def told(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
+LOWERING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Variables of the environment that hide instructions of a processor from torch and its libraries."""
+
+
 def machine() -> dict[str, Any]:
     """The processor and the system."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     flags = next((line for line in lines if line.startswith("flags")), "")
-    return {"cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform()}
+    hidden = {name: os.environ[name] for name in LOWERING if name in os.environ}
+    return {
+        "cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform(),
+        **({"hidden": hidden} if hidden else {}),
+    }  # fmt: skip
 
 
 def written(path: Path, record: Mapping[str, Any]) -> None:

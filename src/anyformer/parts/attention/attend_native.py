@@ -2,8 +2,8 @@
 
 It saves q, k, v, the result and a logarithm per query for the backward pass, no scores, and adds up in fp32. Where the
 processor multiplies pairs of numbers in bf16, weights and the gradients of scores are rounded to it for that, as by torch's
-kernel. Of a causal row it computes the lower triangle alone, by blocks of queries. One row's numbers depend on no other row, nor
-on the threads. Keys, values and scores of a head stay in the processor's cache. Dao 2023 (arXiv 2307.08691) is the method.
+kernel. Of a causal row it computes the lower triangle alone, by blocks of queries. One row's numbers depend on no other row,
+nor on the threads. Keys, values and scores of a head stay in the processor's cache. Dao 2023 (arXiv 2307.08691) is the method.
 """
 
 from __future__ import annotations

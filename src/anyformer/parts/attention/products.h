@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -22,6 +23,7 @@ typedef float Floats __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 typedef int32_t Integers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 using Pair = uint32_t;  // two numbers in bf16, the first in the lower bits
 typedef uint32_t Pairs __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 template <typename Unit>
 struct Vector;
@@ -79,7 +81,6 @@ inline float number(BFloat16 x) {
     return value;
 }
 inline void store(float& to, float x) { to = x; }
-inline void store(BFloat16& to, BFloat16 x) { to = x; }
 inline void store(float& to, BFloat16 x) { to = number(x); }
 inline void store(BFloat16& to, float x) {  // to the nearest, ties to even
     uint32_t bits;
@@ -110,7 +111,6 @@ inline void add_product(Floats& sum, const Pairs& a, const Pairs& b) {
 inline Pairs neighbours(Floats first, Floats next) { return (Pairs)_mm512_cvtne2ps_pbh((__m512)next, (__m512)first); }
 // LANES numbers of two lines as pairs, one of each.
 inline Pairs beside(Floats upper, Floats lower) {
-    typedef uint16_t Halves __attribute__((vector_size(LANES * 2)));
     const auto narrow = [](Floats x) { return __builtin_convertvector((Halves)_mm512_cvtneps_pbh((__m512)x), Pairs); };
     return narrow(upper) | narrow(lower) << 16;
 }
@@ -182,7 +182,10 @@ public:
         Number* line = reinterpret_cast<Number*>(across_.data());
         for (int64_t t = 0; t < rows; t++, line += width) {
             const int64_t filled = t < positions ? features : 0;
-            for (int64_t e = 0; e < filled; e++) store(line[e], x[t * by_position + e]);
+            if constexpr (std::is_same_v<N, Number>)
+                std::memcpy(line, x + t * by_position, filled * sizeof *line);
+            else
+                for (int64_t e = 0; e < filled; e++) store(line[e], x[t * by_position + e]);
             std::memset(line + filled, 0, (width - filled) * sizeof *line);
         }
     }
@@ -191,9 +194,10 @@ public:
     void turn() {
         if constexpr (DEPTH > 1) {
             const Number* line = reinterpret_cast<const Number*>(across_.data());
+            const auto wide = [](const Number* x) { return __builtin_convertvector(*reinterpret_cast<const Halves*>(x), Pairs); };
             for (int64_t t = 0; t < rows; t += 2, line += 2 * width)
-                for (int64_t e = 0; e < width; e++)
-                    down_[t / 2 * width + e] = line[e].bits | uint32_t(line[width + e].bits) << 16;
+                for (int64_t e = 0; e < width; e += LANES)
+                    at(down_.data() + t / 2 * width + e) = wide(line + e) | wide(line + width + e) << 16;
         }
     }
 };
