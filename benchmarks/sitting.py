@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -127,9 +129,12 @@ def taking_part(contenders: Iterable[Contender], do: Callable[[Contender], None]
             yield contender
 
 
-def take_turns(contenders: Sequence[Contender], rounds: int, units: int) -> None:
-    """Round after round, everybody in turn."""
+def take_turns(contenders: Sequence[Contender], rounds: int, units: int, until: float = math.inf) -> None:
+    """Round after round, everybody in turn; after `until`, a reading of the monotonic clock, no second round begins."""
     for number in range(rounds):
+        if number and time.monotonic() > until:
+            print(f"{number} rounds of {rounds}: the time is up", flush=True)
+            return
         for contender in contenders:
             contender.round(units)
         rates = ", ".join(f"{contender.rate(number):,.0f}" for contender in contenders)

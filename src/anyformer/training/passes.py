@@ -9,6 +9,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch._functorch import config as functorch
 
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Partners
@@ -23,6 +24,8 @@ Loads = dict[str, tuple[Tensor, Tensor]]
 """The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""
 Reported = tuple[Loads, dict[str, Tensor], dict[str, Tensor]]
 """What a micro-batch told beside its loss: the loads, and the sums and the largest numbers of `Auxiliary`."""
+Summed = Callable[[tuple[Tensor | None, ...], Tensor | None], tuple[Tensor, Reported]]
+"""The summed loss of a micro-batch's tensors, and what is told beside it; given the key of the noise."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +108,32 @@ class MicroBatchLoss:
 
     def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
         """The summed loss, and what is told beside it; `key`: of the noise."""
+        with autocast(self.plan, self.device):
+            return self.within_autocast(given, key)
+
+    def within_autocast(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
+        """`summed` of somebody who cares for autocast."""
         examples = Examples.of(given)
         noise = None if key is None else Noise(key, examples.rows)
         auxiliary = Auxiliary(self.objective.counted(examples))
-        with autocast(self.plan, self.device):
-            total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
-            total = self.penalised(total, examples, auxiliary)
+        total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
+        total = self.penalised(total, examples, auxiliary)
         return total, (plain(auxiliary.loads), auxiliary.sums, auxiliary.largest)
+
+
+def compiled(loss: MicroBatchLoss) -> Summed:
+    """`loss.summed`, compiled.
+
+    Autocast begins outside of the graph: torch keeps no graph on disk that begins it, and a second start would trace all of it
+    again. Gradients are computed without it, as those of `loss.summed` are.
+    """
+    inner = torch.compile(loss.within_autocast, dynamic=False, fullgraph=True)
+
+    def summed(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
+        with autocast(loss.plan, loss.device), functorch.patch(backward_pass_autocast="off"):
+            return inner(given, key)
+
+    return summed
 
 
 class Passes(Protocol):
@@ -136,8 +158,7 @@ class OneByOne:
 
     def __init__(self, loss: MicroBatchLoss, *, eager: bool = False) -> None:
         self.loss, self.made = loss, False
-        compiled = loss.plan.compile == "on" and not eager
-        self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
+        self.summed = compiled(loss) if loss.plan.compile == "on" and not eager else loss.summed
 
     def uncompiled(self) -> OneByOne:
         """The same in eager mode, whatever the plan says."""
