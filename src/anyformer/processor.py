@@ -29,8 +29,9 @@ def _model() -> str:
     told = Path("/proc/cpuinfo")
     if not told.exists():
         return platform.processor() or platform.machine()
+    lines = told.read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    facts = {name.strip(): fact.strip() for name, _, fact in (line.partition(":") for line in lines)}
     wanted = ("model name", "cpu family", "model", "stepping")
-    facts = dict(map(str.strip, line.split(":", 1)) for line in told.read_text().split("\n\n")[0].splitlines() if ":" in line)
     return ", ".join(facts[name] for name in wanted if name in facts) or platform.machine()
 
 
