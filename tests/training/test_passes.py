@@ -12,7 +12,7 @@ from anyformer.describe import change_all
 from anyformer.model import decoder_only
 from anyformer.parts import Attention, Embedding, Experts, RMSNorm, Rotary, Router, pre_norm
 from anyformer.training.held_out import corpus_of
-from anyformer.training.passes import Passes
+from anyformer.training.passes import Passes, uncompiled
 from anyformer.training.precision import Host
 from anyformer.training.trainer import Trainer
 
@@ -42,7 +42,7 @@ def test_no_graph_begins_the_autocast_of_a_plan_and_gradients_are_computed_witho
     loss, found = gradients(trainer, trainer.passes)
     assert called
     assert ("_enter_autocast" in called) == experts, "a router ends it for itself alone"
-    within = trainer.passes.uncompiled()
+    within = uncompiled(trainer.passes)
     within.summed = torch.compile(within.loss.summed, dynamic=False, fullgraph=True)
     same, wanted = gradients(trainer, within)
     assert "_enter_autocast" in called

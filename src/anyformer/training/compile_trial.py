@@ -12,7 +12,7 @@ from anyformer.cache import Cache, contents, digest
 from anyformer.describe import to_json
 from anyformer.processor import fingerprint
 from anyformer.training.display import COMPILING
-from anyformer.training.passes import MicroBatches, OneByOne
+from anyformer.training.passes import MicroBatches, OneByOne, uncompiled
 from anyformer.training.precision import deterministic, units
 from anyformer.training.run import Run
 from anyformer.training.timing import gradients_of, seconds_of
@@ -52,7 +52,7 @@ def with_faster(trainer: Trainer, say: Callable[[str], None], left: float = math
     passes = trainer.passes
     assert isinstance(passes, OneByOne), "a run in one process"
     key = digest(facts_of(trainer.run, trainer.model.device))
-    eager, known = passes.uncompiled(), _kept(key)
+    eager, known = uncompiled(passes), _kept(key)
     times = known or _tried(trainer, passes, eager, say, left)
     if times is None:
         return trainer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -108,16 +109,13 @@ class MicroBatchLoss:
 
     def summed(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
         """The summed loss, and what is told beside it; `key`: of the noise."""
-        with autocast(self.plan, self.device):
-            return self.within_autocast(given, key)
-
-    def within_autocast(self, given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
-        """`summed` of somebody who cares for autocast."""
         examples = Examples.of(given)
         noise = None if key is None else Noise(key, examples.rows)
         auxiliary = Auxiliary(self.objective.counted(examples))
-        total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
-        total = self.penalised(total, examples, auxiliary)
+        begun = torch.is_autocast_enabled(self.device.type)  # by `compiled`
+        with nullcontext() if begun else autocast(self.plan, self.device):
+            total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
+            total = self.penalised(total, examples, auxiliary)
         return total, (plain(auxiliary.loads), auxiliary.sums, auxiliary.largest)
 
 
@@ -127,7 +125,7 @@ def compiled(loss: MicroBatchLoss) -> Summed:
     Autocast begins outside of the graph: torch keeps no graph on disk that begins it, and a second start would trace all of it
     again. Gradients are computed without it, as those of `loss.summed` are.
     """
-    inner = torch.compile(loss.within_autocast, dynamic=False, fullgraph=True)
+    inner = torch.compile(loss.summed, dynamic=False, fullgraph=True)
 
     def summed(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
         with autocast(loss.plan, loss.device), functorch.patch(backward_pass_autocast="off"):
@@ -160,10 +158,6 @@ class OneByOne:
         self.loss, self.made = loss, False
         self.summed = compiled(loss) if loss.plan.compile == "on" and not eager else loss.summed
 
-    def uncompiled(self) -> OneByOne:
-        """The same in eager mode, whatever the plan says."""
-        return OneByOne(self.loss, eager=True)
-
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         self.made = True
         means, told = list[Tensor](), PassReports()
@@ -173,6 +167,11 @@ class OneByOne:
             (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
             means, told = [*means, mean.detach()], told.and_of(more)
         return total_of(means), told
+
+
+def uncompiled(passes: OneByOne) -> OneByOne:
+    """The same passes in eager mode, whatever the plan says."""
+    return OneByOne(passes.loss, eager=True)
 
 
 class Gathered:
