@@ -17,6 +17,8 @@ asked of a comparison.
 from __future__ import annotations
 
 import argparse
+import math
+import time
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -93,7 +95,13 @@ def parsed() -> argparse.Namespace:
         each.add_argument("--rounds", type=int, default=7, help="in which everybody takes a turn")
         each.add_argument("--units", type=int, default=3, help="steps or generations per round")
         each.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
-        each.add_argument("--only", help="contenders whose names contain this, beside ours; written only to --output")
+        each.add_argument(
+            "--only", action="append", default=[],
+            help="contenders whose names contain this (or one of several), beside ours; written only to --output",
+        )  # fmt: skip
+        each.add_argument(
+            "--minutes", type=float, default=math.inf, help="begin no further round after so long, starts included"
+        )
         each.add_argument("--against", metavar="REVISION", help="anyformer of another revision, in place of the peers")
     for each in (train, one, many):
         each.add_argument("--peers-python", default=".venv-peers/bin/python", help="the interpreter that has the peers")
@@ -136,12 +144,13 @@ def commands_of(arguments: argparse.Namespace) -> Commands:
     else:
         commands = decoding(case_of(arguments), arguments.extras)
     if arguments.only:
-        commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
+        commands = {n: c for n, c in commands.items() if n.startswith(OURS) or any(each in n for each in arguments.only)}
     return {name: [*command, *(["--tiny"] if arguments.tiny else [])] for name, command in commands.items()}
 
 
 def compare(arguments: argparse.Namespace) -> None:
     """Let the contenders take turns and write down what they did."""
+    until = time.monotonic() + 60 * arguments.minutes
     commands, malloc = commands_of(arguments), MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
         trees: dict[str, Path | None] = dict.fromkeys(commands)
@@ -155,7 +164,7 @@ def compare(arguments: argparse.Namespace) -> None:
         left_out = sorted(commands.keys() - {contender.name for contender in contenders})
         if BASE[arguments.what] in left_out:
             raise SystemExit(f"{BASE[arguments.what]} itself gave up: see its messages above")
-        take_turns(contenders, arguments.rounds, arguments.units)
+        take_turns(contenders, arguments.rounds, arguments.units, until)
     rows = summary(contenders, BASE[arguments.what])
     told(rows)
     record: dict[str, Any] = {
@@ -168,6 +177,10 @@ def compare(arguments: argparse.Namespace) -> None:
         "shape": contenders[0].ready["shape"],
         "results": rows,
     }
+    if arguments.what == "training" and not arguments.tiny:
+        from benchmarks.floors import NUMBERS, step
+
+        record["products"] = step(TRAININGS[arguments.shape], NUMBERS["fp32" if arguments.fp32 else "bf16"])
     if arguments.what == "decoding":
         from benchmarks.floors import reading
 

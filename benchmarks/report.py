@@ -66,7 +66,7 @@ def more() -> list[str]:
             continue
         best = min(peers, key=lambda row: row["ours_is_faster_by"])
         number = "fp32" if "fp32" in name else "bf16"
-        floor = floors.get(record.get("shape", {}).get("name"), {}).get(number)
+        floor = record.get("products") or floors.get(record.get("shape", {}).get("name"), {}).get(number)
         share = f"{base['tokens_per_second'] / floor['tokens_per_second']:.0%}" if floor and name.startswith("training") else ""
         rows.append(
             f"| {name} | {base['tokens_per_second']:,.0f} | {best['name']} | {best['tokens_per_second']:,.0f} | "

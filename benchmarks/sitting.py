@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -127,9 +129,12 @@ def taking_part(contenders: Iterable[Contender], do: Callable[[Contender], None]
             yield contender
 
 
-def take_turns(contenders: Sequence[Contender], rounds: int, units: int) -> None:
-    """Round after round, everybody in turn."""
+def take_turns(contenders: Sequence[Contender], rounds: int, units: int, until: float = math.inf) -> None:
+    """Round after round, everybody in turn; after `until`, a reading of the monotonic clock, no second round begins."""
     for number in range(rounds):
+        if number and time.monotonic() > until:
+            print(f"{number} rounds of {rounds}: the time is up", flush=True)
+            return
         for contender in contenders:
             contender.round(units)
         rates = ", ".join(f"{contender.rate(number):,.0f}" for contender in contenders)
@@ -189,12 +194,20 @@ def told(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
+LOWERING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Variables of the environment that hide instructions of a processor from torch and its libraries."""
+
+
 def machine() -> dict[str, Any]:
     """The processor and the system."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
     flags = next((line for line in lines if line.startswith("flags")), "")
-    return {"cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform()}
+    hidden = {name: os.environ[name] for name in LOWERING if name in os.environ}
+    return {
+        "cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform(),
+        **({"hidden": hidden} if hidden else {}),
+    }  # fmt: skip
 
 
 def written(path: Path, record: Mapping[str, Any]) -> None:

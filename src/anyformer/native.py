@@ -1,16 +1,17 @@
 """C++ sources of the package as libraries: compiled once where a compiler is, kept by digest, opened again afterwards.
 
-A source needs no header but the standard library's: it gets torch's threads as the function `threads()`.
+A source needs no headers but the standard library's and those beside it: it gets torch's threads as the function `threads()`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +27,8 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 INSTRUCTIONS: Mapping[str, tuple[str, ...]] = {"AVX2": ("-mavx2", "-mfma"), "AVX512": ("-mavx512f", "-mavx2", "-mfma")}
 """Flags by what torch's own kernels use here (`ATEN_CPU_CAPABILITY` lowers it)."""
+PAIRS = ("-mavx512bf16", "-mavx512bw", "-mavx512vl")
+"""Flags beside those of AVX-512 where the processor multiplies pairs of numbers in bf16, for compilers since 2020."""
 KEPT = Cache("native", files=50)
 MOST_SECONDS = 120.0
 
@@ -46,13 +49,33 @@ def problem(source: Path) -> str:
 @cache
 def library(source: Path) -> ctypes.CDLL:
     """The library of a C++ source. Raises `NativeError` without a compiler, and on a processor that no source was tried on."""
-    flags = INSTRUCTIONS.get(torch.backends.cpu.get_cpu_capability())
-    if platform.system() != "Linux" or flags is None:
+    known = instructions()
+    if platform.system() != "Linux" or not known:
         raise NativeError("C++ kernels were tried on Linux with AVX2 or AVX-512 alone, which torch does not use here")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
     if compiler is None:
         raise NativeError("no C++ compiler was found: install g++, or name one in CXX")
-    key = digest([source.read_text(encoding="utf-8"), compiler, _version(compiler), *flags, *FLAGS])
+    version = _version(compiler)
+    *newer, last = known
+    for flags in newer:
+        with contextlib.suppress(NativeError):  # a compiler that is older than these instructions
+            return _opened(source, compiler, version, flags)
+    return _opened(source, compiler, version, last)
+
+
+def instructions() -> list[tuple[str, ...]]:
+    """Flags of a compiler for what this processor can do: the most first, and then what every compiler knows."""
+    capability = torch.backends.cpu.get_cpu_capability()
+    if (usual := INSTRUCTIONS.get(capability)) is None:
+        return []
+    paired = capability == "AVX512" and torch.cpu._is_avx512_bf16_supported()
+    return [(*usual, *PAIRS), usual] if paired else [usual]
+
+
+def _opened(source: Path, compiler: str, version: str, flags: Sequence[str]) -> ctypes.CDLL:
+    """The library of a source by these flags, compiled where none is kept."""
+    texts = [path.read_text(encoding="utf-8") for path in (source, *sorted(source.parent.glob("*.h")))]
+    key = digest([*texts, compiler, version, *flags, *FLAGS])
     path = KEPT.place / f"{key}.so"
     try:
         if not path.exists() or KEPT.read(key) != sha256(path.read_bytes()).hexdigest():

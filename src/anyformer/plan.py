@@ -40,7 +40,8 @@ class Plan(Value):
     """Recomputation in the backward pass, which saves memory for time; loss and gradients are the same.
     `selective` repeats all but matrix products and attention, little work; `full` repeats every layer, a third more."""
     compile: Literal["auto", "on", "off"] = "auto"
-    """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
+    """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not; in one process
+    only where a trial of both on the run's first batch finds compiled passes no slower than eager ones."""
 
     mesh: Mesh = Mesh()
     """The processes that share an update, as in `mesh = { shard = 4 }` under `torchrun --nproc-per-node 8`."""

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
+
+
+def fingerprint(device: torch.device) -> str:
+    """What a measurement on a device is kept under: the processor or GPU, its instructions that torch uses (variables of the
+    environment hide some), the threads, and torch's version."""
+    if device.type == "cuda":
+        return f"{torch.cuda.get_device_name(device)}; torch {torch.__version__}"
+    lowered = [f"{name}={os.environ[name]}" for name in ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY") if name in os.environ]
+    capability, threads = torch.backends.cpu.get_cpu_capability(), torch.get_num_threads()
+    return "; ".join(
+        [_model(), capability, *lowered, f"{os.cpu_count()} cores, {threads} threads", f"torch {torch.__version__}"]
+    )
+
+
+@cache
+def _model() -> str:
+    """The processor's name, and its family, model and stepping, which other processors of that name do not share."""
+    told = Path("/proc/cpuinfo")
+    if not told.exists():
+        return platform.processor() or platform.machine()
+    lines = told.read_text(encoding="utf-8").split("\n\n")[0].splitlines()
+    facts = {name.strip(): fact.strip() for name, _, fact in (line.partition(":") for line in lines)}
+    wanted = ("model name", "cpu family", "model", "stepping")
+    return ", ".join(facts[name] for name in wanted if name in facts) or platform.machine()
 
 
 def multiplies_tiles() -> bool:

@@ -74,6 +74,26 @@ def test_in_bfloat16_nearer_to_fp32_than_the_plain_kernel(sizes):
         assert (own.double() - truth).abs().max() <= 1.1 * (plain.double() - truth).abs().max() + 1e-3 * truth.abs().max()
 
 
+FORMS = dict.fromkeys([*native.instructions(), *([native.INSTRUCTIONS["AVX2"]] if native.instructions() else [])])
+
+
+@made
+@pytest.mark.parametrize("flags", FORMS, ids=lambda flags: flags[0] + (" in pairs" if native.PAIRS[0] in flags else ""))
+def test_every_set_of_instructions_that_this_processor_has_gives_the_same(flags, monkeypatch):
+    monkeypatch.setattr(native, "instructions", lambda: [flags])
+    own = native.library.__wrapped__(SOURCE)
+    monkeypatch.setattr(attend_native_file, "_function", lambda name: own[name])
+    for sizes in ((2, 4, 2, 77, 77, 40, 24), (1, 2, 1, 33, 33, 7, 64), (1, 3, 3, 130, 130, 64, 33)):
+        exact = given_tensors(sizes)
+        plain = both(by_plain(True), exact)
+        for found, wanted in zip(both(by_native(True), exact), plain, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=2e-5, atol=2e-5)
+        narrow = [x.detach().to(torch.bfloat16).requires_grad_() for x in exact]
+        wide = both(by_plain(True), [x.detach().float().requires_grad_() for x in narrow])
+        for found, wanted in zip(both(by_native(True), narrow), wide, strict=True):
+            assert (found.float() - wanted).abs().max() <= 0.015 * wanted.abs().max()
+
+
 @made
 def test_great_scores_and_small_ones_stay_finite():
     """Scores of thousands overflow an exponential that is not taken of differences; one visible key has all the weight."""
@@ -178,7 +198,7 @@ class TestAPlan:
         monkeypatch.setattr(attention_kernel, "gain_of_native", lambda dtype: 1.9)
         plan, notes = with_kernel(Plan(precision="fp32"), CPU, long=True)
         assert plan.attention == "native"
-        assert notes == ["attention by the kernel in C++, 1.9 times as fast here as torch's"]
+        assert notes == ["attention by the kernel in C++, 1.9 times as fast here as the fastest other way"]
         assert with_kernel(Plan(precision="fp32"), CPU, long=False) == (Plan(precision="fp32"), [])
         assert with_kernel(Plan(precision="fp16"), CPU, long=True)[0].attention == "auto"
         monkeypatch.setattr(attention_kernel, "gain_of_native", lambda dtype: 0.9)
@@ -231,6 +251,33 @@ class TestALibrary:
         source.write_text("int seven( {\n")
         assert "did not compile seven.cpp: " in native.problem(source)
         assert not list(place.glob("*.so"))
+
+    @made
+    def test_a_compiler_older_than_the_newest_instructions_makes_it_without_them(self, place, source, monkeypatch):
+        (usual,) = native.instructions()[-1:]
+        monkeypatch.setattr(native, "instructions", lambda: [(*usual, "-mnothing-like-it"), usual])
+        assert native.library(source).seven() == 7
+        monkeypatch.setattr(native, "instructions", lambda: [(*usual, "-mnothing-like-it")])
+        native.library.cache_clear()
+        assert "did not compile seven.cpp" in native.problem(source)
+
+    @made
+    def test_another_header_beside_the_source_makes_another_library(self, place, source):
+        source.write_text('#include "number.h"\nextern "C" int seven() { return NUMBER; }\n')
+        for number in (7, 8):
+            (source.parent / "number.h").write_text(f"#define NUMBER {number}\n")
+            native.library.cache_clear()
+            assert native.library(source).seven() == number
+
+    @pytest.mark.parametrize(
+        ("capability", "has", "sets"), [("AVX512", True, 2), ("AVX512", False, 1), ("AVX2", True, 1), ("DEFAULT", True, 0)]
+    )
+    def test_pairs_only_where_torch_uses_their_instructions(self, monkeypatch, capability, has, sets):
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has)
+        found = native.instructions()
+        assert len(found) == sets
+        assert sum(native.PAIRS[0] in flags for flags in found) == (sets == 2)
 
     def test_no_compiler(self, place, source, monkeypatch):
         monkeypatch.setattr(native.shutil, "which", lambda name: None)

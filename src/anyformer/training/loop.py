@@ -11,6 +11,7 @@ update that has changed no weight yet is abandoned, one that has is finished, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -32,6 +33,7 @@ from anyformer.training import journal
 from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import TimeBudget, fit
 from anyformer.training.changes import check_changes, check_data, revised
+from anyformer.training.compile_trial import with_faster
 from anyformer.training.display import COMPILING
 from anyformer.training.held_out import corpus_together
 from anyformer.training.instability import Past
@@ -99,6 +101,10 @@ def train(
             memory, trainer = _prepared(
                 directory, chosen.but(plan=plan), machine, stop, console, budget, ranks, notes, fresh=True
             )
+            if chosen.plan.compile == "auto" and plan.compile == "on" and ranks.size == 1:
+                stop.doing = "trying whether compiling pays"
+                left = math.inf if budget is None else budget.left
+                trainer = with_faster(trainer, lambda line: console.out(line, highlight=False), left)
             if budget is not None:
                 trainer = _fitted(directory, trainer, budget, stop, console)
             if chosen.start_from is not None:
@@ -243,7 +249,7 @@ def _fitted(directory: Path, trainer: Trainer, budget: TimeBudget, stop: Stop, c
     """The trainer with as many more updates, and as large a last evaluation, as fit into the minutes."""
     run = trainer.run
     stop.doing = "timing an update"
-    if run.plan.compile == "on":
+    if run.plan.compile == "on" and not trainer.passes.made:
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch._functorch import config as functorch
 
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples, Partners
@@ -23,6 +25,8 @@ Loads = dict[str, tuple[Tensor, Tensor]]
 """The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""
 Reported = tuple[Loads, dict[str, Tensor], dict[str, Tensor]]
 """What a micro-batch told beside its loss: the loads, and the sums and the largest numbers of `Auxiliary`."""
+Summed = Callable[[tuple[Tensor | None, ...], Tensor | None], tuple[Tensor, Reported]]
+"""The summed loss of a micro-batch's tensors, and what is told beside it; given the key of the noise."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +112,33 @@ class MicroBatchLoss:
         examples = Examples.of(given)
         noise = None if key is None else Noise(key, examples.rows)
         auxiliary = Auxiliary(self.objective.counted(examples))
-        with autocast(self.plan, self.device):
+        begun = torch.is_autocast_enabled(self.device.type)  # by `compiled`
+        with nullcontext() if begun else autocast(self.plan, self.device):
             total = self.objective.signal(self.model, examples, noise, auxiliary, self.partners)
             total = self.penalised(total, examples, auxiliary)
         return total, (plain(auxiliary.loads), auxiliary.sums, auxiliary.largest)
 
 
+def compiled(loss: MicroBatchLoss) -> Summed:
+    """`loss.summed`, compiled.
+
+    Autocast begins outside of the graph: torch keeps no graph on disk that begins it, and a second start would trace all of it
+    again. Gradients are computed without it, as those of `loss.summed` are.
+    """
+    inner = torch.compile(loss.summed, dynamic=False, fullgraph=True)
+
+    def summed(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
+        with autocast(loss.plan, loss.device), functorch.patch(backward_pass_autocast="off"):
+            return inner(given, key)
+
+    return summed
+
+
 class Passes(Protocol):
-    """The forward and backward passes of an update, by the way in which models are divided."""
+    """The forward and backward passes of an update, by the way in which models are divided. `made`: whether there was one, in
+    which whatever is compiled was."""
+
+    made: bool
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
         """Add the gradient of the micro-batches' mean loss, times `scale`, to the parameters' own."""
@@ -131,11 +154,12 @@ class Copies(Within, Protocol):
 class OneByOne:
     """`Passes` of whole models, one micro-batch after another; the loss is compiled if the plan says so."""
 
-    def __init__(self, loss: MicroBatchLoss) -> None:
-        compiled = loss.plan.compile == "on"
-        self.summed = torch.compile(loss.summed, dynamic=False, fullgraph=True) if compiled else loss.summed
+    def __init__(self, loss: MicroBatchLoss, *, eager: bool = False) -> None:
+        self.loss, self.made = loss, False
+        self.summed = compiled(loss) if loss.plan.compile == "on" and not eager else loss.summed
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        self.made = True
         means, told = list[Tensor](), PassReports()
         for piece in batch.pieces:
             summed, more = self.summed(piece.tensors(), batch.key(piece))
@@ -143,6 +167,11 @@ class OneByOne:
             (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
             means, told = [*means, mean.detach()], told.and_of(more)
         return total_of(means), told
+
+
+def uncompiled(passes: OneByOne) -> OneByOne:
+    """The same passes in eager mode, whatever the plan says."""
+    return OneByOne(passes.loss, eager=True)
 
 
 class Gathered:
@@ -154,9 +183,10 @@ class Gathered:
     """
 
     def __init__(self, loss: MicroBatchLoss, within: Copies, alike: int) -> None:
-        self.loss, self.within, self.alike = loss, within, alike
+        self.loss, self.within, self.alike, self.made = loss, within, alike, False
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        self.made = True
         means, told = list[Tensor](), PassReports()
         some = self.loss.model.images is not None or self.loss.model.audio is not None
         for number, piece in enumerate(batch.pieces, 1):

@@ -116,8 +116,8 @@ class Session:
         if self.step == 0 and self.trainer.regular(1) is not None:
             self._write()  # for a spike before the first checkpoint
         self._evaluate_if_due()  # if it was due when an earlier process ended
-        if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
-            self.display.compiling()  # with minutes, timing an update has compiled it already
+        if self.run.plan.compile == "on" and not self.trainer.passes.made and self.step < self.steps:
+            self.display.compiling()  # where nothing was timed, which compiles it too
         while self.step < self.steps:
             told = self.ranks.meet(self.stop, (self.usage.own, self.saver.failed))
             self.usage.others = [own for own, _ in told]

@@ -127,7 +127,7 @@ def summarise(
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, scale_note(rows)
     if run.plan.compile == "on":
-        notes.append("predicted for eager mode; this run was compiled, which is faster and needs less memory")
+        notes.append("predicted for eager mode; this run was compiled: what that makes of speed and memory is not foretold")
     if ranks > 1:
         notes.append(f"speed and memory are not predicted for a run in {ranks} processes; memory is that of the first one")
     elif hardware is None:

@@ -12,6 +12,7 @@ from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.training import budget
 from anyformer.training.budget import Durations
 from anyformer.training.optimiser import build_optimiser
+from anyformer.training.passes import MicroBatches, Passes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import deterministic, units
 from anyformer.training.trainer import Trainer
@@ -32,9 +33,7 @@ def timed(trainer: Trainer, left: float) -> Durations:
     batch = trainer.micro_batches(0)
 
     def gradients() -> None:
-        trainer.passes.add_gradients(batch)
-        for each in (trainer.trainee, *trainer.learning.values()):
-            each.optimiser.zero_grad(set_to_none=True)
+        gradients_of(trainer, trainer.passes, batch)
 
     def seconds(act: Callable[[], object]) -> float:
         own = seconds_of(act)
@@ -57,6 +56,13 @@ def timed(trainer: Trainer, left: float) -> Durations:
     return Durations(
         gradient, evaluation, checkpoint_bytes(trainer.run) / DISK_RATE, counted, trainer.ranks.same(lambda: shared)
     )
+
+
+def gradients_of(trainer: Trainer, passes: Passes, batch: MicroBatches) -> None:
+    """Compute the gradients of a batch, and throw them away."""
+    passes.add_gradients(batch)
+    for each in (trainer.trainee, *trainer.learning.values()):
+        each.optimiser.zero_grad(set_to_none=True)
 
 
 def optimiser_seconds(trainer: Trainer) -> float:

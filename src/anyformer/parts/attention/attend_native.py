@@ -1,8 +1,9 @@
 """Attention of whole rows on a processor by a kernel in C++ (`attend_native.cpp`): about half the time of torch's.
 
-It saves q, k, v, the result and a logarithm per query for the backward pass, no scores, and adds up in fp32. Of a causal row it
-computes the lower triangle alone, by blocks of queries. One row's numbers depend on no other row, nor on the threads. Keys,
-values and scores of a head stay in the processor's cache. Dao 2023 (arXiv 2307.08691) is the method.
+It saves q, k, v, the result and a logarithm per query for the backward pass, no scores, and adds up in fp32. Where the
+processor multiplies pairs of numbers in bf16, weights and the gradients of scores are rounded to it for that, as by torch's
+kernel. Of a causal row it computes the lower triangle alone, by blocks of queries. One row's numbers depend on no other row,
+nor on the threads. Keys, values and scores of a head stay in the processor's cache. Dao 2023 (arXiv 2307.08691) is the method.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -68,13 +70,20 @@ def _gradients(*given: Tensor) -> tuple[Tensor, ...]:
     return tuple(_heads_side_by_side(x, x.shape[1], x.shape[3]) for x in given)
 
 
+@cache
+def _function(name: str) -> Any:
+    """A function of the source, looked up once."""
+    return library(SOURCE)[name]
+
+
 def _run(name: str, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, tensors: list[Tensor]) -> None:
     """Call a function of the source, which writes to the last of these tensors."""
     sizes = _Sizes(len(q), q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3], v.shape[3], causal)
     data = (ctypes.c_void_p * len(tensors))(*(x.data_ptr() for x in tensors))
     strides = [stride for x in tensors for stride in x.stride()[:3]]
-    function: Any = library(SOURCE)[f"{name}_{TYPES[q.dtype]}"]
-    failed = function(threads(), sizes, ctypes.c_float(scale), data, (ctypes.c_int64 * len(strides))(*strides))
+    failed = _function(f"{name}_{TYPES[q.dtype]}")(
+        threads(), sizes, ctypes.c_float(scale), data, (ctypes.c_int64 * len(strides))(*strides)
+    )
     if failed:
         raise NativeError(f"the kernel of {SOURCE.name} failed: the memory for its scores was not to be had")
 

@@ -111,8 +111,10 @@ class Pipelined:
         self.chunks = [LayerChunk(root, loss, self.line, chunk) for chunk in self.line.own]
         self.learning: Sequence[nn.Parameter] | None = None
         self.orders: dict[tuple[object, ...], Order] = {}
+        self.made = False
 
     def add_gradients(self, batch: MicroBatches, scale: LossScale | None = None) -> Found:
+        self.made = True
         pieces = Pieces(batch, scale)
         numbers = torch.arange(len(batch.pieces))
         self._work_at(pieces)
