@@ -1,0 +1,71 @@
+"""Proofs of `anyformer serve`, each a command with its result.
+
+    python -m benchmarks.serving speed --llama-cpp llama-server --transformers .venv-serve/bin/python
+
+`speed`: beside other servers (results/serving.json); without a peer, ours alone. `schedules`: ten thousand random orders in
+which requests come and go (results/serving-schedules.json); it goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import date
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+from benchmarks.serving import schedules
+from benchmarks.serving.model import SHAPES, prompts, written
+from benchmarks.serving.servers import llama_cpp, ours, transformers_serve
+from benchmarks.serving.speed import Load, compared, summary
+from benchmarks.sitting import RESULTS, machine
+from benchmarks.sitting import written as result
+
+LENGTH = 512
+
+
+def parsed() -> argparse.Namespace:
+    """What is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--place", type=Path, default=Path("build/serving"), help="a folder for models and messages")
+    proofs = parser.add_subparsers(dest="proof", required=True)
+    speed = proofs.add_parser("speed", help="beside other servers")
+    speed.add_argument("--shape", choices=tuple(SHAPES), default="85m")
+    speed.add_argument("--llama-cpp", type=Path, help="its llama-server")
+    speed.add_argument("--transformers", type=Path, help="the interpreter of an environment that has transformers[serving]")
+    speed.add_argument("--rounds", type=int, default=2)
+    speed.add_argument("--requests", type=int, default=16)
+    speed.add_argument("--prompt", type=int, default=128, help="tokens of a prompt")
+    speed.add_argument("--tokens", type=int, default=32, help="tokens of a text")
+    speed.add_argument("--output", type=Path, default=RESULTS / "serving.json")
+    schedules = proofs.add_parser("schedules", help="requests that come and go in random order")
+    schedules.add_argument("cases", nargs="*", help="kinds of state and ways to hold them, as full-own; by default all")
+    schedules.add_argument("--output", type=Path, default=RESULTS / "serving-schedules.json")
+    return parser.parse_args()
+
+
+def speed(asked: argparse.Namespace) -> None:
+    """Servers side by side."""
+    words = written(asked.place, SHAPES[asked.shape], gguf=asked.llama_cpp is not None)
+    load = Load(tokens=asked.tokens, requests=asked.requests)
+    servers = [ours(asked.place, "--length", str(LENGTH), "--places", str(load.texts))]
+    if asked.llama_cpp is not None:
+        servers.append(llama_cpp(asked.place, asked.llama_cpp, load.texts, LENGTH, threads=2))
+    if asked.transformers is not None:
+        servers.append(transformers_serve(asked.place, asked.transformers))
+        batching = ("--continuous-batching", "--cb-num-blocks", "64")
+        servers.append(transformers_serve(asked.place, asked.transformers, *batching, name="transformers serve, batching"))
+    each = iter(prompts(words, 4 + load.texts + 3 * load.requests * (asked.rounds + 1), asked.prompt))
+    contests = compared(servers, asked.place, lambda count: list(islice(each, count)), load, asked.rounds)
+    record = {"date": str(date.today()), "machine": machine(), "torch": version("torch"), "load": vars(load)}
+    result(asked.output, {**record, "prompt": asked.prompt, "shape": asked.shape, "servers": summary(contests)})
+
+
+def main() -> None:
+    asked = parsed()
+    asked.place.mkdir(parents=True, exist_ok=True)
+    {"speed": speed, "schedules": lambda asked: schedules.run(asked.output, asked.cases)}[asked.proof](asked)
+
+
+if __name__ == "__main__":
+    main()
