@@ -3,7 +3,9 @@
     python -m benchmarks.serving speed --llama-cpp llama-server --transformers .venv-serve/bin/python
 
 `speed`: beside other servers (results/serving.json); without a peer, ours alone. `schedules`: ten thousand random orders in
-which requests come and go (results/serving-schedules.json); it goes on where it stopped.
+which requests come and go (results/serving-schedules.json); it goes on where it stopped. `endurance`: a thousand streams for
+minutes (serving-endurance.json). `fuzz raw`, `fuzz schema`: requests that may be anything, for so many seconds more
+(serving-fuzz.json). `faults`: clients that are killed or do not read, a full disk, a signal (serving-faults.json).
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.serving import schedules
-from benchmarks.serving.model import SHAPES, prompts, written
+from benchmarks.serving import endurance, faults, fuzz, schedules
+from benchmarks.serving.model import SHAPES, SMALL, prompts, written
 from benchmarks.serving.servers import llama_cpp, ours, transformers_serve
 from benchmarks.serving.speed import Load, compared, summary
 from benchmarks.sitting import RESULTS, machine
@@ -38,9 +40,20 @@ def parsed() -> argparse.Namespace:
     speed.add_argument("--prompt", type=int, default=128, help="tokens of a prompt")
     speed.add_argument("--tokens", type=int, default=32, help="tokens of a text")
     speed.add_argument("--output", type=Path, default=RESULTS / "serving.json")
-    schedules = proofs.add_parser("schedules", help="requests that come and go in random order")
-    schedules.add_argument("cases", nargs="*", help="kinds of state and ways to hold them, as full-own; by default all")
-    schedules.add_argument("--output", type=Path, default=RESULTS / "serving-schedules.json")
+    ordered = proofs.add_parser("schedules", help="requests that come and go in random order")
+    ordered.add_argument("cases", nargs="*", help="kinds of state and ways to hold them, as full-own; by default all")
+    ordered.add_argument("--output", type=Path, default=RESULTS / "serving-schedules.json")
+    open_long = proofs.add_parser("endurance", help="streams that stay open")
+    open_long.add_argument("--clients", type=int, default=1000)
+    open_long.add_argument("--seconds", type=float, default=300)
+    open_long.add_argument("--output", type=Path, default=RESULTS / "serving-endurance.json")
+    fuzzed = proofs.add_parser("fuzz", help="requests that may be anything")
+    fuzzed.add_argument("kind", choices=fuzz.KINDS)
+    fuzzed.add_argument("--seconds", type=float, default=60)
+    fuzzed.add_argument("--schemathesis", type=Path, help="its program")
+    fuzzed.add_argument("--output", type=Path, default=RESULTS / "serving-fuzz.json")
+    befalls = proofs.add_parser("faults", help="what befalls a server")
+    befalls.add_argument("--output", type=Path, default=RESULTS / "serving-faults.json")
     return parser.parse_args()
 
 
@@ -61,10 +74,35 @@ def speed(asked: argparse.Namespace) -> None:
     result(asked.output, {**record, "prompt": asked.prompt, "shape": asked.shape, "servers": summary(contests)})
 
 
+def endure(asked: argparse.Namespace) -> None:
+    """A thousand streams."""
+    words = written(asked.place, SMALL, gguf=False)
+    found = endurance.endured(asked.place, prompts(words, 8, 16), asked.clients, asked.seconds)
+    result(asked.output, {"date": str(date.today()), "machine": machine(), **found})
+
+
+def fuzz_on(asked: argparse.Namespace) -> None:
+    """Requests that may be anything."""
+    written(asked.place, SMALL, gguf=False)
+    fuzz.run(asked.place, asked.output, asked.kind, asked.seconds, asked.schemathesis)
+
+
+def suffer(asked: argparse.Namespace) -> None:
+    """What befalls a server."""
+    written(asked.place, SMALL, gguf=False)
+    result(asked.output, {"date": str(date.today()), "machine": machine(), **faults.suffered(asked.place)})
+
+
+PROOFS = {
+    "speed": speed, "schedules": lambda asked: schedules.run(asked.output, asked.cases), "endurance": endure, "fuzz": fuzz_on,
+    "faults": suffer,
+}  # fmt: skip
+
+
 def main() -> None:
     asked = parsed()
     asked.place.mkdir(parents=True, exist_ok=True)
-    {"speed": speed, "schedules": lambda asked: schedules.run(asked.output, asked.cases)}[asked.proof](asked)
+    PROOFS[asked.proof](asked)
 
 
 if __name__ == "__main__":

@@ -61,6 +61,10 @@ def run(output: Path, only: list[str]) -> None:
             raise SystemExit(f"{case} fails: pytest -m slow '{FILE}::{TEST}[{case}]' shows it")
 
 
+def _children(times: os.times_result) -> float:
+    return times.children_user + times.children_system
+
+
 def asked(case: str) -> dict[str, Any]:
     """What pytest says of one case."""
     start, before = time.perf_counter(), os.times()
@@ -73,5 +77,5 @@ def asked(case: str) -> dict[str, Any]:
         "passed": said.returncode == 0 and count is not None,
         "schedules": int(count[1]) if count else 0,
         "seconds": round(time.perf_counter() - start, 1),
-        "processor_seconds": round(after.children_user + after.children_system - before.children_user - before.children_system, 1),
+        "processor_seconds": round(_children(after) - _children(before), 1),
     }

@@ -1,6 +1,6 @@
 """Servers side by side: the same model, bits, prompts and arrivals.
 
-All servers stand ready and idle; they are asked in turn, round after round. `one`: a single client, one request after the other;
+All servers stand ready and idle; they are asked in turn, round after round. `one`: a single client, one request after another;
 `full`: as many clients as there are places; `half`: requests arrive by a Poisson process at half the rate that ours reached
 with `full` in that round, the same arrivals for all. A server takes part whose greedy texts are ours.
 """
@@ -21,7 +21,7 @@ from benchmarks.serving.client import Streamed, streamed
 from benchmarks.serving.servers import OWN, PORT, RunningServer, Server, running
 
 AGREE = 0.75
-"""The least part of the characters of the gate's texts that must be ours before the first that is not: rounding decides ties."""
+"""Of our characters of the gate's texts, the least part before the first other one: rounding decides ties."""
 GATE = 24
 """Tokens of each text of the gate."""
 

@@ -21,9 +21,9 @@ LENGTH = 64
 def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, **memory):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
-    scheduler = Scheduler(held.states(model, LENGTH), tokenizer, most_waiting=waiting)
+    scheduler = Scheduler(held.states(model, held.length), tokenizer, most_waiting=waiting)
     worker = ServingWorker(scheduler, ServingMetrics())
-    return ModelService(ServedModel("tiny", model, tokenizer, LENGTH), worker, limits or ServingLimits(), grace=grace)
+    return ModelService(ServedModel("tiny", model, tokenizer, held.length), worker, limits or ServingLimits(), grace=grace)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ Held = TypeVar("Held")
 def row_view(state: Held, rows: int) -> Held:
     """A state of the first `rows` rows of `state`, whose tensors are views (rows, ...) of its tensors.
 
-    What a call writes into one, both hold. What is counted on the host, as the slots in use, each counts for itself. Every tensor
-    of a state has its rows first, but for numbers.
+    What a call writes into one, both hold. What is counted on the host, as the slots in use, each counts for itself. Every
+    tensor of a state has its rows first, but for numbers.
     """
     return _viewed(state, rows)  # type: ignore[no-any-return]
 
