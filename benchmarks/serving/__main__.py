@@ -2,10 +2,12 @@
 
     python -m benchmarks.serving speed --llama-cpp llama-server --transformers .venv-serve/bin/python
 
-`speed`: beside other servers (results/serving.json); without a peer, ours alone. `schedules`: ten thousand random orders in
-which requests come and go (results/serving-schedules.json); it goes on where it stopped. `endurance`: a thousand streams for
-minutes (serving-endurance.json). `fuzz raw`, `fuzz schema`: requests that may be anything, for so many seconds more
-(serving-fuzz.json). `faults`: clients that are killed or do not read, a full disk, a signal (serving-faults.json).
+`speed`: beside other servers (serving.json); without a peer, ours alone.
+`schedules`: ten thousand random orders in which requests come and go (serving-schedules.json); it goes on where it stopped.
+`endurance`: a thousand streams for minutes (serving-endurance.json).
+`fuzz raw`, `fuzz schema`: requests that may be anything, for so many seconds more (serving-fuzz.json).
+`faults`: clients that are killed or do not read, a full disk, a signal under load (serving-faults.json).
+`harness`: lm-evaluation-harness, unchanged, beside its own run of the model (serving-harness.json).
 """
 
 from __future__ import annotations
@@ -16,8 +18,8 @@ from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 
-from benchmarks.serving import endurance, faults, fuzz, schedules
-from benchmarks.serving.model import SHAPES, SMALL, prompts, written
+from benchmarks.serving import endurance, faults, fuzz, harness, schedules
+from benchmarks.serving.model import SHAPES, SMALL, TALKER, prompts, written
 from benchmarks.serving.servers import llama_cpp, ours, transformers_serve
 from benchmarks.serving.speed import Load, compared, summary
 from benchmarks.sitting import RESULTS, machine
@@ -54,6 +56,9 @@ def parsed() -> argparse.Namespace:
     fuzzed.add_argument("--output", type=Path, default=RESULTS / "serving-fuzz.json")
     befalls = proofs.add_parser("faults", help="what befalls a server")
     befalls.add_argument("--output", type=Path, default=RESULTS / "serving-faults.json")
+    scored = proofs.add_parser("harness", help="lm-evaluation-harness, unchanged")
+    scored.add_argument("--lm-eval", type=Path, required=True, help="the interpreter of an environment that has it")
+    scored.add_argument("--output", type=Path, default=RESULTS / "serving-harness.json")
     return parser.parse_args()
 
 
@@ -93,9 +98,15 @@ def suffer(asked: argparse.Namespace) -> None:
     result(asked.output, {"date": str(date.today()), "machine": machine(), **faults.suffered(asked.place)})
 
 
+def score(asked: argparse.Namespace) -> None:
+    """lm-evaluation-harness."""
+    written(asked.place, TALKER, gguf=False)
+    result(asked.output, {"date": str(date.today()), **harness.compared(asked.lm_eval, asked.place)})
+
+
 PROOFS = {
     "speed": speed, "schedules": lambda asked: schedules.run(asked.output, asked.cases), "endurance": endure, "fuzz": fuzz_on,
-    "faults": suffer,
+    "faults": suffer, "harness": score,
 }  # fmt: skip
 
 

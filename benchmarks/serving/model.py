@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
@@ -15,7 +15,8 @@ import anyformer as af
 from anyformer.catalogue.llama import llama
 from anyformer.data import BytePairs
 from anyformer.data.vocabulary import make_tokenizer
-from anyformer.text import Tokenizer
+from anyformer.text import Specials, Tokenizer
+from anyformer.text.specials import SPEAKING
 
 MODULES = (
     "argparse", "asyncio.events", "collections", "configparser", "csv", "datetime", "difflib", "doctest", "enum", "functools",
@@ -36,9 +37,12 @@ class Shape:
     ffn: int = 2432
     vocab: int = 8192
     sharp: float = 2.0
+    speaks: bool = False
+    """Whether its tokenizer writes chats."""
 
 
 SMALL = Shape(width=64, depth=2, heads=4, kv_heads=2, ffn=128, vocab=512)
+TALKER = replace(SMALL, speaks=True)
 SHAPES = {"85m": Shape(), "small": SMALL}
 
 
@@ -50,7 +54,8 @@ def source_text() -> Iterator[str]:
 
 def written(place: Path, shape: Shape, *, gguf: bool) -> Tokenizer:
     """The model in a folder, as `model` and where asked for as `model.gguf`; what is there stays."""
-    words = make_tokenizer(BytePairs(vocab=shape.vocab), source_text, list)
+    specials = Specials(roles=SPEAKING) if shape.speaks else Specials()
+    words = make_tokenizer(BytePairs(vocab=shape.vocab), source_text, list, specials)
     if (place / "model").exists() and ((place / "model.gguf").exists() or not gguf):
         return words
     made = af.build(
