@@ -19,6 +19,7 @@ from itertools import islice
 from pathlib import Path
 
 from benchmarks.serving import endurance, faults, fuzz, harness, schedules
+from benchmarks.serving.foretold import foretold
 from benchmarks.serving.model import SHAPES, SMALL, TALKER, prompts, written
 from benchmarks.serving.servers import llama_cpp, ours, transformers_serve
 from benchmarks.serving.speed import Load, compared, summary
@@ -73,10 +74,14 @@ def speed(asked: argparse.Namespace) -> None:
         servers.append(transformers_serve(asked.place, asked.transformers))
         batching = ("--continuous-batching", "--cb-num-blocks", "64")
         servers.append(transformers_serve(asked.place, asked.transformers, *batching, name="transformers serve, batching"))
+    told = foretold(asked.place / "model", load.texts, asked.prompt, load.tokens)
+    print(f"foretold: {told}", flush=True)
     each = iter(prompts(words, 4 + load.texts + 3 * load.requests * (asked.rounds + 1), asked.prompt))
     contests = compared(servers, asked.place, lambda count: list(islice(each, count)), load, asked.rounds)
     record = {"date": str(date.today()), "machine": machine(), "torch": version("torch"), "load": vars(load)}
-    result(asked.output, {**record, "prompt": asked.prompt, "shape": asked.shape, "servers": summary(contests)})
+    result(
+        asked.output, {**record, "prompt": asked.prompt, "shape": asked.shape, "foretold": told, "servers": summary(contests)}
+    )
 
 
 def endure(asked: argparse.Namespace) -> None:
