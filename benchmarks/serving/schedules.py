@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 FILE = "tests/serving/test_scheduler.py"
 TEST = "test_ten_thousand_schedules"
 ROOMS = ("src/anyformer/serving", "src/anyformer/generation", "src/anyformer/parts/call")
-WORDS = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "slow")
+WORDS = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", "slow")
 
 
 def version() -> str:
