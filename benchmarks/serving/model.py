@@ -69,9 +69,12 @@ def written(place: Path, shape: Shape, *, gguf: bool) -> Tokenizer:
         for parameter in made.parameters():
             if parameter.ndim > 1:
                 parameter.mul_(shape.sharp)
-        # llama.cpp's server fails on a text that ends within a character: no such token is ever the likeliest.
-        table = made.get_parameter("embedding.weight")
-        table[[token for token in range(words.vocab_size) if not words.decode([token]).isascii()]] = 0
+        # llama.cpp's server fails on a text that ends within a character, and special tokens show nothing: such tokens are
+        # never the likeliest.
+        shown = [words.decode([token]) for token in range(words.vocab_size)]
+        made.get_parameter("embedding.weight")[
+            [place for place, text in enumerate(shown) if not text or not text.isascii()]
+        ] = 0
     shutil.rmtree(place / "model", ignore_errors=True)
     af.export(made, place / "model", tokenizer=words)
     if gguf:

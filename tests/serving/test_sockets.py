@@ -100,6 +100,21 @@ def test_a_client_that_does_not_read_holds_up_no_one(model):
         assert made.worker.scheduler.running, "the other one goes on"
 
 
+def test_many_streams_at_once_lose_nothing(model):
+    """The quick form of `python -m benchmarks.serving endurance`."""
+    prompts = [(3, 1), (4,), (1, 5, 9), (2, 6)]
+    made = service(model, None, places=6)
+
+    async def ask(port):
+        texts = (streamed(port, {**LONG, "prompt": prompts[number % 4], "max_tokens": 12}) for number in range(60))
+        return await asyncio.gather(*texts)
+
+    with serving(made) as (port, _):
+        found = asyncio.run(ask(port))
+    assert [(each.status, each.whole, each.made, each.error) for each in found] == [(200, True, 12, None)] * 60
+    assert made.worker.scheduler.states.held == made.worker.scheduler.states.foretold
+
+
 def test_a_signal_under_load_ends_every_text_whole(model):
     made = service(model, None)
 
