@@ -77,11 +77,10 @@ def speed(asked: argparse.Namespace) -> None:
     told = foretold(asked.place / "model", load.texts, asked.prompt, load.tokens)
     print(f"foretold: {told}", flush=True)
     each = iter(prompts(words, 4 + load.texts + 3 * load.requests * (asked.rounds + 1), asked.prompt))
-    contests = compared(servers, asked.place, lambda count: list(islice(each, count)), load, asked.rounds)
     record = {"date": str(date.today()), "machine": machine(), "torch": version("torch"), "load": vars(load)}
-    result(
-        asked.output, {**record, "prompt": asked.prompt, "shape": asked.shape, "foretold": told, "servers": summary(contests)}
-    )
+    record |= {"prompt": asked.prompt, "shape": asked.shape, "foretold": told}
+    for contests in compared(servers, asked.place, lambda count: list(islice(each, count)), load, asked.rounds):
+        result(asked.output, {**record, "rounds": len(contests[0].rounds), "servers": summary(contests)})
 
 
 def endure(asked: argparse.Namespace) -> None:

@@ -11,7 +11,7 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,8 +133,8 @@ def agreement(texts: Sequence[str], ours: Sequence[str]) -> float:
 
 def compared(
     servers: Sequence[Server], place: Path, prompts: Callable[[int], list[str]], load: Load, rounds: int, seed: int = 0
-) -> list[Contest]:
-    """What every server did; ours is the first."""
+) -> Iterator[list[Contest]]:
+    """What every server has done, after each round; ours is the first."""
     with ExitStack() as stack:
         contests, ours = list[Contest](), list[str]()
         gate = prompts(4)
@@ -151,9 +151,9 @@ def compared(
             asyncio.run(one_by_one(up, prompts(load.texts), 4, load.texts))
         for number in range(rounds):
             one_round(contests, prompts, load, seed + number)
-        for contest in contests:
-            contest.resident = contest.running.resident
-        return contests
+            for contest in contests:
+                contest.resident = contest.running.resident
+            yield contests
 
 
 def summary(contests: Sequence[Contest]) -> list[dict[str, Any]]:
