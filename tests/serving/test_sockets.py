@@ -6,6 +6,7 @@ import asyncio
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -131,9 +132,8 @@ def test_a_signal_under_load_ends_every_text_whole(model):
     assert [(each.whole, each.made) for each in found] == [(True, 50)] * 12
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has it")
 def test_a_connection_gives_up_a_client_that_takes_nothing():
-    if not hasattr(socket, "TCP_USER_TIMEOUT"):
-        pytest.skip("Linux alone has it")
     with listening("127.0.0.1", 0) as taken, socket.create_connection(taken.getsockname()):
         connection, _ = taken.accept()
         with connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +33,7 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         raise UserError(f"--host {host}: no address of this machine ({error.strerror}): give 127.0.0.1, or 0.0.0.0") from None
     with made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux alone; connections have what the socket has that takes them
+        if sys.platform == "linux":  # connections have what the socket has that takes them
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * UNREAD)
         try:
             made.bind(address)
