@@ -75,7 +75,7 @@ def schema(server: RunningServer, program: Path, seed: int, seconds: float) -> d
         "--request-timeout", "30", "--no-color", "--exclude-path", "/metrics",
     ]  # fmt: skip
     before = requests_of(server)
-    said = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 120)
+    said = subprocess.run(words, capture_output=True, text=True, timeout=seconds + 120, cwd=server.log.parent)
     check(server, said.stdout[-3000:])
     if re.search(r"Server error|not_a_server_error.*FAIL|FAILURES", said.stdout):
         raise FuzzError(said.stdout[-6000:])

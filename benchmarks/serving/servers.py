@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +16,6 @@ from urllib.request import urlopen
 
 WAIT = 120.0
 """Seconds within which a server must answer."""
-PORT = 18470
 OWN = "/completion"
 """llama.cpp's own address: the other one fails with 500 on a text that ends within a character."""
 
@@ -86,8 +86,9 @@ def llama_cpp(place: Path, program: Path, texts: int, length: int, threads: int,
 
 
 @contextmanager
-def running(server: Server, place: Path, *, threads: int = 2, port: int = PORT, **environment: str) -> Iterator[RunningServer]:
-    """The server while it runs; ended with SIGTERM."""
+def running(server: Server, place: Path, *, threads: int = 2, **environment: str) -> Iterator[RunningServer]:
+    """The server while it runs, at a port that nobody has; ended with SIGTERM."""
+    port = free_port()
     log = place / f"{server.name.replace(' ', '-')}.log"
     kept = {**os.environ, "OMP_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1", **environment}
     words = [*server.command, "--port", str(port)]
@@ -102,6 +103,13 @@ def running(server: Server, place: Path, *, threads: int = 2, port: int = PORT, 
                 process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
+
+
+def free_port() -> int:
+    """A port of this machine: another server at a fixed one would be asked in place of ours."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
 
 
 def _awaited(server: RunningServer) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.client import Streamed, streamed
-from benchmarks.serving.servers import OWN, PORT, RunningServer, Server, running
+from benchmarks.serving.servers import OWN, RunningServer, Server, running
 
 AGREE = 0.75
 """Of our characters of the gate's texts, the least part before the first other one: rounding decides ties."""
@@ -138,8 +138,8 @@ def compared(
     with ExitStack() as stack:
         contests, ours = list[Contest](), list[str]()
         gate = prompts(4)
-        for number, server in enumerate(servers):
-            up = stack.enter_context(running(server, place, port=PORT + number))
+        for server in servers:
+            up = stack.enter_context(running(server, place))
             texts = [each.text for each in asyncio.run(one_by_one(up, gate, GATE, 1))]
             ours = ours or texts
             contest = Contest(up, agreement(texts, ours))
