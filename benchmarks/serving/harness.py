@@ -77,7 +77,7 @@ def scores(python: Path, place: Path, model: str, arguments: str, names: Sequenc
     with tempfile.TemporaryDirectory() as folder:
         words = [
             str(python), "-m", "lm_eval", "run", "--model", model, "--model_args", arguments, "--tasks", ",".join(names),
-            "--include_path", str(place), "--output_path", folder, "--log_samples", "--batch_size", "1", *options,
+            "--include_path", str(place), "--output_path", folder, "--log_samples", "--batch_size", "1", "--device", "cpu", *options,
         ]  # fmt: skip
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "none", "HF_DATASETS_OFFLINE": "1"}
         environment.pop("PYTHONPATH", None)
@@ -106,7 +106,7 @@ def compared(python: Path, place: Path) -> dict[str, Any]:
     tasks(place, ())
     written = ["served_written"]
     with running(ours(place, "--length", "512"), place, threads=1) as server:
-        own = f"pretrained={model},dtype=float32,device=cpu"
+        own = f"pretrained={model},dtype=float32"
         address = f"http://127.0.0.1:{server.port}/v1"
         beside = f"tokenizer={model},tokenizer_backend=huggingface,model=model,num_concurrent=4,max_retries=1"
         asked = f"base_url={address}/completions,{beside}"
