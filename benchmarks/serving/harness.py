@@ -77,7 +77,8 @@ def scores(python: Path, place: Path, model: str, arguments: str, names: Sequenc
     with tempfile.TemporaryDirectory() as folder:
         words = [
             str(python), "-m", "lm_eval", "run", "--model", model, "--model_args", arguments, "--tasks", ",".join(names),
-            "--include_path", str(place), "--output_path", folder, "--log_samples", "--batch_size", "1", "--device", "cpu", *options,
+            "--include_path", str(place), "--output_path", folder, "--log_samples", "--batch_size", "1", "--device", "cpu",
+            *options,
         ]  # fmt: skip
         environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OPENAI_API_KEY": "none", "HF_DATASETS_OFFLINE": "1"}
         environment.pop("PYTHONPATH", None)
