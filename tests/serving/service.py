@@ -25,10 +25,9 @@ LENGTH = 64
 def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, media=None, **memory):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
-    states = SeveralStates(*LoadedModels(model, adapters or {}).states(held, held.length or LENGTH))
-    scheduler = Scheduler(states, tokenizer, most_waiting=waiting)
-    worker = ServingWorker(scheduler, ServingMetrics())
     length = held.length or LENGTH
+    states = SeveralStates(*LoadedModels(model, adapters or {}).states(held, length))
+    worker = ServingWorker(Scheduler(states, tokenizer, most_waiting=waiting), ServingMetrics())
     served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {}, media or MediaReaders())
     return ModelService(served, worker, limits or ServingLimits(), grace=grace)
 

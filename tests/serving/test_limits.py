@@ -41,18 +41,28 @@ def test_a_key_is_wanted_where_there_is_one(model):
         assert made.get("/metrics").status_code == 401
 
 
-def test_bodies_rates_pages_and_names_of_hosts(model):
+def test_bodies_rates_and_pages(model):
     with running(service(model, None, limits=ServingLimits(body=100, rate=4))) as made:
         long = made.post(COMPLETIONS, json={"prompt": [1] * 100})
         assert (long.status_code, "100 are the most" in long.text) == (413, True)
         piecewise = made.post(COMPLETIONS, content=iter([b" " * 60, b" " * 60]))
         assert piecewise.status_code == 413
         assert made.post(COMPLETIONS, json=BODY, headers={"sec-fetch-site": "cross-site"}).status_code == 403
-        assert made.get("/health", headers={"host": "evil.example"}).status_code == 400
         answers = [made.post(COMPLETIONS, json=BODY) for _ in range(3)]
         assert [each.status_code for each in answers] == [200, 200, 429]
         assert int(answers[-1].headers["retry-after"]) > 0
         assert answers[0].headers["x-content-type-options"] == "nosniff"
+
+
+def test_another_name_of_the_host_is_refused_in_the_protocols_form(model):
+    with running(service(model, None)) as made:
+        for name in ("evil.example", "", "[", "127.0.0.1.evil.example", "::1"):
+            foreign = made.get("/health", headers={"host": name})
+            assert (foreign.status_code, foreign.json()["error"]["type"]) == (400, "invalid_request_error")
+            assert "the server does not answer as" in foreign.json()["error"]["message"]
+        for name in ("localhost", "LOCALHOST:9", "[::1]:8000", "127.0.0.1"):
+            assert made.get("/health", headers={"host": name}).status_code == 200
+        assert 'anyformer_refusals_total{status="400"} 5.0' in made.get("/metrics").text
 
 
 def test_a_log_says_nothing_of_what_was_written(model):
@@ -65,6 +75,15 @@ def test_a_log_says_nothing_of_what_was_written(model):
     assert (second["address"], second["status"]) == ("another address", 404)
     assert set(first) == {"time", "address", "status", "seconds", "bytes"}
     assert "secret" not in "".join(lines)
+
+
+def test_a_log_that_cannot_be_written_fails_no_request(model):
+    def full(line):
+        raise OSError(28, "No space left on device")
+
+    with running(replace(service(model, None), log=full)) as made:
+        assert made.post(COMPLETIONS, json=BODY).status_code == 200
+        assert "anyformer_log_lines_lost_total 1.0" in made.get("/metrics").text
 
 
 def test_a_rate_comes_back_evenly():

@@ -271,3 +271,12 @@ def test_metrics_say_what_was_done(speaker):
     assert float(lines["anyformer_time_between_tokens_seconds_count"]) == 3
     assert float(lines['anyformer_refusals_total{status="400"}']) == 1
     assert lines["anyformer_state_bytes"] == lines["anyformer_state_foretold_bytes"]
+
+
+def test_every_address_stands_in_the_document_and_its_bodies_are_those_that_are_read(client):
+    told = client.get("/openapi.json").json()
+    addresses = {route.path for route in client.app.routes} - {"/v1/models/{name:path}"}
+    assert set(told["paths"]) == addresses
+    bodies = told["components"]["schemas"]
+    assert set(bodies["CompletionBody"]["properties"]) == set(CompletionBody.model_fields)
+    assert bodies["ChatBody"]["required"] == ["messages"]

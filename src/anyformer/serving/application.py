@@ -12,7 +12,6 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,6 +22,8 @@ from anyformer.serving.chat_page import page_endpoint
 from anyformer.serving.chats import ChatDialect
 from anyformer.serving.completions import CompletionDialect
 from anyformer.serving.guard import LimitsMiddleware, ServingLimits, refusal
+from anyformer.serving.hosts import HostsMiddleware
+from anyformer.serving.openapi import openapi_endpoint
 from anyformer.serving.other_routes import (
     detokenize,
     embeddings_endpoint,
@@ -77,13 +78,14 @@ def application(service: ModelService) -> Starlette:
         Route("/reload", reload_endpoint(service.reload, service.limits.keys), methods=["POST"]),
         Route("/health", health_endpoint(worker)),
         Route("/metrics", metrics_endpoint(worker)),
+        Route("/openapi.json", openapi_endpoint(model)),
     ]
-    hosts = [] if service.hosts is None else [Middleware(TrustedHostMiddleware, allowed_hosts=list(service.hosts))]
-    named = [route.path for route in routes]
-    log = [] if service.log is None else [Middleware(RequestLogMiddleware, addresses=named, tell=service.log)]
+    named, lost = [route.path for route in routes], worker.metrics.log_lost
+    log = [] if service.log is None else [Middleware(RequestLogMiddleware, addresses=named, tell=service.log, lost=lost)]
+    hosts = [] if service.hosts is None else [Middleware(HostsMiddleware, hosts=service.hosts)]
     return Starlette(
         routes=routes,
-        middleware=[*log, *hosts, Middleware(LimitsMiddleware, limits=service.limits, metrics=worker.metrics)],
+        middleware=[*log, Middleware(LimitsMiddleware, limits=service.limits, metrics=worker.metrics), *hosts],
         exception_handlers={
             UserError: _refused,
             HTTPException: _unknown,

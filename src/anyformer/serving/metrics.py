@@ -40,6 +40,7 @@ class ServingMetrics:
         self._made = Counter("anyformer_generated_tokens", "Tokens that were made", registry=registry)
         self._ended = Counter("anyformer_texts", "Texts that ended, by why", ["reason"], registry=registry)
         self._refused = Counter("anyformer_refusals", "Refused requests, by HTTP's status", ["status"], registry=registry)
+        self._lost = Counter("anyformer_log_lines_lost", "Lines of the log that could not be written", registry=registry)
         self._waiting = Gauge("anyformer_waiting_texts", "Texts that wait for room", registry=registry)
         self._running = Gauge("anyformer_running_texts", "Texts that get a token in every step", registry=registry)
         self._held = Gauge("anyformer_state_bytes", "Bytes of decode states, as their tensors say", registry=registry)
@@ -69,6 +70,10 @@ class ServingMetrics:
         if times is not None:
             self._whole.observe(time.perf_counter() - times.came)
             self._ended.labels(reason).inc()
+
+    def log_lost(self) -> None:
+        """A line of the log could not be written."""
+        self._lost.inc()
 
     def refused(self, status: int) -> None:
         """A request was not taken."""

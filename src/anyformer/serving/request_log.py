@@ -13,10 +13,13 @@ OTHER = "another address"
 
 
 class RequestLogMiddleware:
-    """`addresses`: those that are named; others may hold anything. `tell` is given a line when a request is over."""
+    """`addresses`: those that are named; others may hold anything. `tell` is given a line when a request is over.
 
-    def __init__(self, app: ASGIApp, addresses: Collection[str], tell: Callable[[str], None]) -> None:
-        self.app, self._addresses, self._tell = app, addresses, tell
+    A line that cannot be written, as on a full disk, fails no request: `lost` is called instead.
+    """
+
+    def __init__(self, app: ASGIApp, addresses: Collection[str], tell: Callable[[str], None], lost: Callable[[], None]) -> None:
+        self.app, self._addresses, self._tell, self._lost = app, addresses, tell, lost
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,14 +37,14 @@ class RequestLogMiddleware:
         try:
             await self.app(scope, receive, seen)
         finally:
-            self._tell(
-                json.dumps(
-                    {
-                        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                        "address": scope["path"] if scope["path"] in self._addresses else OTHER,
-                        "status": status,
-                        "seconds": round(time.perf_counter() - came, 6),
-                        "bytes": sent,
-                    }
-                )
-            )
+            line = {
+                "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "address": scope["path"] if scope["path"] in self._addresses else OTHER,
+                "status": status,
+                "seconds": round(time.perf_counter() - came, 6),
+                "bytes": sent,
+            }
+            try:
+                self._tell(json.dumps(line))
+            except OSError:
+                self._lost()

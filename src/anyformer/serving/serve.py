@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +20,8 @@ LOOPBACK = "127.0.0.1"
 LATER = 5
 """Seconds that are left for answers to be sent when all texts were ended."""
 MOST_CONNECTIONS = 4096
+UNREAD = 60
+"""Seconds after which a client that takes nothing of what was sent is given up."""
 
 
 @contextmanager
@@ -30,6 +34,8 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
         raise UserError(f"--host {host}: no address of this machine ({error.strerror}): give 127.0.0.1, or 0.0.0.0") from None
     with made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":  # connections have what the socket has that takes them
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1000 * UNREAD)
         try:
             made.bind(address)
         except OSError as error:
@@ -63,11 +69,20 @@ class ServiceServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+def allow_connections() -> None:
+    """Let the process have as many files as connections need: many systems begin with 1,024, far below what they allow."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * MOST_CONNECTIONS if hard == resource.RLIM_INFINITY else min(hard, 2 * MOST_CONNECTIONS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] = lambda line: None) -> None:
     """Answer requests until SIGTERM or Ctrl-C; at SIGHUP load the weights again."""
     reload, hangup = service.reload, getattr(signal, "SIGHUP", None)  # which Windows lacks
     if reload is not None and hangup is not None:
         signal.signal(hangup, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
+    allow_connections()
     ServiceServer(service, tell).run(sockets=[on])
 
 

@@ -1,4 +1,7 @@
-"""Texts as rows of one decode state, allocated once: a step reads the weights once for all of them."""
+"""Texts as rows of one decode state, allocated once: a step reads the weights once for all of them.
+
+A step computes the first 1, 2, 4, 8 ... rows, as many as hold texts: products of eight rows may take twice the time of one.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from anyformer.generation.aligned_rows import AlignedRows
 from anyformer.generation.decode import Step, decode, prefill
 from anyformer.generation.memory import state_bytes
 from anyformer.model.transformer import Transformer
+from anyformer.parts.call.row_view import row_view
 from anyformer.parts.call.stack_state import StackState
 from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.reading import PromptReading
@@ -39,6 +43,8 @@ class SharedRows:
     _places: dict[int, int] = field(default_factory=dict)
     _read: set[int] = field(default_factory=set)
     _beside: StackState | None = None
+    _views: dict[int, StackState] = field(default_factory=dict)
+    """The first rows of the state, by how many."""
 
     def __post_init__(self) -> None:
         if (reason := side_by_side(self.model)) is not None:
@@ -105,12 +111,21 @@ class SharedRows:
     @torch.inference_mode()
     def advance(self, tokens: Mapping[int, int]) -> dict[int, Tensor]:
         assert tokens.keys() == self._read, "a step reads a token into every row"
-        pending = [0] * self.count
+        rows = min(self.count, 1 << max(self._places[number] for number in tokens).bit_length())
+        pending = [0] * rows
         for number, token in tokens.items():
             pending[self._places[number]] = token
-        state = self._rows.advanced()
-        logits_BV = self.step(self.model, torch.tensor(pending, device=self.model.device), state)
+        logits_BV = self.step(self.model, torch.tensor(pending, device=self.model.device), self._first(rows))
         return {number: logits_BV[self._places[number]][None] for number in tokens}
+
+    def _first(self, rows: int) -> StackState:
+        """The first rows, with a slot reserved for one more token of each."""
+        state = self._rows.advanced()
+        if rows not in self._views:
+            self._views[rows] = row_view(state, rows)
+        slots = self._views[rows].slots
+        slots.used, slots.start, slots.visible = state.slots.used, state.slots.start, state.slots.visible
+        return self._views[rows]
 
     @torch.inference_mode()
     def leave(self, number: int) -> None:

@@ -1,0 +1,1 @@
+"""Proofs of `anyformer serve`: its speed beside other servers, its endurance, and what no request may do to it."""

@@ -1,0 +1,89 @@
+"""A thousand streams that stay open for minutes: nothing is lost, and memory is what was foretold.
+
+Every client asks, reads its text to the end, and asks again until the time is over. All texts go on together: as many places
+as clients. A text is lost that did not end as the protocol has it, has fewer tokens than asked for, or is not the one that
+another client got for the same prompt, unless two scores were as near as rounding. Memory: the resident size of a server of
+one place, and the bytes that the decode states of all places have beyond its own by the description, against the resident size.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.serving.client import Streamed, streamed
+from benchmarks.serving.servers import RunningServer, ours, running
+
+LENGTH, TOKENS = 192, 96
+RAMP = 0.005
+"""Seconds between two clients that begin."""
+
+
+def gauge(server: RunningServer, name: str) -> float:
+    """A figure of /metrics."""
+    found = [line.rsplit(" ", 1) for line in server.get("/metrics").decode().splitlines() if line.startswith(name)]
+    return sum(float(value) for _, value in found)
+
+
+async def held_open(server: RunningServer, prompts: Sequence[str], clients: int, seconds: float) -> list[tuple[int, Streamed]]:
+    """What every client got, with the number of its prompt."""
+    end, found = time.monotonic() + seconds, list[tuple[int, Streamed]]()
+
+    async def client(number: int) -> None:
+        await asyncio.sleep(RAMP * number)
+        turn = number
+        while time.monotonic() < end:
+            place = turn % len(prompts)
+            body = {"prompt": prompts[place], "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
+            found.append((place, await streamed(server.port, body)))
+            turn += 1
+
+    async def watch() -> None:
+        while time.monotonic() < end:
+            await asyncio.sleep(10)
+            print(f"{len(found):,} texts; {server.resident / 1e6:,.0f} MB resident", flush=True)
+
+    await asyncio.gather(watch(), *(client(number) for number in range(clients)))
+    return found
+
+
+def endured(place: Path, prompts: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
+    """What came of it."""
+    few = ("--length", str(LENGTH), "--prefix-memory", "0", "--queue", str(clients))
+    with running(ours(place, *few, "--places", "1", name="one place"), place, threads=1) as server:
+        asyncio.run(held_open(server, prompts[:2], 1, 3))
+        base, own = server.resident, gauge(server, "anyformer_state_foretold_bytes")
+    with running(ours(place, *few, "--places", str(clients)), place, threads=1) as server:
+        started = server.resident
+        found = asyncio.run(held_open(server, prompts, clients, seconds))
+        resident, foretold = server.resident, gauge(server, "anyformer_state_foretold_bytes")
+        held, made = gauge(server, "anyformer_state_bytes"), gauge(server, "anyformer_generated_tokens_total")
+        said = server.said
+    wanted = base + foretold - own
+    texts = [each for _, each in found]
+    return {
+        "clients": clients,
+        "seconds": seconds,
+        "texts": len(texts),
+        "lost": sum(each.status != 200 or each.error is not None or not each.whole or each.made != TOKENS for each in texts),
+        "texts_that_differ": differing(found),
+        "tokens_per_second": round(sum(each.made for each in texts) / seconds, 1),
+        "tokens_of_clients": sum(each.made for each in texts),
+        "tokens_of_server": int(made),
+        "state_bytes": {"foretold": int(foretold), "held": int(held)},
+        "resident_bytes": {"one place": base, "at start": started, "in the end": resident, "foretold": int(wanted)},
+        "resident_over_foretold": round(resident / wanted, 4),
+        "tracebacks": said.count("Traceback"),
+    }
+
+
+def differing(found: Sequence[tuple[int, Streamed]]) -> int:
+    """Texts that are not the commonest one of their prompt."""
+    texts: dict[int, Counter[str]] = defaultdict(Counter)
+    for place, each in found:
+        texts[place][each.text] += 1
+    return sum(sum(each.values()) - max(each.values()) for each in texts.values())
