@@ -6,18 +6,22 @@ import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RESULT = json.loads((ROOT / "benchmarks" / "results" / "port.json").read_text(encoding="utf-8"))
+RESULT, SECOND = (
+    json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8")) for name in ("port", "port-second")
+)
 PAGE = (ROOT / "docs" / "port.md").read_text(encoding="utf-8")
 LINES = 20
 
 
-def ended(outcome: str) -> list[dict]:
-    return [row for row in RESULT["types"] if row["outcome"] == outcome]
+def ended(outcome: str, result=RESULT) -> list[dict]:
+    return [row for row in result["types"] if row["outcome"] == outcome]
 
 
 def test_every_type_is_counted_once():
-    assert len({row["type"] for row in RESULT["types"]}) == len(RESULT["types"]) == 30
-    assert RESULT["counts"] == {outcome: len(ended(outcome)) for outcome in RESULT["counts"]}
+    for result in (RESULT, SECOND):
+        assert len({row["type"] for row in result["types"]}) == len(result["types"]) == 30
+        assert result["counts"] == {outcome: len(ended(outcome, result)) for outcome in result["counts"]}
+    assert not {row["type"] for row in RESULT["types"]} & {row["type"] for row in SECOND["types"]}
 
 
 def test_an_edit_is_there_and_short_enough():
@@ -30,6 +34,8 @@ def test_an_edit_is_there_and_short_enough():
 
 def test_the_page_says_what_was_found():
     assert f"**{len(ended('untouched'))} load untouched**" in PAGE
+    assert f"**{len(ended('untouched', SECOND))} of the second thirty**" in PAGE
+    assert all(row["type"] in PAGE for row in ended("untouched", SECOND))
     assert f"**{len(ended('edited'))} more with an edit" in PAGE
     assert all(row["type"] in PAGE for row in ended("untouched"))
     assert all(row["missing"] for row in ended("not"))

@@ -21,8 +21,8 @@ class DelayNormModule(nn.Module):
         self.up = nn.Linear(part.rank, width, bias=False)
 
     def forward(self, x_D: Tensor) -> Tensor:
-        gain_D = 1 + self.up(self.activation(self.down(self.waves(self.down.weight))))
-        y_D: Tensor = self.norm(x_D) * gain_D.to(x_D.dtype)
+        gain_1D = 1 + self.up(self.activation(self.down(self.waves(self.down.weight)[None])))
+        y_D: Tensor = self.norm(x_D) * gain_1D[0].to(x_D.dtype)
         return y_D
 
     def waves(self, like: Tensor) -> Tensor:
