@@ -76,7 +76,7 @@ def summed(cells: Sequence[Mapping[str, Any]], minutes: float) -> dict[str, Any]
     """The mean of every arm over seeds, its interval, and the minutes by which each seed had `WANTED`, None where never."""
     found: dict[str, Any] = {}
     for arm in dict.fromkeys(each["arm"] for each in cells):
-        own = [each for each in cells if each["arm"] == arm]
+        own = sorted((each for each in cells if each["arm"] == arm), key=lambda each: int(each["seed"]))
         told = interval([each["right"] for each in own]) if len(own) > 1 else None
         first = [next((step for step, right in each["curve"] if right >= WANTED), None) for each in own]
         found[arm] = {
