@@ -16,8 +16,9 @@ PLAIN = {("wiring", "serial"), ("window", "full")}
 """Words of the columns that say that there is nothing special."""
 STRUCTURE = {
     "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Causal", "Centred", "ChainedProjector",
-    "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages", "EncodedWaves",
-    "GappedPosition", "Initialisation", "LayerInput", "LinearProjector", "MergedProjector", "Numbered", "PowerTemperature",
+    "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages",
+    "GappedPosition", "Initialisation", "LayerInput", "LinearProjector", "Marks", "MergedProjector", "Numbered",
+    "PowerTemperature",
     "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector", "SquaresProjector",
     "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
 }  # fmt: skip

@@ -142,8 +142,8 @@ def test_hardware_is_plausible():
     for name, item in HARDWARE.items():
         assert item.name == name
         assert item.source
-        # No accelerator has its ridge outside these, unless a figure is off by a unit or counts sparsity.
-        assert 20 < item.ridge("bf16") < 420, name
+        # No accelerator has its ridge outside these, unless a figure is off by a unit or counts sparsity; TPU v6e's is 560.
+        assert 20 < item.ridge("bf16") < 600, name
         assert item.network <= item.link <= item.bandwidth, name
     assert all(target in HARDWARE for target in ALIASES.values())
     assert hardware_of("H100-SXM") is HARDWARE["h100"]

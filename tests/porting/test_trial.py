@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RESULT, SECOND = (
-    json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8")) for name in ("port", "port-second")
-)
+RESULTS = ROOT / "benchmarks" / "results"
+RESULT, SECOND = (json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in ("port", "port-second"))
 PAGE = (ROOT / "docs" / "port.md").read_text(encoding="utf-8")
 LINES = 20
 

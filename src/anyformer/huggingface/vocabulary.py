@@ -135,6 +135,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         short_conv_kernel_size sliding_window_size spatial_merge_size src_vocab_size ssm_state_size state_size swa_head_dim
         swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim temporal_patch_size tgt_vocab_size top_k_experts
         topk_group v_groups v_head_dim vocab_size vocab_size_per_layer_input window_size word_embed_proj_dim
+        audio_pad_token_id codebook_vocab_size cross_layer_interval num_codebooks q_head_dim
         alignment_intermediate_size downsample_factor num_patches num_position_embeddings projector_hidden_size
         projector_input_dim projector_output_dim scale_factor vision_output_dim""",
     ),
@@ -228,7 +229,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
         feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
-        mamba_hidden_act mlp_hidden_act
+        mamba_hidden_act mlp_hidden_act alpha_type
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method

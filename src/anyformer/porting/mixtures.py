@@ -12,9 +12,9 @@ from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint, Lines
 from anyformer.porting.keys import GROUPS
 from anyformer.porting.looking import blocks_in
-from anyformer.porting.mixed import DENSE, SPARSE, Mixed
 from anyformer.porting.projections import SHARED_GATE
 from anyformer.porting.roles import role
+from anyformer.porting.sparse_layers import DENSE, SPARSE, SparseLayers
 from anyformer.porting.tensors import FileModule
 
 _CHOSEN = ("per_tok", "top_k", "topk", "moe_k")
@@ -46,7 +46,7 @@ def mixtures(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModul
         layers = tuple(sorted(router.layers))
         yield Hint(
             f"{router.shape[0]} experts of {inner} features in {len(layers)} layers, by {router.name}",
-            (Mixed(layers, experts),),
+            (SparseLayers(layers, experts),),
             {**_norms(fit), "experts.router": router.name, **lines, **more},
         )
 

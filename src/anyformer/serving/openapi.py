@@ -23,12 +23,15 @@ BODIES: Mapping[str, tuple[type[Value], str]] = {
 }
 """Addresses that take a body."""
 PLAIN: Mapping[str, tuple[str, str]] = {
+    "/": ("A page to chat with the model.", "text/html"),
     "/v1/models": ("The model that is served.", "application/json"),
     "/health": ("Whether requests are taken.", "application/json"),
     "/metrics": ("Prometheus' text.", "text/plain"),
     "/openapi.json": ("This document.", "application/json"),
 }
 """Addresses that are only read, and the type of what they give."""
+TOLD: Mapping[str, str] = {"/reload": "Reads the weights again; texts that go on end with the old."}
+"""Addresses that are told to do something, without a body."""
 REFUSALS = ("400", "401", "403", "404", "408", "413", "429", "499", "503", "504")
 
 
@@ -44,6 +47,7 @@ def document(name: str) -> dict[str, Any]:
         paths[path] = {"post": {**_operation(said, types), "requestBody": {"required": True, "content": content}}}
     for path, (said, kind) in PLAIN.items():
         paths[path] = {"get": _operation(said, (kind,))}
+    paths |= {path: {"post": _operation(said, ("application/json",))} for path, said in TOLD.items()}
     info = {"title": f"{name}, served by anyformer", "version": anyformer.__version__}
     return {"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
 

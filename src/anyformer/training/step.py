@@ -94,25 +94,29 @@ class Updates:
         loss and what is told as largest are those of the first; sums are of all. A use whose gradient is not finite is the
         last, and changes nothing.
         """
-        outcome = self._step(batch, rate, hold)
-        for _ in range(1, self.uses):
-            if outcome.skipped:
-                break
+        outcome: Outcome | None = None
+        for _ in range(self.uses):
+            for one in self.trainees:
+                one.begin()
+            total, told = self.passes.add_gradients(batch, self.scale)
             try:
-                again = self._step(batch, rate, lambda: None)
+                made = self._stepped(batch, rate, hold if outcome is None else lambda: None, total, told)
             except NonFiniteError as error:
-                if error.lasting:
+                if outcome is None or error.lasting:
                     raise
                 break
-            told = {name: value + again.sums[name] for name, value in outcome.sums.items() if name not in batch.told}
-            outcome = replace(outcome, sums={**outcome.sums, **told})
+            if outcome is None:
+                outcome = made
+            else:
+                more = {name: value + made.sums[name] for name, value in outcome.sums.items() if name not in batch.told}
+                outcome = replace(outcome, sums={**outcome.sums, **more})
+            if made.skipped:
+                break
+        assert outcome is not None, "a batch is used at least once"
         return outcome
 
-    def _step(self, batch: MicroBatches, rate: float, hold: Callable[[], None]) -> Outcome:
-        """One step of the optimisers, as `update` has it."""
-        for one in self.trainees:
-            one.begin()
-        total, told = self.passes.add_gradients(batch, self.scale)
+    def _stepped(self, batch: MicroBatches, rate: float, hold: Callable[[], None], total: float, told: PassReports) -> Outcome:
+        """What a step of the optimisers came to, by the gradients that are there."""
         weights = [p for one in self.trainees for p in one.learning if p.grad is not None]
         if self.scale is not None:
             self.scale.undo(weights)

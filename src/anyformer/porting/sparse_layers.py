@@ -12,7 +12,7 @@ DENSE, SPARSE = "feedforward", "experts"
 
 
 @dataclass(frozen=True)
-class Mixed:
+class SparseLayers:
     """`experts` in the decoder's layers of these numbers, where a network stood; norms and wiring stay as they are."""
 
     layers: tuple[int, ...]
