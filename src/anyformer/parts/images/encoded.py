@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import model_validator
@@ -82,11 +83,7 @@ class EncodedImages(Input):
             "patches": self.patches.cost(self.width, batch, length),
             "stack": price(self.stack, self.width, self.width, rows, plan),
         }
-        tally = total(parts).without("state", "limits")
-        tally = tally if length else tally.without("work")
-        if not self.projected:
-            return tally.as_parts()
-        return tally.as_parts() + matrix("projection", self.width, width, batch * length, role="column", bias=True)
+        return encoder_work(parts, batch * length, self.width, width if self.projected else None)
 
     @property
     def longest(self) -> int | None:
@@ -97,3 +94,12 @@ class EncodedImages(Input):
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         return self.patches.example(batch, length, device, seed)
+
+
+def encoder_work(parts: Mapping[str, Tally], rows: int, features: int, projected: int | None) -> Tally:
+    """The work of an encoder that is an input, by its parts: it has no decode state; `projected`: D of the map behind it."""
+    tally = total(parts).without("state", "limits")
+    tally = (tally if rows else tally.without("work")).as_parts()
+    if projected is None:
+        return tally
+    return tally + matrix("projection", features, projected, rows, role="column", bias=True)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import model_validator
 
 from anyformer.describe import Count
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Shape, Tally
 from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.embedding.waves import Waves
+from anyformer.parts.images.encoded import encoder_work
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.sketch import Sketch, number
 from anyformer.plan import Plan
@@ -92,11 +93,7 @@ class EncodedWaves(Input):
             "waves": self.waves.cost(self.features, batch, length),
             "stack": price(self.stack, self.width, self.features, rows, plan),
         }
-        tally = total(parts).without("state", "limits")
-        tally = (tally if length else tally.without("work")).as_parts()
-        if not self.projected:
-            return tally
-        return tally + matrix("projection", self.width, width, batch * length, role="column", bias=True)
+        return encoder_work(parts, batch * length, self.width, width if self.projected else None)
 
     @property
     def longest(self) -> int | None:
