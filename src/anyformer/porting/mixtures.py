@@ -21,9 +21,9 @@ _CHOSEN = ("per_tok", "top_k", "topk", "moe_k")
 """What is in the names of keys that say how many experts a token chooses."""
 Side = Literal["gate", "up", "down"]
 _SIDES: tuple[Side, ...] = ("gate", "up", "down")
-SCALES = next(names for names in GROUPS if "routed_scaling_factor" in names)
-RENORMALISED = next(names for names in GROUPS if "norm_topk_prob" in names)
-Shape3 = tuple[int, int, int]
+_SCALES = next(names for names in GROUPS if "routed_scaling_factor" in names)
+_RENORMALISED = next(names for names in GROUPS if "norm_topk_prob" in names)
+_Shape3 = tuple[int, int, int]
 
 
 def mixtures(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule]) -> Iterator[Hint]:
@@ -67,17 +67,17 @@ def _one_by_one(rest: list[FileModule]) -> tuple[Lines, int] | None:
             found[side] = each
     if not {"up", "down"} <= found.keys() <= {*_SIDES}:
         return None
-    whole = {side: f"{each.name}.{each.main}".rstrip(".") for side, each in found.items()}
+    whole = {side: each.tensor for side, each in found.items()}
     return {f"experts.{side}": To(name, Stacked()) for side, name in whole.items()}, (found["up"].shape or (0,))[0]
 
 
 def _stacked(rest: list[FileModule], count: int, width: int) -> tuple[Lines, int] | None:
     """Lines of experts in tensors of three dimensions, (experts, outputs, inputs) or the other way round, and their width."""
-    found: dict[str, tuple[str, Shape3]] = {}
+    found: dict[str, tuple[str, _Shape3]] = {}
     for each in rest:
         side = next((side for side in ("gate_up", *_SIDES) if side in role(each.name)), None)
         if side is not None and each.shape is not None and len(each.shape) == 3 and each.shape[0] == count:
-            found[side] = f"{each.name}.{each.main}".rstrip("."), (each.shape[0], each.shape[1], each.shape[2])
+            found[side] = each.tensor, (each.shape[0], each.shape[1], each.shape[2])
     if "down" not in found or len(found) < 2:
         return None
     name, (_, rows, columns) = found.pop("down")
@@ -116,7 +116,7 @@ def _experts(
         more |= {} if gate is None else {SHARED_GATE: gate.name}
     correction = next((each for each in rest if "correction" in role(each.name)), None)
     if correction is not None:
-        name = f"{correction.name}.{correction.main}".rstrip(".")
+        name = correction.tensor
         more["experts.router.correction"] = name if len(correction.shape or ()) == 1 else To(name, Shaped((1, -1)))
     experts = Experts(
         experts=router.shape[0],
@@ -135,12 +135,12 @@ def _router(table: Mapping[str, Any], *, corrected: bool) -> Router:
     count, keep = table.get("n_group"), table.get("topk_group")
     some = isinstance(count, int) and isinstance(keep, int) and count > keep > 0
     groups = Groups(count=count or 1, keep=keep or 1, score="top_2" if corrected else "max") if some else None
-    scale = next((value for name, value in table.items() if name in SCALES and isinstance(value, int | float) and value), 1.0)
+    scale = next((value for name, value in table.items() if name in _SCALES and isinstance(value, int | float) and value), 1.0)
     said = str(table.get("scoring_func") or table.get("score_func") or ("sigmoid" if corrected else "softmax"))
     return Router(
         choice=TopK(groups=groups, correction=ScoreCorrectionBias() if corrected else None),
         score="sigmoid" if said == "sigmoid" else "softmax",
-        renormalise=Renormalise() if any(table.get(name) for name in RENORMALISED) else None,
+        renormalise=Renormalise() if any(table.get(name) for name in _RENORMALISED) else None,
         scale=float(scale),
     )
 

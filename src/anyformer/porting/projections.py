@@ -199,7 +199,7 @@ def one_by_one(fit: Fit) -> Iterator[Hint]:
             named = [each for each in fit.left if side in role(each.name) and ("{x}" in each.name) == (of == "experts")]
             named = [each for each in named if (of == "experts") != ("shared" in role(each.name))]
             if len(named) == 1 and f"{of}.{side}" in wanted:
-                whole = f"{named[0].name}.{named[0].main}".rstrip(".")
+                whole = named[0].tensor
                 found[f"{of}.{side}"] = To(whole, Stacked()) if of == "experts" else named[0].name
         if found:
             yield Hint(f"{of} in tensors of their own", (), found)

@@ -39,6 +39,11 @@ class FileModule:
         return next(leaf for leaf in ("weight", "", "bias") if leaf in self.leaves)
 
     @property
+    def tensor(self) -> str:
+        """The name of its main tensor."""
+        return f"{self.name}.{self.main}".rstrip(".")
+
+    @property
     def layers(self) -> frozenset[int]:
         return frozenset(self.leaves[self.main])
 
