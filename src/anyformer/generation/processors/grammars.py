@@ -39,7 +39,7 @@ class Grammar(Processor):
     `language`: a `json_schema` (one that is `{}` is any JSON), a `regex` in the syntax of Rust's, anchored at both ends, or a
     context-free grammar in the form of `lark` (https://github.com/guidance-ai/llguidance). A text that ends for its length is
     the beginning of one. The tokens are exact: those after which some text of the language can still come; of several that
-    spell the same bytes, one.
+    spell the same bytes, one; where the next bytes are sure, the tokenizer's own way to write them may be the one that is left.
     """
 
     language: Language
