@@ -34,6 +34,8 @@ from anyformer.text.specials import SPEAKING, Specials
 from anyformer.training import Run, train
 from anyformer.training.journal import read_metrics
 from anyformer.training.judges import judge_at
+from anyformer.training.priced import flops_of, step_of
+from anyformer.training.summary import update_figures
 
 SORTING = {"kind": "task", "task": {"kind": "sorting", "numbers": 4}, "shortest": 6, "longest": 12}
 SHARE = {"kind": "task", "counts": "share"}
@@ -125,6 +127,9 @@ def test_an_update_uses_its_answers_as_often_as_it_is_told():
     assert float(steps[1].largest["difference"]) > 1e-3
     assert float(outcome.sums["clipped"]) == float(steps[0].sums["clipped"] + steps[1].sums["clipped"]) > 0
     assert outcome.sums["answers"] == steps[0].sums["answers"]
+    assert flops_of(twice.run) == 2 * flops_of(once.run)
+    priced = (update_figures(step_of(each.run), each.run.piece, 1, each.run.plan)[0] for each in (twice, once))
+    assert [flops.measured for flops in priced] == [flops_of(each.run) for each in (twice, once)]
     models = [[trainer.model, *trainer.partners.values()] for trainer in (twice, once)]
     for own, other in zip(*models, strict=True):
         for name, weight in own.state_dict().items():
@@ -234,6 +239,10 @@ def test_a_reward_model_grades_the_answers_of_a_run(tmp_path, judge):
     (wanted,) = judge_at(str(judge), run.plan)([(Query(samples.tokenizer.decode(prompt.tokens)), response)])
     given = samples._grades([prompt], [answer], SampledAnswers(torch.tensor([answer]), torch.zeros(1, 4), None, torch.ones(1)))
     assert [grade.total for grade in given] == [wanted]
+    step, alone = step_of(run), replace(step_of(run), held=())
+    weights = 4 * sum(weight.numel() for weight in samples.judges[str(judge)].model.parameters())
+    assert step.peak(run.piece, run.plan).total - alone.peak(run.piece, run.plan).total == weights == samples.held
+    assert trainer.held() - replace(trainer, samples=None).held() == weights
     all_held_out = {"evaluation.final_tokens": 4096}
     train(change_all(runs.short(run), all_held_out).but(steps=2), tmp_path / "run", console=Console(quiet=True))
     held = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"][-1]

@@ -22,15 +22,19 @@ STILL = 4
 class Second:
     """A second model of a step: one with a `signal` learns every weight by it, in a forward pass before the first model's; one
     without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all.
-    `length`: T of its rows, where it reads what the first model gives, in a forward pass behind it."""
+    `length`: T of its rows, where it reads what the first model gives, in a forward pass behind it. `asked`: whether passes ask
+    it; else its weights alone are there, as those of a model that reads the samples that an update learns from."""
 
     architecture: Architecture
     signal: TracedLoss | None = None
     predicted: Callable[[int], int] | None = None
     length: int | None = None
+    asked: bool = True
 
     def flops(self, shape: Shape, plan: Plan) -> int:
         """FLOPs of a micro-batch, with every query-key pair: forward, and backward too if it learns."""
+        if not self.asked:
+            return 0
         if self.length is not None:
             shape = replace(shape, length=self.length)
         forward = _forward(self.architecture, shape, plan)
@@ -46,13 +50,17 @@ class Second:
 @dataclass(frozen=True)
 class PricedStep:
     """`optimiser`: AdamW if it is not said; `method`: where not all weights learn, or averages are kept; `signal`: the loss and
-    what it reads, by default the cross-entropy of a token at every position of rows without padding."""
+    what it reads, by default the cross-entropy of a token at every position of rows without padding; `seconds`: the models that
+    its passes ask; `held`: models that are asked between updates, reward models, and hold their weights alone; `uses`: how
+    often a batch is learnt from."""
 
     architecture: Architecture
     optimiser: Optimiser | None = None
     method: Method | None = None
     signal: TracedLoss | None = None
     seconds: tuple[Second, ...] = ()
+    held: tuple[Architecture, ...] = ()
+    uses: int = 1
 
     def shape(self, samples: int, length: int) -> Shape:
         """The sizes of a micro-batch of a run whose rows have `length` positions."""
@@ -73,13 +81,13 @@ class PricedStep:
             peak = self._whole(self.architecture, self.signal, shape, plan, accumulation)
         for second in self.seconds:
             if second.signal is None:
-                peak = peak.beside(STILL * second.architecture.trained_cost(Shape(source=1)).parameters)
+                peak = peak.beside(_still(second.architecture))
             elif second.length is None:
                 peak = peak.after(self._whole(second.architecture, second.signal, shape, plan, accumulation))
             else:
                 longer = replace(shape, length=second.length)
                 peak = self._whole(second.architecture, second.signal, longer, plan, accumulation).after(peak)
-        return peak
+        return peak.beside(sum(map(_still, self.held)))
 
     def flops(self, shape: Shape, plan: Plan) -> int:
         """FLOPs of a micro-batch of this shape, with every query-key pair."""
@@ -101,6 +109,11 @@ class PricedStep:
             architecture, batch=shape.batch, length=shape.length, source_length=shape.source or None, prefix=shape.prefix,
             plan=plan, accumulation=accumulation, optimiser=self.optimiser, signal=signal,
         )  # fmt: skip
+
+
+def _still(architecture: Architecture) -> int:
+    """Bytes of a model that does not learn."""
+    return STILL * architecture.trained_cost(Shape(source=1)).parameters
 
 
 def _forward(architecture: Architecture, shape: Shape, plan: Plan) -> int:

@@ -176,6 +176,7 @@ class Partner:
     what the run's model gives. `check` refuses an architecture that does not suit the run's own, the second it is given.
     `asked`: what it is asked about every training example before the first update, after which it is needed no more.
     `prepares`: what it makes of examples before the loss reads them, without gradients and outside the graph of the loss.
+    `of_samples`: it is asked about the model's own samples when these are made, and not by the loss.
     """
 
     architecture: Architecture | None = None
@@ -187,6 +188,7 @@ class Partner:
     asked: AskedTeacher | None = None
     length: Callable[[Architecture, Data], int] | None = None
     prepares: Callable[[Transformer, Examples], Examples] | None = None
+    of_samples: bool = False
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""

@@ -20,6 +20,10 @@ class OwnSamples(Protocol):
     The model is in evaluation mode then and in every update: no dropout, so that sampling and training compute the same.
     """
 
+    @property
+    def held(self) -> int:
+        """Bytes of the weights of models that grade."""
+
     def learnt(
         self, model: Transformer, prompts: Examples, partners: Mapping[str, Transformer], size: int
     ) -> tuple[Examples, Sums]:

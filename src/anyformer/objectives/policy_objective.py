@@ -99,7 +99,7 @@ class PolicyObjective(Objective):
     def partners(self) -> Mapping[str, Partner]:
         found: dict[str, Partner] = {}
         if self._compares:
-            found[REFERENCE] = Partner(path=self.reference, check=_same_tokens)
+            found[REFERENCE] = Partner(path=self.reference, check=_same_tokens, of_samples=True)
         if "values_RT" in self.loss.reads:
             found[VALUES] = Partner(derived=_valuing, learns=True)
         return found

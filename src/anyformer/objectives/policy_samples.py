@@ -58,6 +58,10 @@ class PolicySamples:
     task: Task | None = None
     judges: Mapping[str, Judge] = field(default_factory=dict)
 
+    @property
+    def held(self) -> int:
+        return sum(judge.held for judge in self.judges.values())
+
     @torch.no_grad()
     def learnt(
         self, model: Transformer, prompts: Examples, partners: Mapping[str, Transformer], size: int

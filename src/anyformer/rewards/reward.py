@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from anyformer.describe import Registry, UserError, Value
 from anyformer.tasks.question import TaskQuestion
@@ -64,8 +64,19 @@ class Grade:
 
 
 Pair = tuple[Query, Response]
-Judge = Callable[[Sequence[Pair]], Sequence[float]]
-"""A model that grades: a number per prompt and answer. Whoever reads models makes it, from the path that a reward names."""
+
+
+class Judge(Protocol):
+    """A model that grades. Whoever reads models makes it, from the path that a reward names."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of its weights."""
+
+    def __call__(self, pairs: Sequence[Pair]) -> Sequence[float]:
+        """A number per prompt and answer."""
+
+
 NO_JUDGES: Mapping[str, Judge] = {}
 
 

@@ -20,6 +20,7 @@ from anyformer.objectives.recorded import recorded
 from anyformer.objectives.sequences import outputs, pooled
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
+from anyformer.quantising.tensor import stored_bytes
 from anyformer.requirements.needs import needs_one_number
 from anyformer.rewards.reward import Judge, Pair, RewardError
 from anyformer.text import Tokenizer
@@ -35,6 +36,10 @@ class ModelJudge:
     model: Transformer
     tokenizer: Tokenizer
     data: Preferences
+
+    @property
+    def held(self) -> int:
+        return sum(map(stored_bytes, self.model.parameters()))
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
         rows = [self.tokens(pair) for pair in pairs]

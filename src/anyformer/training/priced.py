@@ -41,8 +41,8 @@ def method_of(run: Run) -> Method | None:
 
 
 def step_of(run: Run, directory: Path | None = None) -> PricedStep:
-    """An update of the run, to be priced: its objective's loss, and its second models. `directory`: the run's, once it is
-    there."""
+    """An update of the run, to be priced: its objective's loss, its second models and reward models. `directory`: the run's,
+    once it is there."""
     partners = beside(run.objective)
     models = {name: _described(run, name, partner, directory) for name, partner in partners.items()}
     data = next(iter(run.data.components.values()))
@@ -53,10 +53,13 @@ def step_of(run: Run, directory: Path | None = None) -> PricedStep:
             replace(signal, asked=name) if partner.learns else None,
             partner.predicted,
             partner.length and partner.length(run.architecture, data),
+            not partner.of_samples,
         )
         for name, partner in partners.items()
     )
-    return PricedStep(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds))
+    traits = run.objective.traits
+    judges = tuple(map(resolved, traits.judges))
+    return PricedStep(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds), judges, traits.uses)
 
 
 def _described(run: Run, name: str, partner: Partner, directory: Path | None) -> Architecture:
@@ -68,8 +71,9 @@ def _described(run: Run, name: str, partner: Partner, directory: Path | None) ->
 
 
 def flops_of(run: Run, directory: Path | None = None) -> int:
-    """FLOPs of an update, with every query-key pair; `directory`: see `step_of`."""
-    return run.accumulation * step_of(run, directory).flops(run.piece, run.plan)
+    """FLOPs of an update, with every query-key pair, and without those of sampling; `directory`: see `step_of`."""
+    step = step_of(run, directory)
+    return step.uses * run.accumulation * step.flops(run.piece, run.plan)
 
 
 def counted_flops(step: PricedStep, shape: Shape, plan: Plan) -> int:

@@ -185,11 +185,12 @@ def _kernels(run: Run) -> int:
 def update_figures(step: PricedStep, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
     """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
     peak = step.peak(piece, plan, accumulation).total
+    passes = step.uses * accumulation
     if step.seconds or not (step.method is None or step.method.tuning.everything):
         found = counted_flops(step, piece, plan)
-        return Prediction(accumulation * step.flops(piece, plan), accumulation * found), peak
+        return Prediction(passes * step.flops(piece, plan), passes * found), peak
     predicted, measured = piece_flops(step.architecture, piece, plan)
-    return Prediction(accumulation * predicted, accumulation * measured), peak
+    return Prediction(passes * predicted, passes * measured), peak
 
 
 @lru_cache(maxsize=16)

@@ -178,9 +178,9 @@ class Trainer:
         """Bytes of tensors that stay between updates: weights, moments, and what is kept beside them."""
         trainees = self._trainees.values()
         still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
-        return sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees) + sum(
-            stored_bytes(local(x)) for x in still
-        )
+        graders = 0 if self.samples is None else self.samples.held
+        learning = sum(state_bytes(one.model, one.optimiser) + one.kept for one in trainees)
+        return learning + sum(stored_bytes(local(x)) for x in still) + graders
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
