@@ -54,6 +54,22 @@ def test_the_classes_of_texts_are_those_of_the_model(tmp_path):
         accuracy(place, [{"text": "a", "label": "spam"}, {"text": "b", "label": "spam"}])
 
 
+def test_rows_are_no_longer_than_the_longest_record(tmp_path):
+    """The model reads 512 positions, and one that reads 131,072 took half a terabyte for its masks."""
+    place = always_first(tmp_path, BertForSequenceClassification, ("pos", "neg"))
+    (place / "rows.jsonl").write_text(
+        json.dumps({"text": "abcdef", "label": "pos"}) + "\n" + json.dumps({"text": "a", "label": "neg"})
+    )
+    rows = str(place / "rows.jsonl")
+    tasks = [
+        task_of(open_subject(place), (rows,), changes, progress=False) for changes in (None, {"length": 20}, {"length": 4})
+    ]
+    whole, longer, shorter = (measure(task).evaluated for task in tasks)
+    assert [task.run.length for task in tasks] == [8, 20, 4]
+    assert (whole.count, longer.count, shorter.count) == (2, 2, 1)
+    assert whole.loss == pytest.approx(longer.loss, rel=1e-5)
+
+
 def test_the_classes_of_words_are_those_of_the_model(tmp_path):
     place = always_first(tmp_path, BertForTokenClassification, ("O", "B-PER", "B-LOC"))
     labels = ["O", "B-PER", "O", "O", "B-LOC", "O", "B-PER", "O"]

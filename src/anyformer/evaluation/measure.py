@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from anyformer.data import Corpus
+from anyformer.data import Corpus, RecordTable
 from anyformer.describe import UserError
 from anyformer.evaluation.intervals import PairedDifference, paired
 from anyformer.evaluation.likelihood import BATCH_TOKENS
@@ -23,6 +23,7 @@ from anyformer.loading import labels_of
 from anyformer.objectives import Feed, Objective, Partners, Setting, beside, prepared, without_penalties
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.own_samples import OwnSamples
+from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
@@ -138,9 +139,22 @@ def task_of(
     own = own_data(subject)
     trained = None if own is None else own[1]
     corpus = whole(run, trained, labels=labels_of(subject.path), progress=progress) if paths else corpus_of(run)
+    if subject.run is None and "length" not in (changes or {}):
+        run = run.but(length=longest(run, corpus))
     if by_document is None:
         by_document = subject.run is None and bool(corpus.tokenizer.frame.single.before)
     return EvaluationTask(subject, run, corpus, Reads(likely and (by_document or stride is not None), stride))
+
+
+def longest(run: Run, corpus: Corpus) -> int:
+    """The positions of the longest record that the run's length holds, where there are records: a published model may read far
+    more than any of them takes. Else the run's length."""
+    if not isinstance(run.objective, RecordObjective) or not isinstance(corpus.validation, RecordTable):
+        return run.length
+    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names, run.architecture)
+    lengths = run.objective.lengths(corpus.validation, setting)
+    held = lengths[lengths <= run.length]
+    return int(held.max()) if len(held) else run.length
 
 
 def measure(task: EvaluationTask, progress: Progress = lambda done: None) -> EvaluationResult:
