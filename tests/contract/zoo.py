@@ -515,7 +515,7 @@ DECODERS = {
     "sinusoids": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=SinusoidalPosition()),
     "sinusoids_halves": _decoder(
         pre_norm(LAYER, BOTH.but(mask=Causal()), FEED),
-        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40),
+        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40, scale=0.4),
     ),
     "post_norm": _decoder(post_norm(LAYER, SELF, PLAIN_FEED), final_norm=None, input_norm=LAYER),
     "sandwich": _decoder(sandwich(RMS, SELF, FEED)),

@@ -16,6 +16,10 @@ from huggingface.cases import CASES
 TEXTS: dict[str, Case] = {}
 for _case in CASES:
     TEXTS.setdefault(_case.model_type, _case)
+TRANSCRIBER = {
+    "hidden_size": 32, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu",
+    "max_position_embeddings": 40, "attention_dropout": 0.1,
+}  # fmt: skip
 INNER = [
     Case(
         "deepseek_ocr2_text",
@@ -131,6 +135,26 @@ INNER = [
             "max_position_embeddings": 24, "activation_function": "relu",
         },
         unpadded="transformers counts positions from the first slot, padding included",
+    ),
+    Case("canary_decoder", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2}),
+    Case("cohere_asr-text", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2, "tie_word_embeddings": True}),
+    Case(
+        "moonshine_streaming-text",
+        {
+            **TRANSCRIBER, "hidden_act": "gelu", "attention_bias": True, "num_key_value_heads": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+        },
+    ),
+    Case(
+        "speecht5-text",
+        {
+            "hidden_size": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "hidden_act": "relu", "layer_norm_eps": 1e-3, "scale_embedding": True, "pad_token_id": 3, "hidden_dropout": 0.2,
+            "positional_dropout": 0.3, "activation_dropout": 0.4, "attention_dropout": 0.0, "encoder_layers": 2,
+            "encoder_attention_heads": 4, "encoder_ffn_dim": 28, "conv_dim": [8, 8], "conv_stride": [4, 2],
+            "conv_kernel": [4, 2], "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2,
+            "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
+        },
     ),
     Case(
         "voxtral_realtime_text",
@@ -365,6 +389,7 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "audio_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
+    "canary": {"vocab_size": VOCAB},
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
     "muse_spark": {
         "projector_hidden_size": 64,

@@ -25,6 +25,26 @@ class Headed(Inner):
         return SimpleNamespace(logits=self.theirs.lm_head(self.theirs.model.decoder(**given).last_hidden_state))
 
 
+class Deaf(Inner):
+    """A decoder of text whose layers are given no sound, though its own forward projects what it is given."""
+
+    def __call__(self, *, position_ids: Tensor | None = None, **given: Any) -> SimpleNamespace:
+        if type(self.theirs).__name__.startswith("SpeechT5"):
+            out = self.theirs.speecht5.decoder(input_values=given.pop("input_ids"), **given)
+            return SimpleNamespace(logits=self.theirs.text_decoder_postnet(out.last_hidden_state))
+        decoder = self.theirs.model.decoder
+        layers = [layer.register_forward_pre_hook(lambda _, args: (*args[:2], None, *args[3:])) for layer in decoder.layers]
+        sound = None
+        if hasattr(decoder, "proj"):
+            sound = torch.zeros(len(given["input_ids"]), 1, self.theirs.config.encoder_config.hidden_size, dtype=self.dtype)
+        try:
+            out = decoder(encoder_hidden_states=sound, position_ids=position_ids, **given)
+        finally:
+            for layer in layers:
+                layer.remove()
+        return SimpleNamespace(logits=self.theirs.proj_out(out.last_hidden_state))
+
+
 class Delayed(Inner):
     """Voxtral Realtime's text model, told the delay that its configuration has."""
 
@@ -65,6 +85,8 @@ def text_model(theirs: Any) -> Any:
         return theirs.thinker
     if outer.startswith("PPFormula"):
         return Headed(theirs)
+    if outer.startswith(("CanaryFor", "CohereAsr", "MoonshineStreaming", "SpeechT5")):
+        return Deaf(theirs)
     if outer.startswith("VoxtralRealtime"):
         return Delayed(theirs)
     if outer.startswith("IdeficsFor"):

@@ -88,6 +88,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "wav2vec2": ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio"),
     "whisper": ("whisper",),
     "moonshine": ("moonshine",),
+    "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
     "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder", "speech-encoder-decoder"),

@@ -182,7 +182,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         moe_eval_capacity_token_fraction moe_token_dropout
         moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
         moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
-        output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
+        output_multiplier partial_rotary_factor positional_dropout
+        post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
         resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
         router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
         swiglu_limit time_step_min v_dim_factor
