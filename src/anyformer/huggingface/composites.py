@@ -174,6 +174,7 @@ _ROWS: tuple[Composite, ...] = (
     Composite("qwen2_audio", "Qwen2AudioForConditionalGeneration", "qwen2"),
     Composite("qwen3_5", "Qwen3_5ForConditionalGeneration", "qwen3_5_text", False),
     Composite("qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text", False),
+    Composite("qwen4_exp", "Qwen4ExpForConditionalGeneration", "qwen4_exp_text", False),
     Composite("qwen3_asr", "Qwen3ASRForConditionalGeneration", "qwen3", True),
     Composite("shieldgemma2", "Gemma3ForConditionalGeneration", "gemma3_text", True, changes=_UNCAPPED),
     Composite("smolvlm", "SmolVLMForConditionalGeneration", "llama", False),

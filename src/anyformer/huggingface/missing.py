@@ -10,7 +10,6 @@ from collections.abc import Mapping
 _BY_MECHANISM: Mapping[str, str] = {
     "an indexer of pooled keys": "glm5_next glm5_next_text",
     "keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
-    "hyper-connections of low rank": "qwen4_exp qwen4_exp_text",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",

@@ -132,6 +132,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "qwen4": ("qwen4_exp_text",),
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe", "lfm3"),
     "longcat_flash": ("longcat_flash",),

@@ -107,7 +107,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
+        hash_code_len hc_count hc_lowrank indexer_budget indexer_compress_ratio indexer_head_dim indexer_n_heads
+        hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
         index_topk index_topk_blocks
         keep_window_size
         index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
@@ -232,7 +233,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
         mamba_hidden_act mlp_hidden_act alpha_type
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
-        order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
+        order_of_interleaved_layers output_gate_type pe_type pooler_hidden_act
+        position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
         torch_dtype type vision_aspect_ratio vision_feature_select_strategy weight_mode""",
     ),

@@ -26,6 +26,7 @@ from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
+from anyformer.parts.attention.pooled_indexer import PooledIndexer
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
@@ -98,6 +99,7 @@ from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
+from anyformer.parts.layers.low_rank_connections import LowRankConnections
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.modulation import Modulation
 from anyformer.parts.layers.multi_token import SequentialPrediction
