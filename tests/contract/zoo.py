@@ -515,6 +515,7 @@ DECODERS = {
     "gpt2": gpt2(width=WIDTH, depth=2, heads=3, vocab=VOCAB, length=32, dropout=0.0).but(initialisation=LOUD),
     "learned_offset": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=LearnedPosition(length=40, offset=2)),
     "sinusoids": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=SinusoidalPosition()),
+    "sinusoids_cosines_first": _decoder(pre_norm(LAYER, SELF, FEED), position=SinusoidalPosition(layout="cosines_first")),
     "sinusoids_halves": _decoder(
         pre_norm(LAYER, BOTH.but(mask=Causal()), FEED),
         position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40, scale=0.4),

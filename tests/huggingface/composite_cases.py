@@ -136,6 +136,26 @@ INNER = [
         },
         unpadded="transformers counts positions from the first slot, padding included",
     ),
+    *(
+        Case(
+            f"{name}_decoder",
+            {
+                "hidden_size": 32, "ffn_dim": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "num_codebooks": 3,
+                "activation_function": "relu", "dropout": 0.2, "activation_dropout": 0.1,
+            },
+            unpadded="transformers counts positions from the first slot, padding included",
+        )
+        for name in ("musicgen", "musicgen_melody")
+    ),
+    Case(
+        "dia_decoder",
+        {
+            "hidden_size": 32, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 6,
+            "num_key_value_heads": 2, "num_channels": 9, "norm_eps": 1e-3, "hidden_act": "gelu", "cross_head_dim": 8,
+            "cross_num_attention_heads": 4, "cross_num_key_value_heads": 4, "cross_hidden_size": 32,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
     Case("canary_decoder", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2}),
     Case("cohere_asr-text", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2, "tie_word_embeddings": True}),
     Case(
@@ -276,6 +296,13 @@ MIMI = {
     "vector_quantization_hidden_dimension": 8,
     "upsampling_ratios": [2, 2],
 }
+MUSIC = {
+    "text_encoder": {"model_type": "t5", "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 9},
+    "audio_encoder": {
+        "model_type": "encodec", "num_filters": 4, "hidden_size": 8, "codebook_dim": 8, "codebook_size": 8,
+        "upsampling_ratios": [2, 2], "num_lstm_layers": 1,
+    },
+}  # fmt: skip
 SMALL_SPEECH = {
     "t2u_encoder_layers": 1, "t2u_decoder_layers": 1, "t2u_encoder_ffn_dim": 16, "t2u_decoder_ffn_dim": 16,
     "t2u_encoder_attention_heads": 2, "t2u_decoder_attention_heads": 2, "t2u_vocab_size": 20, "speech_encoder_layers": 1,
@@ -390,6 +417,8 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
     "canary": {"vocab_size": VOCAB},
+    "musicgen": MUSIC,
+    "musicgen_melody": MUSIC,
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
     "muse_spark": {
         "projector_hidden_size": 64,

@@ -67,6 +67,24 @@ class Unseen(Inner):
         )
 
 
+class InBooks(Inner):
+    """A decoder of codes with code 0 of every book but the first, of which it is given no text; logits book by book."""
+
+    def __call__(self, *, input_ids: Tensor, types: Tensor | None = None, **given: Any) -> SimpleNamespace:
+        whole = self.theirs.config
+        inner = whole.decoder if hasattr(whole, "decoder") else whole.decoder_config
+        more = (inner.num_channels if hasattr(inner, "num_channels") else inner.num_codebooks) - 1
+        others = input_ids.new_zeros(*input_ids.shape, more) if types is None else types
+        codes = torch.cat([input_ids[..., None], others], -1)
+        if hasattr(self.theirs, "logits_dense"):
+            nothing = torch.zeros(len(codes), 1, inner.cross_hidden_size, dtype=self.dtype)
+            out = self.theirs.model.decoder(input_ids=codes, encoder_hidden_states=nothing, **given)
+            return SimpleNamespace(logits=self.theirs.logits_dense(out.last_hidden_state))
+        given.pop("position_ids", None)
+        logits = self.theirs.decoder(input_ids=codes.movedim(-1, 1).flatten(0, 1), **given).logits
+        return SimpleNamespace(logits=logits.unflatten(0, (len(codes), -1)).movedim(1, 2).flatten(2))
+
+
 class Coded(Inner):
     """Kyutai's speech to text with code 0 of every codebook."""
 
@@ -93,6 +111,8 @@ def text_model(theirs: Any) -> Any:
         return Unseen(theirs)
     if outer.startswith("Kyutai"):
         return Coded(theirs)
+    if outer.startswith(("DiaFor", "Musicgen")):
+        return InBooks(theirs)
     if outer.startswith("PI0"):
         return theirs.model.vlm
     if outer.startswith(("ColPali", "Moshi", "Pix2Struct")):

@@ -84,6 +84,7 @@ UNLIKE = {
     "hunyuan_vl": "the width of its heads is null by default",
     "idefics": "it has no tokens of images by default",
     "kyutai_speech_to_text": "its window is shorter than its longest text by default",
+    "qwen4_exp": "its indexer has no sizes by default",
     "qwen3_omni_moe": "its heads do not divide the width by default",
     "qwen3_omni_moe_thinker": "the same",
     "hyperclovax_vision_v2": "transformers writes out a scale that is the usual one",

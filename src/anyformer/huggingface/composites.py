@@ -50,7 +50,8 @@ OUTSIDE = tuple(_OUTSIDE.split())
 """Keys of composites that say how images and sound become embeddings, as every `..._config` does; none changes text."""
 BESIDE = (
     "classifier_bias", "classifier_pooling", "head_dim", "hidden_size", "image_size", "initializer_cutoff_factor",
-    "initializer_factor", "num_channels", "patch_size", "rope_parameters", "tie_word_embeddings", "vocab_size", "window_size",
+    "initializer_factor", "norm_eps", "num_channels",
+    "patch_size", "rope_parameters", "tie_word_embeddings", "vocab_size", "window_size",
 )  # fmt: skip
 """Keys of a composite that mean nothing of text where the text model has a table of its own."""
 

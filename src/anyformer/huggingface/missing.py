@@ -21,7 +21,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "experts of text and of images in one list of the files, and their corrections in one table": "ernie4_5_vl_moe",
-    "a decoder that generates codes of sound in several books": "dia musicgen musicgen_melody",
     "scores by the distances of words on a page": "bros layoutlmv2 layoutlmv3 udop",
     "a second stream, of places on a page, that attends with the text's": "lilt",
     "prediction of several next tokens by streams of n-grams": "prophetnet",

@@ -88,6 +88,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "wav2vec2": ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio"),
     "whisper": ("whisper",),
     "moonshine": ("moonshine",),
+    "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
     "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),

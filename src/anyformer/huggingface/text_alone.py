@@ -155,6 +155,16 @@ TEXT_ALONE: tuple[Composite, ...] = (
         **_HEADLESS,
     ),
     Composite(
+        "dia",
+        "DiaForConditionalGeneration",
+        "dia_decoder",
+        False,
+        path=("decoder_config",),
+        renamed={r"(model\.decoder\..*|logits_dense\..*)": r"\1"},
+        aside=(r".*\.(?:cross_attention|pre_ca_norm)\..*",),
+        outside=("delay_pattern",),
+    ),
+    Composite(
         "evolla",
         "EvollaForProteinText2Text",
         "llama",
@@ -257,6 +267,18 @@ TEXT_ALONE: tuple[Composite, ...] = (
         flat=True,
         renamed={r"decoder\.((?:model|lm_head)\..*)": r"\1", r"((?:model|lm_head)\..*)": r"\1"},
         outside=("audio_vocab_size", "num_codebooks"),
+    ),
+    *(
+        Composite(
+            name,
+            f"{class_name}ForConditionalGeneration",
+            f"{name}_decoder",
+            path=("decoder",),
+            renamed={r"decoder\.(.*)": r"\1"},
+            aside=(r".*\.encoder_attn(?:_layer_norm)?\..*",),
+            outside=("decoder", "text_encoder", "audio_encoder", "num_chroma", "chroma_length"),
+        )
+        for name, class_name in (("musicgen", "Musicgen"), ("musicgen_melody", "MusicgenMelody"))
     ),
     Composite("paligemma", "PaliGemmaForConditionalGeneration", "gemma", True, **_BOTH_WAYS),
     Composite(

@@ -19,8 +19,7 @@ from anyformer.huggingface.words.activations import known, named
 from anyformer.huggingface.words.layers import types
 from anyformer.huggingface.words.names import OUTSIDE, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, Gate, LowRankConnections, PooledIndexer, Rotary, Step, residual
-from anyformer.parts.norms.norm import Norm
+from anyformer.parts import Attention, Block, Branch, Gate, LowRankConnections, PooledIndexer, RMSNorm, Rotary, Step, residual
 from anyformer.parts.sublayer import Sublayer
 
 INDEXED = "indexed_attention"
@@ -30,7 +29,7 @@ _MIXERS = {"linear_attention": "linear", INDEXED: "full", FULL: "full"}
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=248_320, hidden_size=2048, num_hidden_layers=40)
     config.expect("ple_layer_ids", None, [], why="a memory of n-grams with a key for each stream is not known here")
-    norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
+    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6, "stack.streams.eps"), gain="one_plus_weight", cast="after_gain")
     attention = gated_attention(config, norm, kv_heads=2, share=1.0)
     linear = words.gated_delta_net(config, eps=norm.eps).but(gate=Gate(activation=_output_gate(config)))
     parts: dict[str, Any] = {"full": _indexed(config, attention, norm), "linear": linear}
@@ -63,11 +62,12 @@ def _output_gate(config: Config) -> str:
     return known(given) if given else words.activation(config)
 
 
-def _indexed(config: Config, attention: Attention, norm: Norm) -> Attention:
+def _indexed(config: Config, attention: Attention, norm: RMSNorm) -> Attention:
     """The attention, over the blocks that an indexer of its own chooses."""
     config.put(indexer_kv_heads=1)
     config.expect("indexer_kv_heads", 1)
-    size, width = (config(f"indexer_{name}", at=place) for name, place in _SIZES.items())
+    size = config("indexer_compress_ratio", at=f"{_CHOICE}.block")
+    width = config("indexer_head_dim", at=f"{_CHOICE}.head_width")
     budget = config("indexer_budget", at=lambda target: target(f"{_CHOICE}.keep") * target(f"{_CHOICE}.block"))
     choice = PooledIndexer(
         block=size,
@@ -81,7 +81,6 @@ def _indexed(config: Config, attention: Attention, norm: Norm) -> Attention:
 
 
 _CHOICE = "attention.sublayer.score.choice"
-_SIZES = {"compress_ratio": f"{_CHOICE}.block", "head_dim": f"{_CHOICE}.head_width"}
 
 
 def _as_many(attention: Attention, width: int, head_width: int) -> Rotary:

@@ -123,13 +123,13 @@ class GappedPosition(Position):
 class SinusoidalPosition(Position):
     """Fixed waves: x_t + scale * P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (arXiv 1706.03762, 3.5).
 
-    `layout`: sines and cosines interleaved (the paper) or in two halves. `spacing`: n = D (the paper), or n = D - 2, so
-    that the slowest wave is exactly 1 / theta (fairseq).
+    `layout`: sines and cosines interleaved (the paper) or in two halves, `cosines_first` (MusicGen) or sines. `spacing`: n = D
+    (the paper), or n = D - 2, so that the slowest wave is exactly 1 / theta (fairseq).
     """
 
     position_name: ClassVar[str] = "sinusoidal"
     kind: Literal["sinusoidal_position"] = "sinusoidal_position"
-    layout: Literal["interleaved", "halves"] = "interleaved"
+    layout: Literal["interleaved", "halves", "cosines_first"] = "interleaved"
     spacing: Literal["paper", "inclusive"] = "paper"
     theta: Moderate = 10_000.0
     offset: Annotated[int, Field(ge=0)] = 0
