@@ -9,7 +9,7 @@ from typing import Any
 import transformers
 
 from anyformer.huggingface.composite_row import Composite
-from anyformer.huggingface.composites import COMPOSITES
+from anyformer.huggingface.composites import COMPOSITES, LATER
 from huggingface.case import VOCAB, Case
 from huggingface.cases import CASES
 
@@ -227,6 +227,8 @@ INNER = [
 """Tiny text models that no class of transformers loads alone."""
 for _case in INNER:
     TEXTS[_case.model_type] = _case
+HELD = tuple(name for name in COMPOSITES if name not in LATER)
+"""The composites that transformers has a class for here."""
 PLAIN = {
     "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",

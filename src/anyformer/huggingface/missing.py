@@ -31,9 +31,18 @@ _BY_MECHANISM: Mapping[str, str] = {
     "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
+LATER: Mapping[str, str] = {
+    "dory": "steps along the unit sphere at learned rates, and logits with a factor of each token",
+    "inkling2_loop": "messages from loop to loop, and convolutions whose taps depend on the token",
+    "inkling2_loop_text": "messages from loop to loop, and convolutions whose taps depend on the token",
+}
+"""Model type of transformers 5.24 -> the mechanism that it needs."""
 
 TWO_TOWERS = ("clip", "siglip")
 """Model types of two architectures, which `two_towers` reads and no family does."""
 
-MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
+MISSING: Mapping[str, str] = {
+    **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
+    **LATER,
+}
 """Model type -> the mechanism that it needs and is missing here."""

@@ -88,8 +88,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "wav2vec2": ("wav2vec2", "hubert", "unispeech", "unispeech-sat", "data2vec-audio"),
     "whisper": ("whisper",),
     "moonshine": ("moonshine",),
-    "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
-    "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
     "encoder_decoder": ("encoder-decoder", "vision-encoder-decoder", "speech-encoder-decoder"),
@@ -177,7 +175,9 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "chameleon": ("chameleon-text",),
     "pix2struct": ("pix2struct_text_model",),
     "step3p7": ("step3p5",),
-    "later": ("sarvam_mla", "lara_mini"),
+    "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
+    "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
+    "later": ("sarvam_mla", "lara_mini", "apertus1p5_text", "hy_v4_vl_text"),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""

@@ -20,7 +20,7 @@ from anyformer.parts import Attention, LayerNorm, MarkedEmbedding, Marks, Score,
 
 def read_musicgen(config: Config) -> Architecture:
     """Each table has a row more than its book has codes, for positions before the first code of a later book."""
-    config.assume(hidden_size=1024, num_hidden_layers=24)
+    config.assume(hidden_size=1024, num_hidden_layers=24, vocab_size=2048)
     config.expect_all(scale_embedding=False, tie_word_embeddings=False, is_decoder=False)
     norm, dropout = LayerNorm(), config("dropout", 0.1)
     attention = Attention(heads=config("num_attention_heads", 16), weigh=Softmax(dropout=config("attention_dropout", 0.0)))
