@@ -147,6 +147,7 @@ from anyformer.parts.recurrence.feature_map import (
     UnitLength,
 )
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
+from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution

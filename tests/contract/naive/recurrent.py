@@ -427,7 +427,28 @@ def slstm(part, name, weights, x, run):
     return out
 
 
+def gated_linear_attention(part, name, weights, x, run):
+    """Every feature of a key forgets by itself; what it writes with is its own, or what was forgotten."""
+    H, states, out = part.heads, [0] * part.heads, []
+    for v in x:
+        down = v if part.rank is None else linear(f"{name}.forget_down", weights, v)
+        kept = (1 + torch.exp(-linear(f"{name}.forget", weights, down))) ** (-1 / part.temperature)
+        kept = (part.least + (1 - part.least) * kept).view(H, -1)
+        q = activate(part, name, weights, linear(f"{name}.query", weights, v)).view(H, -1)
+        k = 1 - kept if part.keys == "complement" else linear(f"{name}.key", weights, v).view(H, -1)
+        values, mixed = linear(f"{name}.value", weights, v).view(H, -1), []
+        for h in range(H):
+            states[h] = kept[h][:, None] * states[h] + torch.outer(k[h], values[h])
+            y = (q.shape[1] ** -0.5 if part.scale is None else part.scale) * q[h] @ states[h]
+            mixed.append(norm(part.norm, f"{name}.norm", weights, y))
+        y = torch.stack(mixed)
+        y = y if part.gate is None else y * gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        out.append(linear(f"{name}.output", weights, y.flatten()))
+    return out
+
+
 RECURRENT = {
+    "gated_linear_attention": gated_linear_attention,
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,
