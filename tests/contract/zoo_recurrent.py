@@ -9,6 +9,7 @@ from anyformer.parts import (
     RWKV7,
     SLSTM,
     ChannelDecay,
+    Comba,
     DeltaAttention,
     EluPlusOne,
     Exponential,
@@ -80,6 +81,10 @@ MIXERS = {
         heads=2, head_width=5, keys="complement", least=0.3, activation="silu", scale=1.0, norm=RMSNorm(eps=1e-2)
     ),
     "gated_linear_learned_activation": GatedLinearAttention(heads=3, keys="complement", activation="swish"),
+    "comba": Comba(
+        heads=2, key_width=6, value_width=4, convolution=CONVOLUTION, norm=RMSNorm(eps=1e-6), gate=Gate(activation="silu")
+    ),
+    "comba_plain": Comba(heads=3, key_width=5, length_eps=1e-2, scale=0.7),
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,
     "delta_negative": DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0),

@@ -133,6 +133,7 @@ from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
+from anyformer.parts.recurrence.comba import Comba
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
 from anyformer.parts.recurrence.engram import Engram
