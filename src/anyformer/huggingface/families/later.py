@@ -32,7 +32,7 @@ from anyformer.huggingface.words.names import (
     shared_names,
 )
 from anyformer.model import Architecture
-from anyformer.parts import QKNorm, RMSNorm, Router, pre_norm
+from anyformer.parts import Embedding, QKNorm, RMSNorm, Router, pre_norm
 
 
 def read_sarvam(config: Config) -> Architecture:
@@ -101,7 +101,7 @@ def read_apertus(config: Config) -> Architecture:
     )  # fmt: skip
     made = apertus.read(config)
     kept = config("output_vocab_size", None, "head.outputs", kind=SIZE)
-    if kept is None or made.head is None:
+    if kept is None or made.head is None or not isinstance(made.embedding, Embedding):
         return made
     if not kept <= made.embedding.vocab:
         raise HuggingFaceError(

@@ -103,7 +103,8 @@ def index_scores(q_BTJE: Tensor, k_BnE: Tensor) -> Tensor:
     for rows in some_at_a_time(T, B * J * n, whole=q_BTJE.is_meta):
         raw = (q_BTJE[:, rows].flatten(1, 2) @ k_BnE.mT).float()
         found.append(torch.unflatten(raw, 1, (-1, J)).relu().sum(2))
-    return torch.cat(found, 1) * E**-0.5
+    scale: float = E**-0.5
+    return torch.cat(found, 1) * scale
 
 
 def choose(scores_BTn: Tensor, where: Places, at_query: Tensor, size: int, keep: int) -> tuple[Tensor, Tensor]:

@@ -68,13 +68,10 @@ class CombaModule(nn.Module):
             q = self.scale * (q - exact(self.correction)[:, None] * k)
             written = beta_BTH[..., None] * k
             taken = exact(self.feedback).sigmoid()[:, None] * written
-            vectors = (q, written, split_heads(exact(value), H), k, taken, log_decay_BTHn)
-            mixed, sums = generalised_delta(
-                *(heads_first(y, H) for y in vectors),
-                None if state is None else state.sums.to(q.dtype),
-                chunk=self.chunk,
-                segments=context.segments,
-            )
+            past = None if state is None else state.sums.to(q.dtype)
+            v = split_heads(exact(value), H)
+            q, k, v, written, taken, decay = (heads_first(y, H) for y in (q, k, v, written, taken, log_decay_BTHn))
+            mixed, sums = generalised_delta(q, written, v, k, taken, decay, past, chunk=self.chunk, segments=context.segments)
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))
 

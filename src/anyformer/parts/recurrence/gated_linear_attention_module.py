@@ -66,12 +66,9 @@ class GatedLinearAttentionModule(nn.Module):
                 # Padding writes nothing and forgets nothing.
                 invalid = ~context.valid[..., None, None]
                 k, log_decay = k.masked_fill(invalid, 0), log_decay.masked_fill(invalid, 0)
-            mixed, sums = linear_recurrence(
-                *(heads_first(y, self.heads) for y in (q, k, v, log_decay)),
-                None if state is None else state.sums.to(q.dtype),
-                chunk=self.chunk,
-                segments=context.segments,
-            )
+            past = None if state is None else state.sums.to(q.dtype)
+            q, k, v, log_decay = (heads_first(y, self.heads) for y in (q, k, v, log_decay))
+            mixed, sums = linear_recurrence(q, k, v, log_decay, past, chunk=self.chunk, segments=context.segments)
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))
 
