@@ -187,7 +187,7 @@ def main(asked: list[str]) -> None:
     from anyformer.huggingface import COMPOSITES as KNOWN
     from anyformer.huggingface import FAMILIES
     from huggingface.cases import CASES
-    from huggingface.composite_cases import case_of
+    from huggingface.composite_cases import HELD, case_of
 
     files = {model_type: file for file, types in FAMILIES.items() for model_type in types}
     only_types = asked == ["--types"]
@@ -197,7 +197,7 @@ def main(asked: list[str]) -> None:
         sys.exit(f"no model type is called {', '.join(unknown)}")
     rows, exported, composites = written() if asked else ({}, {}, {})
     types = [name for name in named if name in files] if asked else list(files)
-    whole = [name for name in named if name in KNOWN] if asked else list(KNOWN)
+    whole = [name for name in named if name in KNOWN] if asked else list(HELD)
     cases = [case for case in CASES if case.model_type in types]
     measured = measure([*cases, *map(case_of, whole)])
     rows |= {model_type: row_of(model_type, files[model_type], measured[model_type]) for model_type in types}

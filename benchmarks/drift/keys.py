@@ -16,7 +16,7 @@ from anyformer.describe import UserError
 from anyformer.huggingface.config import INERT, Config
 from huggingface.case import Case
 from huggingface.cases import CASES
-from huggingface.composite_cases import INNER, case_of
+from huggingface.composite_cases import HELD, INNER, case_of
 
 Path = tuple[str, ...]
 """Keys down to one: `("rope_parameters", "factor")`."""
@@ -44,7 +44,8 @@ def bases() -> dict[str, Case]:
         found.setdefault(f"{case.model_type} {case.task}", case)
     alone = {case.model_type for case in CASES}
     seen = set[str]()
-    for name, composite in huggingface.COMPOSITES.items():
+    for name in HELD:
+        composite = huggingface.COMPOSITES[name]
         if composite.text not in alone | seen:
             seen.add(composite.text)
             found[f"{name} text"] = case_of(name)

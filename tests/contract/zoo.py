@@ -90,6 +90,7 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    LowRankConnections,
     LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
@@ -101,6 +102,7 @@ from anyformer.parts import (
     Normal,
     OutputGate,
     ParallelPrediction,
+    PooledIndexer,
     PowerTemperature,
     Prefix,
     Projection,
@@ -513,9 +515,10 @@ DECODERS = {
     "gpt2": gpt2(width=WIDTH, depth=2, heads=3, vocab=VOCAB, length=32, dropout=0.0).but(initialisation=LOUD),
     "learned_offset": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=LearnedPosition(length=40, offset=2)),
     "sinusoids": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=SinusoidalPosition()),
+    "sinusoids_cosines_first": _decoder(pre_norm(LAYER, SELF, FEED), position=SinusoidalPosition(layout="cosines_first")),
     "sinusoids_halves": _decoder(
         pre_norm(LAYER, BOTH.but(mask=Causal()), FEED),
-        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40),
+        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40, scale=0.4),
     ),
     "post_norm": _decoder(post_norm(LAYER, SELF, PLAIN_FEED), final_norm=None, input_norm=LAYER),
     "sandwich": _decoder(sandwich(RMS, SELF, FEED)),
@@ -618,6 +621,8 @@ DECODERS = {
     "streams_independent": _llama(
         **{"decoder.streams": IndependentConnections(count=3, magnitude=1.3, eps=1e-2, norm_eps=1e-2, merge="learned")}
     ),
+    "streams_of_low_rank": _decoder(*[residual(SELF, FEED)] * 2, streams=LowRankConnections(count=3, rank=5, eps=1e-2)),
+    "streams_of_low_rank_parallel": _decoder(parallel(RMS, SELF, FEED), streams=LowRankConnections(count=2, rank=7)),
     "streams_gated": _decoder(
         pre_norm(GainedFirst(first="one_plus_weight"), SELF, FEED),
         pre_norm(GainedFirst(eps=1e-3), SELF, FEED),
@@ -856,6 +861,15 @@ DECODERS = {
     "compressed_heavily": _decoder(*[pre_norm(RMS, each, FEED) for each in (HEAVY, LATEST)]),
     "blocks_of_mean_keys": _decoder(
         *[pre_norm(RMS, part, FEED) for part in (MEAN_KEYS, MEAN_KEYS.but(kv_heads=4, choice=MeanKeys(block=3, keep=2)))]
+    ),
+    "blocks_of_pooled_keys": _decoder(
+        *[
+            pre_norm(RMS, MEAN_KEYS.but(kv_heads=kv_heads, choice=choice), FEED)
+            for kv_heads, choice in (
+                (2, PooledIndexer(block=2, keep=1, heads=3, head_width=6, norm=RMS, rotary=Rotary(fraction=0.67))),
+                (4, PooledIndexer(block=3, keep=2, heads=2, head_width=5)),
+            )
+        ]
     ),
     "blocks_of_keys": _decoder(*[pre_norm(RMS, blocky, FEED) for blocky in (BLOCKY, BLOCKY_HEADS)]),
     "blocks_of_keys_values": _decoder(OWN_KEYS).but(

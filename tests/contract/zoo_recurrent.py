@@ -9,12 +9,14 @@ from anyformer.parts import (
     RWKV7,
     SLSTM,
     ChannelDecay,
+    Comba,
     DeltaAttention,
     EluPlusOne,
     Exponential,
     ExponentialNormalised,
     Gate,
     GatedConvolution,
+    GatedLinearAttention,
     GroupedLayerNorm,
     GroupedRMSNorm,
     Identity,
@@ -72,6 +74,17 @@ MIXERS = {
         heads=2, decay="by_layer", activation="swish", gate=Gate(activation="prelu")
     ),
     "lightning_plain": LightningAttention(heads=3, head_width=5, bias=("output",), decay=4.0),
+    "gated_linear": GatedLinearAttention(
+        heads=4, rank=3, temperature=16.0, norm=RMSNorm(eps=1e-6), gate=Gate(activation="silu"), bias=("key", "output")
+    ),
+    "gated_linear_complement": GatedLinearAttention(
+        heads=2, head_width=5, keys="complement", least=0.3, activation="silu", scale=1.0, norm=RMSNorm(eps=1e-2)
+    ),
+    "gated_linear_learned_activation": GatedLinearAttention(heads=3, keys="complement", activation="swish"),
+    "comba": Comba(
+        heads=2, key_width=6, value_width=4, convolution=CONVOLUTION, norm=RMSNorm(eps=1e-6), gate=Gate(activation="silu")
+    ),
+    "comba_plain": Comba(heads=3, key_width=5, length_eps=1e-2, scale=0.7),
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,
     "delta_negative": DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0),

@@ -9,13 +9,17 @@ from typing import Any
 import transformers
 
 from anyformer.huggingface.composite_row import Composite
-from anyformer.huggingface.composites import COMPOSITES
+from anyformer.huggingface.composites import COMPOSITES, LATER
 from huggingface.case import VOCAB, Case
 from huggingface.cases import CASES
 
 TEXTS: dict[str, Case] = {}
 for _case in CASES:
     TEXTS.setdefault(_case.model_type, _case)
+TRANSCRIBER = {
+    "hidden_size": 32, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "hidden_act": "gelu",
+    "max_position_embeddings": 40, "attention_dropout": 0.1,
+}  # fmt: skip
 INNER = [
     Case(
         "deepseek_ocr2_text",
@@ -132,6 +136,46 @@ INNER = [
         },
         unpadded="transformers counts positions from the first slot, padding included",
     ),
+    *(
+        Case(
+            f"{name}_decoder",
+            {
+                "hidden_size": 32, "ffn_dim": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "num_codebooks": 3,
+                "activation_function": "relu", "dropout": 0.2, "activation_dropout": 0.1,
+            },
+            unpadded="transformers counts positions from the first slot, padding included",
+        )
+        for name in ("musicgen", "musicgen_melody")
+    ),
+    Case(
+        "dia_decoder",
+        {
+            "hidden_size": 32, "intermediate_size": 28, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 6,
+            "num_key_value_heads": 2, "num_channels": 9, "norm_eps": 1e-3, "hidden_act": "gelu", "cross_head_dim": 8,
+            "cross_num_attention_heads": 4, "cross_num_key_value_heads": 4, "cross_hidden_size": 32,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0},
+        },
+    ),
+    Case("canary_decoder", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2}),
+    Case("cohere_asr-text", {**TRANSCRIBER, "head_dim": 10, "num_key_value_heads": 2, "tie_word_embeddings": True}),
+    Case(
+        "moonshine_streaming-text",
+        {
+            **TRANSCRIBER, "hidden_act": "gelu", "attention_bias": True, "num_key_value_heads": 4,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
+        },
+    ),
+    Case(
+        "speecht5-text",
+        {
+            "hidden_size": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 28, "vocab_size": VOCAB,
+            "hidden_act": "relu", "layer_norm_eps": 1e-3, "scale_embedding": True, "pad_token_id": 3, "hidden_dropout": 0.2,
+            "positional_dropout": 0.3, "activation_dropout": 0.4, "attention_dropout": 0.0, "encoder_layers": 2,
+            "encoder_attention_heads": 4, "encoder_ffn_dim": 28, "conv_dim": [8, 8], "conv_stride": [4, 2],
+            "conv_kernel": [4, 2], "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2,
+            "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
+        },
+    ),
     Case(
         "voxtral_realtime_text",
         {
@@ -183,6 +227,8 @@ INNER = [
 """Tiny text models that no class of transformers loads alone."""
 for _case in INNER:
     TEXTS[_case.model_type] = _case
+HELD = tuple(name for name in COMPOSITES if name not in LATER)
+"""The composites that transformers has a class for here."""
 PLAIN = {
     "cosmos3_edge_text": "arcee",
     "emu3_text_model": "llama", "glm4v_text": "glm4", "glm_ocr_text": "glm4", "granite4_vision_text": "granite",
@@ -252,6 +298,13 @@ MIMI = {
     "vector_quantization_hidden_dimension": 8,
     "upsampling_ratios": [2, 2],
 }
+MUSIC = {
+    "text_encoder": {"model_type": "t5", "d_model": 16, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "vocab_size": 9},
+    "audio_encoder": {
+        "model_type": "encodec", "num_filters": 4, "hidden_size": 8, "codebook_dim": 8, "codebook_size": 8,
+        "upsampling_ratios": [2, 2], "num_lstm_layers": 1,
+    },
+}  # fmt: skip
 SMALL_SPEECH = {
     "t2u_encoder_layers": 1, "t2u_decoder_layers": 1, "t2u_encoder_ffn_dim": 16, "t2u_decoder_ffn_dim": 16,
     "t2u_encoder_attention_heads": 2, "t2u_decoder_attention_heads": 2, "t2u_vocab_size": 20, "speech_encoder_layers": 1,
@@ -365,6 +418,9 @@ TOWERS: Mapping[str, dict[str, Any]] = {
         "audio_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
         "semantic_model_config": {"depths": [1, 1], "downsampling_ratios": [2], "num_filters": 4, "hidden_size": 8},
     },
+    "canary": {"vocab_size": VOCAB},
+    "musicgen": MUSIC,
+    "musicgen_melody": MUSIC,
     "chameleon": {"vocabulary_map": {"<image>": 5}, "vq_config": VQ},
     "muse_spark": {
         "projector_hidden_size": 64,

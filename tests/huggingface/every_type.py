@@ -34,6 +34,8 @@ DEFAULTS = {
     "tapas": "positions that begin anew in every cell, which the class has by default, are refused",
     "idefics": "the class's defaults leave out the two tokens of images",
     "kyutai_speech_to_text": "the class's defaults keep a window shorter than the longest text",
+    "qwen4_exp": "the class's defaults leave out the sizes of the indexer",
+    "qwen4_exp_text": "the class's defaults leave out the sizes of the indexer",
     "xmod": "the class's defaults leave out the language",
     "nemotron": "the class's defaults leave out the number of heads of keys",
 }

@@ -22,7 +22,7 @@ from anyformer.model.transformer import build
 from anyformer.parts import Initialisation
 from anyformer.text.beside import Beside
 from covering import but_slow
-from huggingface.composite_cases import case_of
+from huggingface.composite_cases import HELD, case_of
 from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
 from huggingface.parity import decodes, gap, inputs, pads, pair, their_logits
 
@@ -32,8 +32,8 @@ ONE_OF_A_KIND = (
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
 # By `scope` all that is asked of one composite comes together, while its pair is held.
-every = pytest.mark.parametrize("composite", COMPOSITES, scope="module")
-kinds = pytest.mark.parametrize("composite", but_slow(COMPOSITES, ONE_OF_A_KIND), scope="module")
+every = pytest.mark.parametrize("composite", HELD, scope="module")
+kinds = pytest.mark.parametrize("composite", but_slow(HELD, ONE_OF_A_KIND), scope="module")
 
 
 def config_of(composite: str) -> dict:
@@ -60,7 +60,7 @@ def test_a_padded_batch_and_token_by_token(composite):
 
 
 # ColPali's text model has no head, so that its own names have no base.
-@pytest.mark.parametrize("composite", but_slow(COMPOSITES, (*ONE_OF_A_KIND, "colpali")), scope="module")
+@pytest.mark.parametrize("composite", but_slow(HELD, (*ONE_OF_A_KIND, "colpali")), scope="module")
 def test_gradients(composite):
     both = pair(case_of(composite))
     GRADIENTS.check(both)
@@ -84,13 +84,14 @@ UNLIKE = {
     "hunyuan_vl": "the width of its heads is null by default",
     "idefics": "it has no tokens of images by default",
     "kyutai_speech_to_text": "its window is shorter than its longest text by default",
+    "qwen4_exp": "its indexer has no sizes by default",
     "qwen3_omni_moe": "its heads do not divide the width by default",
     "qwen3_omni_moe_thinker": "the same",
     "hyperclovax_vision_v2": "transformers writes out a scale that is the usual one",
 }
 
 
-@pytest.mark.parametrize("composite", [name for name in COMPOSITES if name not in UNLIKE])
+@pytest.mark.parametrize("composite", [name for name in HELD if name not in UNLIKE])
 def test_a_text_model_of_which_nothing_is_said_but_its_type(composite):
     """Published files leave out what is the default of their class: LLaVA's have no width."""
     table = {"model_type": _inner(composite)} if _nested(composite) else {}

@@ -1,6 +1,7 @@
 """Types of transformers 5.24, which the tests' own version does not have: held against what it has of the same layers.
 
-Their logits were held against the classes of 5.24 itself: sarvam_mla, sarvam_moe, exaone and lara_mini differ by 2e-06 at most.
+Their logits were held against the classes of 5.24 itself: sarvam_mla, sarvam_moe, exaone, lara_mini, apertus1p5, hy_v4_vl and
+omniasr, the last three as composites too, differ by 2e-06 at most.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import pytest
 
 from anyformer import Architecture, cost
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
+from anyformer.huggingface.missing import LATER
 
 PUBLISHED = {  # sarvamai/sarvam-105b
     "model_type": "sarvam_mla", "vocab_size": 262_144, "hidden_size": 4096, "intermediate_size": 16_384, "num_experts": 128,
@@ -59,6 +61,43 @@ def test_sarvam_30b_has_two_spellings():
     rope = {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 1.0}
     later = {"n_routed_experts": 6, "n_shared_experts": 2, "attention_bias": False, "rope_parameters": rope}
     assert of(model_type="sarvam_moe", **later, **sizes) == published
+
+
+def test_apertus_1p5_has_a_head_without_rows_for_codes():
+    sizes = SIZES | {"num_hidden_layers": 3}
+    plain, pruned = of(model_type="apertus", **sizes), of(model_type="apertus1p5_text", output_vocab_size=47, **sizes)
+    assert of(model_type="apertus1p5_text", **sizes) == plain
+    assert pruned == plain.but(head=plain.head.but(outputs=47))
+    whole = of(model_type="apertus1p5", text_config={"model_type": "apertus1p5_text", "output_vocab_size": 47, **sizes})
+    assert whole == pruned
+    for refused, why in (
+        ({"output_vocab_size": 54}, "54"),
+        ({"output_vocab_size": 47, "tie_word_embeddings": True}, "tie_word"),
+    ):
+        with pytest.raises(HuggingFaceError, match=why):
+            of(model_type="apertus1p5_text", **refused, **sizes)
+    # Apertus1p5TextForCausalLM of transformers 5.24 on the meta device.
+    made = of(model_type="apertus1p5_text", num_key_value_heads=8, intermediate_size=21_504, output_vocab_size=131_072)
+    assert cost(made, batch=1, length=8).params.total == 8_609_083_456
+
+
+def test_hy4_with_images_turns_neighbours_and_has_one_epsilon():
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "rms_norm_eps": 1e-3, "q_lora_rank": 12}
+    made = of(model_type="hy_v4_vl", text_config={"model_type": "hy_v4_vl_text", **sizes})
+    same = of(model_type="hy_v4", index_n_heads=32, moe_intermediate_size=2048, intermediate_size=18_432, **sizes)
+    layers = made.decoder.variants.values()
+    assert {block.branches["latent_attention"].sublayer.rotary.pairing for block in layers} == {"adjacent"}
+    assert {block.branches["latent_attention"].sublayer.norm.eps for block in layers} == {1e-3}
+    assert cost(made, batch=1, length=8).params.total == cost(same, batch=1, length=8).params.total
+    # HYV4VLTextModel of transformers 5.24 on the meta device, a head, and what routers are corrected by, its buffers.
+    whole = cost(of(model_type="hy_v4_vl_text"), batch=1, length=8).params.total
+    assert whole == 769_164_997_277 + 120_832 * 6144 + 77 * 256
+
+
+def test_what_is_missing_of_types_of_5_24_is_named():
+    for model_type, needed in LATER.items():
+        with pytest.raises(HuggingFaceError, match=needed):
+            of(model_type=model_type, text_config={"model_type": f"{model_type}_text"})
 
 
 def test_lara_mini_turns_queries_and_keys_in_windows_alone():

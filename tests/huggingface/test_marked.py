@@ -6,10 +6,12 @@ import pytest
 import torch
 
 from anyformer.describe import InputError
+from anyformer.generation.checks import check_model
 from anyformer.parts import Marks, TreePlacedEmbedding
 from huggingface.cases.marked import CASES
 from huggingface.cases.markuplm import CASES as PATHS
 from huggingface.composite_cases import case_of
+from huggingface.inner_models import text_model
 from huggingface.parity import gap, inputs, pair
 
 FIRST = {case.model_type: case for case in reversed(CASES) if case.name == "plain" and case.task == "MaskedLM"}
@@ -83,6 +85,19 @@ def test_codes_of_sound_beside_each_token_of_text():
         theirs = both.theirs(input_ids=torch.cat([tokens[..., None], codes], -1)).logits
         assert gap(both.ours(tokens, types=types), theirs) <= both.case.logits
         assert gap(both.ours(tokens), theirs) > 1e-2
+
+
+@pytest.mark.parametrize("composite", ["musicgen", "dia"])
+def test_codes_of_every_book(composite):
+    both = pair(case_of(composite))
+    tokens, more = inputs(both)[0], both.ours.architecture.embedding.more_numbers
+    codes = numbers(tokens.shape, [11] * more)
+    with torch.no_grad():
+        theirs = text_model(both.theirs)(input_ids=tokens, types=codes).logits
+        assert gap(both.ours(tokens, types=torch.cat([torch.zeros_like(tokens)[..., None], codes], -1)), theirs) <= 2e-5
+        assert gap(both.ours(tokens), theirs) > 1e-2
+    with pytest.raises(InputError, match="several books of codes"):
+        check_model(both.ours)
 
 
 def test_a_call_names_all_numbers_of_a_token():

@@ -30,6 +30,11 @@ def check_model(model: Transformer) -> None:
             f"the head of this model gives {architecture.outputs} numbers for {each}, and none for tokens to come: it "
             f"classifies, and does not generate text"
         )
+    if architecture.outputs > (symbols := architecture.output_embedding.symbols or architecture.outputs):
+        raise InputError(
+            f"the head of this model gives {architecture.outputs} numbers for each position, and it reads {symbols} tokens: "
+            f"its logits are of several books of codes side by side, and it does not generate text; call it for its logits"
+        )
     reasons = architecture.folded_cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")

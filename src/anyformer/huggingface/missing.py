@@ -10,7 +10,6 @@ from collections.abc import Mapping
 _BY_MECHANISM: Mapping[str, str] = {
     "an indexer of pooled keys": "glm5_next glm5_next_text",
     "keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
-    "hyper-connections of low rank": "qwen4_exp qwen4_exp_text",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
     "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
     "inkling_text inkling2 inkling2_text",
@@ -22,8 +21,6 @@ _BY_MECHANISM: Mapping[str, str] = {
     "attention to itself and to the encoder in one softmax": "t5gemma2",
     "the first embeddings mixed into what attention reads, and a table of values for some layers": "neomme",
     "experts of text and of images in one list of the files, and their corrections in one table": "ernie4_5_vl_moe",
-    "a decoder that generates codes of sound in several books": "dia musicgen musicgen_melody",
-    "an encoder of sound of its own": "canary cohere_asr moonshine_streaming speecht5",
     "scores by the distances of words on a page": "bros layoutlmv2 layoutlmv3 udop",
     "a second stream, of places on a page, that attends with the text's": "lilt",
     "prediction of several next tokens by streams of n-grams": "prophetnet",
@@ -34,9 +31,18 @@ _BY_MECHANISM: Mapping[str, str] = {
     "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
+LATER: Mapping[str, str] = {
+    "dory": "steps along the unit sphere at learned rates, and logits with a factor of each token",
+    "inkling2_loop": "messages from loop to loop, and convolutions whose taps depend on the token",
+    "inkling2_loop_text": "messages from loop to loop, and convolutions whose taps depend on the token",
+}
+"""Model type of transformers 5.24 -> the mechanism that it needs."""
 
 TWO_TOWERS = ("clip", "siglip")
 """Model types of two architectures, which `two_towers` reads and no family does."""
 
-MISSING: Mapping[str, str] = {model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()}
+MISSING: Mapping[str, str] = {
+    **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
+    **LATER,
+}
 """Model type -> the mechanism that it needs and is missing here."""

@@ -107,11 +107,11 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         expand expansion_ratio expert_capacity expert_ffn_hidden_size
         expert_layer_period experts_per_token ff_factor ffn_dim ffn_hidden_size ffn_round_up_to_multiple_of floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim head_ratio hidden_dim
-        hash_code_len hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size index_head_dim index_n_heads
-        index_topk index_topk_blocks
-        keep_window_size
-        index_topk_freq input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
-        intermediate_groups intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor
+        hash_code_len hc_count hc_lowrank hc_mult hc_sinkhorn_iters hidden_size image_size in_channels index_block_size
+        index_head_dim index_n_heads index_topk index_topk_blocks indexer_budget indexer_compress_ratio indexer_head_dim
+        indexer_kv_heads indexer_n_heads keep_window_size index_topk_freq input_channels input_embedding_size
+        input_feat_per_channel interleave_moe_layer_step intermediate_groups intermediate_multiple_size intermediate_size
+        intermediate_size_mlp interpolate_factor
         intra_bottleneck_size k_groups kv_channels kv_lora_rank kv_n_heads laurel_rank layer_group_size layer_switch
         linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads linear_num_key_heads
         linear_num_value_heads linear_value_head_dim local_attention local_radius lru_width mamba_d_conv mamba_d_ssm
@@ -127,7 +127,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token num_feedforward_networks
         num_global_key_value_heads num_groups num_heads num_hidden_groups num_key_value_heads num_kv_heads num_landmarks
         num_limited_groups num_mel_bins num_mem_blocks num_sliding_attention_heads original_max_position_embeddings
-        o_groups o_lora_rank out_hidden_size output_embedding_size output_groups patch_size pooler_hidden_size
+        o_groups o_lora_rank out_hidden_size output_embedding_size output_groups output_vocab_size patch_size pooler_hidden_size
         post_attention_groups projection_dim projection_size
         pronunciation_embed_dim pronunciation_vocab_size shape_embed_dim shape_vocab_size
         prediction_head_size prefix_dense_intermediate_size q_groups qk_head_dim qk_nope_head_dim qk_rope_head_dim
@@ -177,12 +177,12 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
         key_multiplier layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
         layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor linear_attn_beta_factor
-        lm_head_multiplier logit_scale logit_scale_init_value
-        logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor mlp_dropout
-        moe_eval_capacity_token_fraction moe_token_dropout
+        lm_head_multiplier logit_scale logit_scale_init_value logits_soft_cap mixer_rms_eps mlp_alpha_factor mlp_beta_factor
+        mlp_dropout moe_eval_capacity_token_fraction moe_token_dropout
         moe_jitter_eps moe_norm_min moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping
         moe_router_scaling_factor mscale mscale_all_dim norm_eps norm_epsilon output_dropout output_logit_soft_cap
-        output_multiplier partial_rotary_factor post_norm_eps qk_dim_factor qk_scale_factor rescale_factor resid_dropout
+        output_multiplier partial_rotary_factor positional_dropout post_norm_eps qk_dim_factor
+        qk_scale_factor rescale_factor resid_dropout
         resid_pdrop residual_dropout residual_multiplier rms_norm_eps rotary_pct route_scale routed_scaling_factor
         router_jitter_noise router_scaling_factor scale_emb softmax_scale ssm_in_multiplier ssm_out_multiplier swiglu_alpha
         swiglu_limit time_step_min v_dim_factor
@@ -231,7 +231,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
         mamba_hidden_act mlp_hidden_act alpha_type
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
-        order_of_interleaved_layers pe_type pooler_hidden_act position_embedding_type projector_hidden_act qk_norm_type
+        order_of_interleaved_layers output_gate_type pe_type pooler_hidden_act
+        position_embedding_type projector_hidden_act qk_norm_type
         rope_type router_dtype score_func score_function scoring_func shared_expert_combination_strategy topk_method
         torch_dtype type vision_aspect_ratio vision_feature_select_strategy weight_mode""",
     ),
@@ -249,7 +250,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         full_attn_layers cross_attention_layers
         fullatt_block_indexes
         hybrid_layer_pattern kda_layers L_bp_cycles mlp_only_layers moe_layers mrope_section no_rope_layers
-        num_attention_heads_per_layer rope_scaling_layers
+        ple_layer_ids num_attention_heads_per_layer rope_scaling_layers
         deepstack_visual_indexes""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),

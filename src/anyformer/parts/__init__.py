@@ -26,6 +26,7 @@ from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
+from anyformer.parts.attention.pooled_indexer import PooledIndexer
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
@@ -98,6 +99,7 @@ from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.low_rank import LowRankResidual
+from anyformer.parts.layers.low_rank_connections import LowRankConnections
 from anyformer.parts.layers.manifold import ManifoldConnections
 from anyformer.parts.layers.modulation import Modulation
 from anyformer.parts.layers.multi_token import SequentialPrediction
@@ -131,6 +133,7 @@ from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.positions.rotary_axes import Axial, Interleaved, Sections
 from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
+from anyformer.parts.recurrence.comba import Comba
 from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
 from anyformer.parts.recurrence.engram import Engram
@@ -145,6 +148,7 @@ from anyformer.parts.recurrence.feature_map import (
     UnitLength,
 )
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
+from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution

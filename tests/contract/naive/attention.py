@@ -18,6 +18,8 @@ def attention(part, name, weights, x, run, of_values=None):
         g = a.group(h)
         if choice.kind == "mean_keys":
             blocks = blocks_of_mean_keys(choice, query, [k[g] for k in a.keys], t)
+        elif choice.kind == "pooled_indexer":
+            blocks = blocks_of_pooled_keys(choice, f"{name}.choice", weights, x, t)
         else:
             blocks = chosen_blocks(choice, f"{name}.choice", weights, x, t, g)
         return [s for s in range(t + 1) if s // choice.block in blocks]
@@ -37,6 +39,20 @@ def blocks_of_mean_keys(choice, query, keys, t):
     means = [sum(keys[j * b : (j + 1) * b]) / b for j in range(own)]
     best = sorted(range(own), key=lambda j: (query @ means[j]).item())
     return [own, *best[own - min(choice.keep - 1, own) :]]
+
+
+def blocks_of_pooled_keys(choice, name, weights, x, t):
+    """The numbers of the whole blocks of the best mean keys, and of the one that is not whole."""
+    E, b, whole = choice.head_width, choice.block, (t + 1) // choice.block
+    turn = lambda h, t: h if choice.rotary is None else rotate(choice.rotary, h, t, len(x))  # noqa: E731
+    query = (weights[f"{name}.query.weight"] @ x[t]).view(choice.heads, E)
+    queries = [turn(norm(choice.norm, f"{name}.query_norm", weights, each), t) for each in query]
+    scores = {}
+    for j in range(whole):
+        mean = sum(weights[f"{name}.key.weight"] @ v for v in x[j * b : (j + 1) * b]) / b
+        key = turn(norm(choice.norm, f"{name}.key_norm", weights, mean), j * b)
+        scores[j] = sum(max((each @ key).item(), 0.0) for each in queries)
+    return [whole, *sorted(scores, key=lambda j: scores[j])[-choice.keep :]]
 
 
 def chosen_blocks(choice, name, weights, x, t, g):

@@ -122,11 +122,12 @@ def position(part, t, table, width):
         return torch.tensor(values, dtype=torch.float64)
     span = width if part.spacing == "paper" else width - 2
     angles = [(t + part.offset) * part.theta ** (-2 * i / span) for i in range(width // 2)]
-    if part.layout == "halves":
-        values = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+    sines, cosines = [math.sin(a) for a in angles], [math.cos(a) for a in angles]
+    if part.layout == "interleaved":
+        values = [v for both in zip(sines, cosines, strict=True) for v in both]
     else:
-        values = [wave(a) for a in angles for wave in (math.sin, math.cos)]
-    return torch.tensor(values, dtype=torch.float64)
+        values = sines + cosines if part.layout == "halves" else cosines + sines
+    return part.scale * torch.tensor(values, dtype=torch.float64)
 
 
 def softmax(scores):

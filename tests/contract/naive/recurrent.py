@@ -427,7 +427,54 @@ def slstm(part, name, weights, x, run):
     return out
 
 
+def gated_linear_attention(part, name, weights, x, run):
+    """Every feature of a key forgets by itself; what it writes with is its own, or what was forgotten."""
+    H, states, out = part.heads, [0] * part.heads, []
+    for v in x:
+        down = v if part.rank is None else linear(f"{name}.forget_down", weights, v)
+        kept = (1 + torch.exp(-linear(f"{name}.forget", weights, down))) ** (-1 / part.temperature)
+        kept = (part.least + (1 - part.least) * kept).view(H, -1)
+        q = activate(part, name, weights, linear(f"{name}.query", weights, v)).view(H, -1)
+        k = 1 - kept if part.keys == "complement" else linear(f"{name}.key", weights, v).view(H, -1)
+        values, mixed = linear(f"{name}.value", weights, v).view(H, -1), []
+        for h in range(H):
+            states[h] = kept[h][:, None] * states[h] + torch.outer(k[h], values[h])
+            y = (q.shape[1] ** -0.5 if part.scale is None else part.scale) * q[h] @ states[h]
+            mixed.append(norm(part.norm, f"{name}.norm", weights, y))
+        y = torch.stack(mixed)
+        y = y if part.gate is None else y * gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        out.append(linear(f"{name}.output", weights, y.flatten()))
+    return out
+
+
+def comba(part, name, weights, x, run):
+    """What is taken out has a strength of its own, and is of the state before its decay."""
+    H, M = part.heads, part.key_width
+    streams = {}
+    for kind in ("query", "key", "value"):
+        projected = [linear(f"{name}.{kind}", weights, v) for v in x]
+        streams[kind] = convolution(part.convolution, f"{name}.{kind}_convolution", weights, projected)
+    unit = lambda h: h / torch.sqrt(h @ h + part.length_eps)  # noqa: E731
+    feedback, correction = 1 / (1 + torch.exp(-weights[f"{name}.feedback"])), weights[f"{name}.correction"]
+    states, out = [torch.zeros(M, len(weights[f"{name}.value.weight"]) // H, dtype=torch.float64) for _ in range(H)], []
+    for t, v in enumerate(x):
+        beta = 1 / (1 + torch.exp(-linear(f"{name}.beta", weights, v)))
+        fades, mixed = log_decay(part.decay, f"{name}.decay", weights, v, H), []
+        opened = None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        for h in range(H):
+            q, k = (unit(streams[kind][t].view(H, M)[h]) for kind in ("query", "key"))
+            taken = feedback[h] * beta[h] * torch.outer(k, k @ states[h])
+            states[h] = torch.exp(fades[h]) * states[h] - taken + beta[h] * torch.outer(k, streams["value"][t].view(H, -1)[h])
+            y = (M**-0.5 if part.scale is None else part.scale) * (q - correction[h] * k) @ states[h]
+            y = norm(part.norm, f"{name}.norm", weights, y)
+            mixed.append(y if opened is None else y * opened[h])
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
 RECURRENT = {
+    "comba": comba,
+    "gated_linear_attention": gated_linear_attention,
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,

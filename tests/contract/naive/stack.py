@@ -116,6 +116,8 @@ def run_stack(
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
     elif streams is not None and stack.streams.kind == "attention_residuals":
         x = [attended(stack.streams, f"{own}.leave", weights, v) for v in streams]
+    elif streams is not None and stack.streams.kind == "low_rank_connections":
+        x = [gated_by_feature(stack.streams, f"{own}.leave", weights, v)[0] for v in streams]
     elif streams is not None and getattr(stack.streams, "merge", "sum") == "learned":
         x = [merged(stack.streams, f"{own}.leave", weights, v) for v in streams]
     elif streams is not None:
@@ -228,6 +230,21 @@ def weigh_independently(part, name, weights, streams, place):
     return read, list(streams), write
 
 
+def weigh_by_feature(part, name, weights, streams, place):
+    """Streams that stay apart, read feature by feature."""
+    read, v = gated_by_feature(part, name, weights, streams)
+    made = weights[f"{name}.write.weight"] @ v / part.count
+    return read, list(streams), [2 * sigmoid(e) for e in made]
+
+
+def gated_by_feature(part, name, weights, streams):
+    """The mean of the normed streams, each feature of each by a gate, and all of them side by side."""
+    v = torch.cat([x / torch.sqrt((x * x).mean() + part.eps) for x in streams]) * (1 + weights[f"{name}.gain"])
+    narrow = weights[f"{name}.down.weight"] @ v / part.count
+    gates = sigmoid(weights[f"{name}.up.weight"] @ (narrow * sigmoid(narrow)))
+    return sum((gates * v).split(len(v) // part.count)) / part.count, v
+
+
 def weigh_by_gates(part, name, weights, streams, place):
     """Each feature of a stream keeps its share; that of what is written follows from it."""
     shares = [sigmoid(g / part.temperature) for g in weights[f"{name}.gate"]]
@@ -257,6 +274,7 @@ WEIGH = {
     "manifold_connections": weigh_on_manifold,
     "attention_residuals": weigh_by_attention,
     "independent_connections": weigh_independently,
+    "low_rank_connections": weigh_by_feature,
     "gated_residual": weigh_by_gates,
     "scaled_residual": weigh_by_factors,
 }

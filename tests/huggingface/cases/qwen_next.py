@@ -12,6 +12,10 @@ MIXERS = {
 EXPERTS = {
     "moe_intermediate_size": 12, "shared_expert_intermediate_size": 10, "num_experts": 6, "num_experts_per_tok": 2,
 }  # fmt: skip
+INDEXED = {
+    "indexer_n_heads": 8, "indexer_kv_heads": 1, "indexer_head_dim": 12, "indexer_budget": 4, "indexer_compress_ratio": 2,
+    "hc_count": 3, "hc_lowrank": 7,
+}  # fmt: skip
 HALF = {"rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 0.5}
 STRETCHED = {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0, "partial_rotary_factor": 0.75}
 ORDER = ["full_attention", "linear_attention", "full_attention", "linear_attention"]
@@ -25,6 +29,13 @@ CASES = [
          "mlp_only_layers": None, "tie_word_embeddings": True},
     ),
     *cases("qwen3_5_moe_text", MIXERS | EXPERTS | {"layer_types": ORDER[:2], "num_hidden_layers": 2}),
+    *cases(
+        "qwen4_exp_text",
+        MIXERS | EXPERTS | INDEXED | {"layer_types": ["indexed_attention", "linear_attention"], "num_hidden_layers": 2},
+        {"layer_types": ["linear_attention", "full_attention"], "hidden_act": "gelu", "output_gate_type": "sigmoid",
+         "norm_topk_prob": False, "rope_parameters": STRETCHED, "tie_word_embeddings": True, "indexer_budget": 3,
+         "indexer_compress_ratio": 3, "attention_bias": True},
+    ),
     *cases(
         "qwen3_5_text",
         DENSE | {"rope_parameters": HALF | {"mrope_section": [1, 1, 0], "mrope_interleaved": True}},

@@ -57,5 +57,5 @@ def read(config: Config) -> Architecture:
     return words.decoder(config, words.repeated(config, block), norm)
 
 
-_NAMES = decoder_names(ATTENTION, QK_NORM, UP_DOWN, _LAYER)
-FAMILIES = (Family("apertus", read, _NAMES, "ApertusForCausalLM", inert=("hidden_dropout",)),)
+NAMES = decoder_names(ATTENTION, QK_NORM, UP_DOWN, _LAYER)
+FAMILIES = (Family("apertus", read, NAMES, "ApertusForCausalLM", inert=("hidden_dropout",)),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -17,15 +19,22 @@ from anyformer.parts import Experts, Gate, IndependentConnections, LayerNorm, RM
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=120_832, hidden_size=2816, num_hidden_layers=34, num_attention_heads=32, intermediate_size=6912)
+    return read_of(config, q_rank=1536, index_heads=16, expert_width=768, pairing="halves")
+
+
+def read_of(
+    config: Config, *, q_rank: int, index_heads: int, expert_width: int, pairing: Literal["halves", "adjacent"]
+) -> Architecture:
+    """The model; the numbers are defaults of absent keys, `pairing` says which features turn together."""
     config.assume(initializer_range=0.006)
     config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect("hidden_act", "silu", why="the experts have silu, whatever the key says")
-    config("q_lora_rank", 1536, kind=SIZE)
+    config("q_lora_rank", q_rank, kind=SIZE)
     norm = words.rms_norm(config, 1e-5)
-    plain = words.latent_attention(config, q_rank=1536, nope=192, value=256, pairing="halves")
+    plain = words.latent_attention(config, q_rank=q_rank, nope=192, value=256, pairing=pairing)
     attention = plain.but(gate=Gate(), sink="head")
-    choice = indexer(config, plain, heads=16, pairing="halves", place="last", norm=LayerNorm(eps=norm.eps))
-    networks = {"dense": words.feedforward(config), "experts": _experts(config)}
+    choice = indexer(config, plain, heads=index_heads, pairing=pairing, place="last", norm=LayerNorm(eps=norm.eps))
+    networks = {"dense": words.feedforward(config), "experts": _experts(config, expert_width)}
 
     def absent(layer: int) -> str:
         return OWN if layer == 0 or layer % 4 == 1 else EARLIER
@@ -35,7 +44,7 @@ def read(config: Config) -> Architecture:
     return words.decoder(config, layers, norm, around={"streams": _streams(config, norm)})
 
 
-def _experts(config: Config) -> Experts:
+def _experts(config: Config, width: int) -> Experts:
     """The routed ones have a clamp, and the shared one none."""
     clamp = float(config("swiglu_limit", 10.0, "experts.clamp"))
     if clamp <= 0:
@@ -44,7 +53,7 @@ def _experts(config: Config) -> Experts:
             "clamp, and clamps all the same"
         )
     router, counted = words.v3_router(config, scale=2.827), ("n_routed_experts", "num_local_experts")
-    routed = words.experts(config, router, count=256, chosen=8, width=768, counted=counted, clamp=clamp)
+    routed = words.experts(config, router, count=256, chosen=8, width=width, counted=counted, clamp=clamp)
     return words.shared_of(config, routed, 1, "n_shared_experts")
 
 
@@ -82,7 +91,7 @@ _OUTSIDE: Table = {
     **OUTSIDE,
     **{f"decoder.streams.leave.{ours}": f"model.hc_pre.hc_head.hc_head_{theirs}" for ours, theirs in _WEIGHTS.items()},
 }
-_SPELLINGS = {
+SPELLINGS = {
     r"\.gate_proj\.": ".linear_gate.",
     r"\.sinks$": ".learnable_sink_param",
     r"\.attn_hc\.|(\.hc_pre)?\.hc_attn_layer(\.hc_pre)?\.hc_": ".hc_pre.hc_attn_layer.hc_",
@@ -97,8 +106,8 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(latent, _ATTENTION, _NETWORKS, CORRECTION, NORMS, _STREAMS, outside=_OUTSIDE)
 
 
-_INERT = ("head_dim", "layer_types", "learnable_sink_init", "num_nextn_predict_layers")
+INERT = ("head_dim", "layer_types", "learnable_sink_init", "num_nextn_predict_layers")
 """`head_dim` repeats the width of the rotated features, and `layer_types` says of each layer that it has chosen keys."""
 FAMILIES = (
-    Family("hy_v4", read, names, "HYV4ForCausalLM", inert=_INERT, ignored=(r"model\.mtp_layers\..*",), older_names=_SPELLINGS),
+    Family("hy_v4", read, names, "HYV4ForCausalLM", inert=INERT, ignored=(r"model\.mtp_layers\..*",), older_names=SPELLINGS),
 )

@@ -1,4 +1,5 @@
-"""Types of transformers 5.24: Sarvam with latent attention, and Lara Mini, gated delta nets beside attention in windows.
+"""Types of transformers 5.24: Sarvam with latent attention, Lara Mini, gated delta nets beside attention in windows, and the
+text models of Apertus 1.5 and of Hy4 with images.
 
 An export writes them as another type, since the tests run an earlier transformers, which has no class for them.
 """
@@ -7,12 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyformer.describe import change_all
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.families import apertus, hy_v4
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words import DELTA, SIDES
 from anyformer.huggingface.words.names import (
     ATTENTION,
@@ -27,7 +32,7 @@ from anyformer.huggingface.words.names import (
     shared_names,
 )
 from anyformer.model import Architecture
-from anyformer.parts import QKNorm, Router, pre_norm
+from anyformer.parts import Embedding, QKNorm, RMSNorm, Router, pre_norm
 
 
 def read_sarvam(config: Config) -> Architecture:
@@ -89,7 +94,48 @@ def lara_names(architecture: Architecture) -> Names:
     return decoder_names(ATTENTION, QK_NORM, ROUTED, NORMS, own)
 
 
+def read_apertus(config: Config) -> Architecture:
+    """Apertus 1.5's text model: rows of the table for codes of images and of sound, and a head that may have none for them."""
+    config.assume(
+        vocab_size=266_752, hidden_size=4096, intermediate_size=14_336, num_hidden_layers=32, num_attention_heads=32,
+    )  # fmt: skip
+    made = apertus.read(config)
+    kept = config("output_vocab_size", None, "head.outputs", kind=SIZE)
+    if kept is None or made.head is None or not isinstance(made.embedding, Embedding):
+        return made
+    if not kept <= made.embedding.vocab:
+        raise HuggingFaceError(
+            f"{config.where}: output_vocab_size = {kept} is more than the vocab_size = {made.embedding.vocab}, of which a head "
+            f"can keep the first rows"
+        )
+    config.expect("tie_word_embeddings", False, why="a head of fewer rows has a matrix of its own")
+    return made.but(head=made.head.but(outputs=kept))
+
+
+def read_hy(config: Config) -> Architecture:
+    """The text model beside images: pairs of neighbours turn, and latents are normalised with the layers' epsilon."""
+    config.assume(vocab_size=120_832, hidden_size=6144, num_hidden_layers=78, num_attention_heads=64, intermediate_size=18_432)
+    made = hy_v4.read_of(config, q_rank=2048, index_heads=32, expert_width=2048, pairing="adjacent")
+    return change_all(made, {f"decoder.{name}.latent_attention.norm.eps": _eps(made) for name in made.output_stack.variants})
+
+
+def _eps(made: Architecture) -> float:
+    norm = made.output_stack.final_norm
+    assert isinstance(norm, RMSNorm), "as it is read"
+    return norm.eps
+
+
 FAMILIES = (
     Family("sarvam_mla", read_sarvam, sarvam_names, "", inert=("default_theta", "head_dim", "use_qk_norm")),
     Family("lara_mini", read_lara, lara_names, ""),
+    Family("apertus1p5_text", read_apertus, apertus.NAMES, "", inert=("hidden_dropout",)),
+    Family(
+        "hy_v4_vl_text",
+        read_hy,
+        hy_v4.names,
+        "",
+        inert=hy_v4.INERT,
+        ignored=(r"model\.mtp_layers\..*",),
+        older_names=hy_v4.SPELLINGS,
+    ),
 )

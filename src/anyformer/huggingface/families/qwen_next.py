@@ -35,14 +35,14 @@ _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta"
 
 def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
-    experts = _experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
+    experts = gated_experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
     networks = {"experts": experts, "dense": words.feedforward(config, width=5632)}
     return _read(config, networks, words.sparse_layers(config), kv_heads=2, key="num_nextn_predict_layers")
 
 
 def read_moe(config: Config) -> Architecture:
     config.assume(vocab_size=248_320, hidden_size=2048, num_hidden_layers=40)
-    experts = _experts(config, count=256, chosen=8, renormalises=True)
+    experts = gated_experts(config, count=256, chosen=8, renormalises=True)
     return _read(config, {"experts": experts}, ["experts"] * config("num_hidden_layers"), kv_heads=2)
 
 
@@ -58,7 +58,10 @@ def _read(
     """The model; `key`: the number of predictions of later tokens, whose layer has full attention and the first network."""
     config.expect_all(use_sliding_window=False, mtp_use_dedicated_embeddings=False)
     norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
-    parts: dict[str, Any] = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}
+    parts: dict[str, Any] = {
+        "full": gated_attention(config, norm, kv_heads),
+        "linear": words.gated_delta_net(config, eps=norm.eps),
+    }
     interval, branches = config("full_attention_interval", 4), {DELTA: "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if (i + 1) % interval else FULL, branches)
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], networks[mlp]), mixers, mlps)
@@ -66,14 +69,16 @@ def _read(
     return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, block, layers[-1][1], key=key, most=1))
 
 
-def _attention(config: Config, norm: RMSNorm, kv_heads: int) -> Attention:
+def gated_attention(config: Config, norm: RMSNorm, kv_heads: int, share: float = 0.25) -> Attention:
+    """Attention with normed heads and a gate of each feature; `share`: of a head that rotates, where no key says it."""
     table = words.rope_parameters(config, at=rope_table_with_share)
-    rotary, biased = words.with_share(table, config(SHARE, 0.25)), bool(config("attention_bias", False))
+    rotary, biased = words.with_share(table, config(SHARE, share)), bool(config("attention_bias", False))
     usual: dict[str, Any] = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
     return words.attention(config, **usual, qk_norm=QKNorm(norm=norm), rotary=rotary, gate=Gate(bias=biased))
 
 
-def _experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
+def gated_experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
+    """Experts beside a shared one of a width and a gate of its own."""
     router = Router(renormalise=words.EXACT if renormalises else None)
     experts = words.experts(config, router, width=512, counted=("num_experts",), **absent)
     return words.shared_of_width(config, experts, 512, gate="sigmoid")
@@ -87,7 +92,7 @@ def _grouped(heads: int) -> Table:
     }
 
 
-def _separate(heads: int) -> Table:
+def separate(heads: int) -> Table:
     """Projections of Qwen3.5: queries, keys and values fused, the others separate."""
     return {
         _QKV: To("linear_attn.in_proj_qkv", Rows()),
@@ -98,6 +103,12 @@ def _separate(heads: int) -> Table:
 
 
 def _names(projections: Callable[[int], Table], architecture: Architecture) -> Names:
+    made = decoder_names(layer_names(projections, architecture))
+    return apart(made, architecture, "mtp.layers.{i}.", _BESIDE)
+
+
+def layer_names(projections: Callable[[int], Table], architecture: Architecture) -> Table:
+    """Names of the layers; `projections`: of those of delta nets, by key heads."""
     target = Target(architecture)
     kernel = target.get(f"{DELTA}.convolution.kernel", 0)
     own: Table = {
@@ -113,8 +124,7 @@ def _names(projections: Callable[[int], Table], architecture: Architecture) -> N
     }
     others = {ours: theirs for ours, theirs in ATTENTION.items() if ours != "attention.query"}
     usual = joined(others, QK_NORM, FEEDFORWARD, ROUTED, NORMS)
-    made = decoder_names(usual, own, projections(target.get(f"{DELTA}.heads", 1)))
-    return apart(made, architecture, "mtp.layers.{i}.", _BESIDE)
+    return joined(usual, own, projections(target.get(f"{DELTA}.heads", 1)))
 
 
 _BESIDE = {
@@ -129,6 +139,6 @@ _TOLD = {"mtp.fc.weight": ("num_nextn_predict_layers", 1)}
 _IGNORED = (r"mtp\..*",)
 FAMILIES = (
     Family("qwen3_next", read_next, partial(_names, _grouped), "Qwen3NextForCausalLM", ignored=_IGNORED, told=_TOLD),
-    Family("qwen3_5_moe_text", read_moe, partial(_names, _separate), "Qwen3_5MoeForCausalLM", ignored=_IGNORED),
-    Family("qwen3_5_text", read_dense, partial(_names, _separate), "Qwen3_5ForCausalLM", ignored=_IGNORED),
+    Family("qwen3_5_moe_text", read_moe, partial(_names, separate), "Qwen3_5MoeForCausalLM", ignored=_IGNORED),
+    Family("qwen3_5_text", read_dense, partial(_names, separate), "Qwen3_5ForCausalLM", ignored=_IGNORED),
 )

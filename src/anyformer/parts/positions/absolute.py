@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Count, Moderate, Registry
+from anyformer.describe import Count, Moderate, Positive, Registry
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch, number
 
@@ -121,21 +121,24 @@ class GappedPosition(Position):
 
 
 class SinusoidalPosition(Position):
-    """Fixed waves: x_t + P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (arXiv 1706.03762, section 3.5).
+    """Fixed waves: x_t + scale * P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (arXiv 1706.03762, 3.5).
 
-    `layout`: sines and cosines interleaved (the paper) or in two halves. `spacing`: n = D (the paper), or n = D - 2, so
-    that the slowest wave is exactly 1 / theta (fairseq).
+    `layout`: sines and cosines interleaved (the paper) or in two halves, `cosines_first` (MusicGen) or sines. `spacing`: n = D
+    (the paper), or n = D - 2, so that the slowest wave is exactly 1 / theta (fairseq).
     """
 
     position_name: ClassVar[str] = "sinusoidal"
     kind: Literal["sinusoidal_position"] = "sinusoidal_position"
-    layout: Literal["interleaved", "halves"] = "interleaved"
+    layout: Literal["interleaved", "halves", "cosines_first"] = "interleaved"
     spacing: Literal["paper", "inclusive"] = "paper"
     theta: Moderate = 10_000.0
     offset: Annotated[int, Field(ge=0)] = 0
+    scale: Positive = 1.0
+    """A factor of the waves (Canary: D^-0.5)."""
 
     def sketch(self, width: int) -> Sketch:
-        return Sketch("Sinusoidal positions", (f"θ {number(self.theta)}",))
+        times = () if self.scale == 1 else (f"× {number(self.scale)}",)
+        return Sketch("Sinusoidal positions", (f"θ {number(self.theta)}", *times))
 
     def check(self, width: int) -> None:
         if width % 2 or (self.spacing == "inclusive" and width < 4):

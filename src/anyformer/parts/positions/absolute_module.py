@@ -71,7 +71,9 @@ def sinusoids(positions: Tensor, width: int, position: SinusoidalPosition) -> Te
     index = torch.arange(width // 2, device=positions.device, dtype=torch.float32)
     angle = (positions + position.offset).float()[..., None] * position.theta ** (-2 * index / span)
     waves = angle.sin(), angle.cos()
-    return torch.cat(waves, -1) if position.layout == "halves" else torch.stack(waves, -1).flatten(-2)
+    ordered = waves[::-1] if position.layout == "cosines_first" else waves
+    side_by_side = torch.stack(waves, -1).flatten(-2) if position.layout == "interleaved" else torch.cat(ordered, -1)
+    return side_by_side if position.scale == 1 else side_by_side * position.scale
 
 
 def grid_sinusoids(positions: Tensor, width: int, position: SinusoidalGrid) -> Tensor:
