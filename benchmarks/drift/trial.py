@@ -264,7 +264,10 @@ def alone_gap(pair: Pair) -> float:
     except Exception:  # which is another refusal than that of the padded batch
         return float("inf")
     ours = pair.ours(x[0].masked_fill(padding, 0), *x[1:], padding=padding)
-    return parity.gap(ours[:, kept] if ours.dim() == 3 and len(x) == 1 else ours, alone)
+    if ours.dim() == 3 and len(x) == 1:  # of waves there are fewer frames than samples
+        frames = alone.shape[1]
+        ours = ours[:, -frames:] if decodes else ours[:, :frames]
+    return parity.gap(ours, alone)
 
 
 def _table_of_tokens(case: Case, theirs: Any) -> Any:

@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, Literal
 
 from anyformer.describe import get
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.model import Architecture
-from anyformer.parts import Causal, Embedding, Experts, FeedForward, LayerNorm, Renormalise, RMSNorm, Window
-from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
+from anyformer.parts import (
+    Causal,
+    Embedding,
+    Experts,
+    FeedForward,
+    LayerNorm,
+    LearnedPosition,
+    Renormalise,
+    RMSNorm,
+    SinusoidalPosition,
+    Window,
+)
+from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, PutAll, RotaryInWindows, Wired
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
-from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
+from anyformer.porting.keys import LENGTHS
+from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer, rotaries_in
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
 from anyformer.porting.projections import grouped
 
 NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
+_LAYOUTS: tuple[Literal["halves", "interleaved"], ...] = ("halves", "interleaved")
+_SPACINGS: tuple[Literal["paper", "inclusive"], ...] = ("paper", "inclusive")
 _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
 
 
@@ -38,6 +53,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not mixed and not acted and not normed:
         yield from _scales(fit, table)
         yield from _ends(fit)
+        yield from _before_head(fit)
     if not acted and not normed:
         yield from _heads(fit, table)
     if not mixed and not normed:
@@ -56,17 +72,43 @@ def _one(why: str, *changes: ArchitectureChange) -> Hint:
 
 
 def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    heads = next(heads_in(fit.architecture), None)
-    if heads is None or (rotary := get(heads, "rotary")) is None:
-        return
-    said = [table.get("partial_rotary_factor"), table.get("rotary_pct"), *_shares(table)]
-    fractions = dict.fromkeys(float(each) for each in (rotary.fraction, *said, *_FRACTIONS) if isinstance(each, int | float))
-    for fraction in fractions:
-        for pairing in ("halves", "adjacent"):
-            if (pairing, fraction) != (rotary.pairing, rotary.fraction):
-                changes = [Put("attention.rotary.pairing", pairing)] if pairing != rotary.pairing else []
-                changes += [Put("attention.rotary.fraction", fraction)] if fraction != rotary.fraction else []
-                yield _one(f"rotary positions of {fraction:g} of every head, pairs {pairing}", *changes)
+    yield from _absolute(fit, table)
+    for branch, rotary in dict(rotaries_in(fit.architecture)).items():
+        said = [table.get("partial_rotary_factor"), table.get("rotary_pct"), *_shares(table)]
+        known = [rotary.fraction, *said, *_FRACTIONS] if branch == "attention" else [rotary.fraction]
+        for fraction in dict.fromkeys(float(each) for each in known if isinstance(each, int | float)):
+            for pairing in ("halves", "adjacent"):
+                if (pairing, fraction) != (rotary.pairing, rotary.fraction):
+                    changes = [Put(f"{branch}.rotary.pairing", pairing)] if pairing != rotary.pairing else []
+                    changes += [Put(f"{branch}.rotary.fraction", fraction)] if fraction != rotary.fraction else []
+                    yield _one(f"rotary positions of {fraction:g} of every head, pairs {pairing}", *changes)
+
+
+def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
+    """The row of a learned table at which positions begin, and the order of sines and cosines."""
+    assert fit.architecture is not None
+    padding = table.get("pad_token_id")
+    firsts = dict.fromkeys([*([padding + 1] if isinstance(padding, int) and padding >= 0 else []), 0, 2, 1])
+    stacks = {name: stack.position for name, stack in fit.architecture.stacks.items() if stack.position is not None}
+    learned = {name: each for name, each in stacks.items() if isinstance(each, LearnedPosition)}
+    for first in firsts:
+        made = {
+            f"{name}.position": each.but(length=each.length + each.offset - first, offset=first)
+            for name, each in learned.items()
+            if each.offset != first and each.length + each.offset > first
+        }
+        if made:
+            yield _one(f"positions begin at row {first} of their table", PutAll.of(made))
+    waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
+    if not stacks and not dict(rotaries_in(fit.architecture)):  # no tensor says where a token stands, so a formula may
+        waved = list(fit.architecture.stacks)
+    length = next((table[key] for key in LENGTHS if isinstance(table.get(key), int)), None)
+    for layout, spacing, first in product(_LAYOUTS, _SPACINGS, firsts) if waved else ():
+        for most in dict.fromkeys((length, None)):
+            part = SinusoidalPosition(layout=layout, spacing=spacing, offset=first, length=most)
+            made = {f"{name}.position": part for name in waved}
+            if any(get(fit.architecture, path) != part for path in made):
+                yield _one(f"sinusoids in {layout}, spacing {spacing}, from {first}", PutAll.of(made))
 
 
 def _shares(table: Mapping[str, Any]) -> Iterator[Any]:
@@ -131,6 +173,16 @@ def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
             Put("feedforward.multiplier", number),
             Put("experts.multiplier", number),
         )
+
+
+def _before_head(fit: Fit) -> Iterator[Hint]:
+    """The activation of the dense layer before the head."""
+    assert fit.architecture is not None
+    head = fit.architecture.head
+    if head is not None and head.transform is not None:
+        for activation in (None, *dict.fromkeys(ACTIVATIONS.values())):
+            if head.transform.activation != activation and activation != "xielu":
+                yield _one(f"before the head: {activation or 'no activation'}", Put("head.transform.activation", activation))
 
 
 def _numbers(table: Mapping[str, Any], *words: str) -> list[float]:
@@ -228,6 +280,9 @@ def _wiring(fit: Fit) -> Iterator[Hint]:
     )
     architecture = fit.architecture
     if architecture is None or not names:
+        return
+    if len(architecture.stacks) > 1:  # a family of two stacks names the norms of every wiring that it knows
+        yield from (Hint(f"norms of a layer: {wiring}", (Wired(wiring),)) for wiring in ("pre", "post", "output"))
         return
     for wiring in wirings_of(names):
         for slots in assignments(wiring, names, architecture, most=2):

@@ -41,6 +41,8 @@ _ALIKE = """
 """
 GROUPS = tuple(tuple(line.split()) for line in _ALIKE.strip().splitlines())
 """Names of one thing: a key of one family stands for that of another."""
+LENGTHS = next(names for names in GROUPS if "max_position_embeddings" in names)
+"""Keys that say how many positions there are."""
 _GROUP = {name: at for at, names in enumerate(GROUPS) for name in names}
 
 

@@ -25,6 +25,8 @@ from anyformer.porting.tensors import FileModule
 _LENGTH, _BATCH = 13, 2
 _FOLLOWED = 3
 """Fits whose guesses are changed."""
+_PAIRS = 150
+"""Pairs of guesses that are changed at once, at most."""
 _NEARER = 0.6
 """A change that makes the first departure so many times as large is kept, although nothing more agrees."""
 
@@ -150,7 +152,8 @@ def _followed(best: PortProof, against: Comparison, rounds: int) -> PortProof:
             break
         first = best.first
         where, side = (first.where, first.side) if first else ("", "")
-        better = next(_improved(best, against, alternatives(best.fit, against.table, where, side)), None)
+        steps = list(alternatives(best.fit, against.table, where, side))
+        better = next(_improved(best, against, steps), None) or _pair(best, against, steps)
         if better is None:
             break
         best = better
@@ -176,3 +179,15 @@ def _improved(best: PortProof, against: Comparison, steps: Iterable[Hint]) -> It
         ):
             nearer.append(proof)
     yield from sorted(nearer, key=lambda proof: proof.rank, reverse=True)
+
+
+def _pair(best: PortProof, against: Comparison, steps: Sequence[Hint]) -> PortProof | None:
+    """The first proof with two guesses changed of which more places agree, where no single one helps."""
+    pairs = [(one, other) for at, one in enumerate(steps) for other in steps[at + 1 :]]
+    # Pairs of the likeliest first: steps come in the order in which known families differ most often.
+    for one, other in sorted(pairs, key=lambda pair: steps.index(pair[0]) + steps.index(pair[1]))[:_PAIRS]:
+        fit = explained(other.applied(one.applied(best.fit.derivation)), against.table, against.modules)
+        proof = replace(against.proof(fit), taken=(*best.taken, one.why, other.why))
+        if proof.rank[:2] > best.rank[:2]:
+            return proof
+    return None
