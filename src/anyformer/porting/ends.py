@@ -18,7 +18,7 @@ from anyformer.porting.roles import role
 from anyformer.porting.tensors import FileModule
 
 _FURTHEST = 8
-"""Rows of a table of positions before the first one, at most: a table with more rows beyond the key's number is another thing."""
+"""Rows of a table of positions before the first one, at most."""
 _OF_HEADS = re.compile(r"head|predict|vocab|transform|decoder|classifier|(^|[._])(lm|cls|mlm|proj|output)([._]|$)")
 """What is in the names of layers between the last hidden state and the logits."""
 

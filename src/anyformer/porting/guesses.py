@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import product
 from typing import Any, Literal
 
 from anyformer.describe import get
@@ -15,18 +14,17 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     LayerNorm,
-    LearnedPosition,
-    Renormalise,
     RMSNorm,
-    SinusoidalPosition,
     Window,
 )
-from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, PutAll, RotaryInWindows, Wired
+from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
-from anyformer.porting.keys import LENGTHS
-from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer, rotaries_in
+from anyformer.porting.keys import numbers
+from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
+from anyformer.porting.networks import experts, networks
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
+from anyformer.porting.positions import positions
 from anyformer.porting.projections import grouped
 
 NormKind = Literal["rms_norm", "layer_norm"]
@@ -47,7 +45,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     acted = side == "input" and end == "down"
     normed = side == "output" and "norm" in end
     if not acted and not normed:
-        yield from _positions(fit, table)
+        yield from positions(fit, table)
     if not mixed and not acted:
         yield from _norms(fit, table)
     if not mixed and not acted and not normed:
@@ -57,65 +55,18 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _heads(fit, table)
     if not mixed and not normed:
-        yield from _networks(fit)
+        yield from networks(fit)
     if not acted and not normed:
         yield from _masks(fit, table)
         yield from _layers(fit)
     if not acted and not normed:
         yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
-        yield from _experts(fit, table)
+        yield from experts(fit, table)
 
 
 def _one(why: str, *changes: ArchitectureChange) -> Hint:
     return Hint(why, changes)
-
-
-def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    yield from _absolute(fit, table)
-    for branch, rotary in dict(rotaries_in(fit.architecture)).items():
-        said = [table.get("partial_rotary_factor"), table.get("rotary_pct"), *_shares(table)]
-        known = [rotary.fraction, *said, *_FRACTIONS] if branch == "attention" else [rotary.fraction]
-        for fraction in dict.fromkeys(float(each) for each in known if isinstance(each, int | float)):
-            for pairing in ("halves", "adjacent"):
-                if (pairing, fraction) != (rotary.pairing, rotary.fraction):
-                    changes = [Put(f"{branch}.rotary.pairing", pairing)] if pairing != rotary.pairing else []
-                    changes += [Put(f"{branch}.rotary.fraction", fraction)] if fraction != rotary.fraction else []
-                    yield _one(f"rotary positions of {fraction:g} of every head, pairs {pairing}", *changes)
-
-
-def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    """The row of a learned table at which positions begin, and the order of sines and cosines."""
-    assert fit.architecture is not None
-    padding = table.get("pad_token_id")
-    firsts = dict.fromkeys([*([padding + 1] if isinstance(padding, int) and padding >= 0 else []), 0, 2, 1])
-    stacks = {name: stack.position for name, stack in fit.architecture.stacks.items() if stack.position is not None}
-    learned = {name: each for name, each in stacks.items() if isinstance(each, LearnedPosition)}
-    for first in firsts:
-        made = {
-            f"{name}.position": each.but(length=each.length + each.offset - first, offset=first)
-            for name, each in learned.items()
-            if each.offset != first and each.length + each.offset > first
-        }
-        if made:
-            yield _one(f"positions begin at row {first} of their table", PutAll.of(made))
-    waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
-    if not stacks and not dict(rotaries_in(fit.architecture)):  # no tensor says where a token stands, so a formula may
-        waved = list(fit.architecture.stacks)
-    length = next((table[key] for key in LENGTHS if isinstance(table.get(key), int)), None)
-    for layout, spacing, first in product(_LAYOUTS, _SPACINGS, firsts) if waved else ():
-        for most in dict.fromkeys((length, None)):
-            part = SinusoidalPosition(layout=layout, spacing=spacing, offset=first, length=most)
-            made = {f"{name}.position": part for name in waved}
-            if any(get(fit.architecture, path) != part for path in made):
-                yield _one(f"sinusoids in {layout}, spacing {spacing}, from {first}", PutAll.of(made))
-
-
-def _shares(table: Mapping[str, Any]) -> Iterator[Any]:
-    """Shares of a head in the tables of rotary settings."""
-    for value in table.values():
-        if isinstance(value, Mapping):
-            yield value.get("partial_rotary_factor")
 
 
 def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -154,19 +105,19 @@ def _ends(fit: Fit) -> Iterator[Hint]:
 def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     architecture = fit.architecture
     assert architecture is not None
-    numbers = _numbers(table, "scal", "multipl", "factor", "cap", "alpha", "beta")
-    for scale in ("sqrt_width", 1.0, *numbers):
+    said = numbers(table, "scal", "multipl", "factor", "cap", "alpha", "beta")
+    for scale in ("sqrt_width", 1.0, *said):
         if isinstance(architecture.embedding, Embedding) and architecture.embedding.scale != scale:
             yield _one(f"factor of embeddings: {scale}", Put("embedding.scale", scale))
     head = architecture.head
     if head is not None and head.outputs is None:
-        for scale in (1.0, "inverse_sqrt_width", *numbers, *(1 / number for number in numbers)):
+        for scale in (1.0, "inverse_sqrt_width", *said, *(1 / number for number in said)):
             if head.scale != scale:
                 yield _one(f"factor of logits: {scale}", Put("head.scale", scale))
-        for cap in (None, *numbers):
+        for cap in (None, *said):
             if head.softcap != cap:
                 yield _one(f"bound of logits: {cap}", Put("head.softcap", cap))
-    for number in (1.0, *numbers):
+    for number in (1.0, *said):
         yield _one(
             f"factor of branches: {number}",
             Put("attention.multiplier", number),
@@ -183,17 +134,6 @@ def _before_head(fit: Fit) -> Iterator[Hint]:
         for activation in (None, *dict.fromkeys(ACTIVATIONS.values())):
             if head.transform.activation != activation and activation != "xielu":
                 yield _one(f"before the head: {activation or 'no activation'}", Put("head.transform.activation", activation))
-
-
-def _numbers(table: Mapping[str, Any], *words: str) -> list[float]:
-    """The numbers of keys whose names have one of these words."""
-    numbers = {
-        float(value)
-        for name, value in table.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
-        and any(word in name for word in words)
-    }  # fmt: skip
-    return sorted(numbers)
 
 
 def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -223,30 +163,6 @@ def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     for why, more in grouped(fit):
         if more.items() - fit.derivation.more.items():
             yield Hint(why, (), more)
-
-
-def _networks(fit: Fit) -> Iterator[Hint]:
-    networks = [
-        each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward | Experts)
-    ]
-    if not networks:
-        return
-    for activation in dict.fromkeys(ACTIVATIONS.values()):
-        if networks[0].activation != activation and activation != "xielu":
-            yield _one(
-                f"activation: {activation}", Put("feedforward.activation", activation), Put("experts.activation", activation)
-            )
-    for branch in ("feedforward", "experts"):
-        swapped = {f"{branch}.gate", f"{branch}.up"}
-        named = {
-            source: fit.matched[line.module.name]
-            for line in fit.lines
-            for source in line.source
-            if source in swapped and line.module.name in fit.matched and len(line.source) == 1
-        }
-        if named.keys() == swapped:
-            gate, up = f"{branch}.gate", f"{branch}.up"
-            yield Hint("gate and up the other way round", (), {gate: named[up], up: named[gate]})
 
 
 def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -287,28 +203,6 @@ def _wiring(fit: Fit) -> Iterator[Hint]:
     for wiring in wirings_of(names):
         for slots in assignments(wiring, names, architecture, most=2):
             yield Hint(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
-
-
-def _experts(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    found = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
-    if not found:
-        return
-    router = found[0].router
-    for renormalise in (None, Renormalise(eps=0.0), Renormalise()):
-        if router.renormalise != renormalise:
-            yield _one(
-                f"weights of chosen experts: {'sum to 1' if renormalise else 'as they are'}",
-                Put("experts.router.renormalise", renormalise),
-            )
-    for score in ("softmax", "sigmoid"):
-        if router.score != score:
-            yield _one(f"scores of experts: {score}", Put("experts.router.score", score))
-    for number in (1.0, *_numbers(table, "scal", "factor", "multipl")):
-        if router.scale != number:
-            yield _one(f"factor of what experts give: {number}", Put("experts.router.scale", number))
-    for over in ("all", "chosen"):
-        if router.over != over:
-            yield _one(f"softmax over {over} experts", Put("experts.router.over", over))
 
 
 def described(architecture: Architecture) -> tuple[tuple[str, str], ...]:

@@ -74,3 +74,14 @@ def respelt(asked: Iterable[str], unread: Iterable[str], table: Mapping[str, Any
         if match is not None:
             found[wanted] = match
     return found
+
+
+def numbers(table: Mapping[str, Any], *words: str) -> list[float]:
+    """The numbers of keys whose names have one of these words."""
+    numbers = {
+        float(value)
+        for name, value in table.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
+        and any(word in name for word in words)
+    }  # fmt: skip
+    return sorted(numbers)
