@@ -2,6 +2,7 @@
 
     python -m benchmarks.port
     python -m benchmarks.port --second
+    python -m benchmarks.port --third
 
 Thirty types are drawn by the SHA-256 of their names, the first in its order, of the text-capable types that are read with a
 class of transformers. Of every one its file of families is taken away, with all types in it, and every other type whose
@@ -10,7 +11,8 @@ never asked. Then a tiny random model of it is saved, `port` proposes a family a
 that was written is loaded and held against transformers by `verify`. The result goes to `results/port.json`.
 
 `--second` draws thirty more, by their names behind a word, of the types that neither the first drawing nor development had,
-after `port` was improved by what these had shown: `results/port-second.json`.
+after `port` was improved by what these had shown: `results/port-second.json`. `--third` draws thirty more of the rest, once
+`port` was improved by what both had shown: `results/port-third.json`.
 
 `--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
@@ -50,7 +52,7 @@ from huggingface.every_type import text_capable  # noqa: E402
 from huggingface.parity import _made  # noqa: E402
 
 RESULT = Path(__file__).parent / "results" / "port.json"
-SECOND = RESULT.with_name("port-second.json")
+SECOND, THIRD = RESULT.with_name("port-second.json"), RESULT.with_name("port-third.json")
 COUNT = 30
 DEVELOPED = ("dev", 40)
 """The drawing on which `port` was improved between the trials: its salt, and how many types."""
@@ -77,6 +79,12 @@ def second() -> list[str]:
     """The types of the second trial: nobody had ported one before it."""
     seen = {*drawn(), *drawn(*DEVELOPED)}
     return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "second"))[:COUNT]
+
+
+def third() -> list[str]:
+    """The types of the third trial: of neither earlier one, nor of those on which `port` was improved."""
+    seen = {*drawn(), *drawn(*DEVELOPED), *second()}
+    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "third"))[:COUNT]
 
 
 def hidden_with(name: str) -> list[str]:
@@ -167,18 +175,21 @@ def main() -> None:
     """Try every type of the drawing, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.port", description=__doc__)
     parser.add_argument("--second", action="store_true", help="the second trial")
+    parser.add_argument("--third", action="store_true", help="the third trial")
     parser.add_argument("--salt", default="", help="another drawing, for development")
     parser.add_argument("--count", type=int, default=COUNT, help="types")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--types", nargs="*", default=[], help="these types instead of a drawing")
     given = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
-    names = given.types or (second() if given.second else drawn(given.salt, given.count))
+    trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third}
+    result = THIRD if given.third else SECOND if given.second else RESULT
+    names = given.types or trials[result]()
     rows: dict[str, dict[str, Any]] = {}
     for row in results(names, given.jobs):
         rows[row["type"]] = row
         if not given.salt and not given.types and given.count == COUNT:
-            write(rows, names, SECOND if given.second else RESULT)
+            write(rows, names, result)
         print(f"{row['outcome']:9} {row['type']:20} {row['base']:16} {row['seconds']:6} {row['missing'][:300]}", flush=True)
     print(counts_of(rows.values()))
 

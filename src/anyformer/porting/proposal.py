@@ -19,6 +19,7 @@ from anyformer.porting.derivation import Derivation
 from anyformer.porting.evidence import pattern, settled
 from anyformer.porting.explaining import Fit, explained
 from anyformer.porting.guesses import described
+from anyformer.porting.keyed import keyed
 from anyformer.porting.keys import known
 from anyformer.porting.neighbours import Neighbour, known_types, neighbours, scored
 from anyformer.porting.proof import Comparison, PortProof, proved
@@ -145,7 +146,9 @@ def _settled(
     """The nearest with the changes that shapes force, and the reasons; those first of which most is explained."""
     tried: list[tuple[Fit, list[str]]] = []
     for each in found[:NEAREST]:
-        tried.append(settled(each.fit, table, modules))
+        fit, reasons = settled(each.fit, table, modules)
+        fit, more = keyed(fit, table, modules) if fit.architecture is not None else (fit, [])
+        tried.append((fit, reasons + more))
         if sum(fit.whole for fit, _ in tried) == WHOLE:
             break
     return sorted(tried, key=lambda pair: (pair[0].unexplained, len(pair[0].unread)))
