@@ -161,12 +161,23 @@ def counts_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {outcome: found.count(outcome) for outcome in ("untouched", "edited", "not")}
 
 
+def reached(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a trial of this revision that was stopped: it goes on where it was."""
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if record.get("revision") != revision():
+        return {}
+    return {row["type"]: row for row in record["types"] if row["outcome"] != "not reached"}
+
+
+def revision() -> str:
+    """The commit that is tried."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def write(rows: Mapping[str, Any], names: Sequence[str], path: Path) -> None:
     """The result so far; types that were not reached are listed without an outcome."""
-    revision = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    made = {"revision": revision, "transformers": transformers.__version__, "counts": counts_of(rows.values())}
+    made = {"revision": revision(), "transformers": transformers.__version__, "counts": counts_of(rows.values())}
     listed = [rows.get(name, {"type": name, "outcome": "not reached"}) for name in names]
     path.write_text(json.dumps({**made, "types": listed}, indent=1) + "\n", encoding="utf-8")
 
@@ -185,10 +196,11 @@ def main() -> None:
     trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third}
     result = THIRD if given.third else SECOND if given.second else RESULT
     names = given.types or trials[result]()
-    rows: dict[str, dict[str, Any]] = {}
-    for row in results(names, given.jobs):
+    kept = not given.salt and not given.types and given.count == COUNT
+    rows = reached(result) if kept else {}
+    for row in results([name for name in names if name not in rows], given.jobs):
         rows[row["type"]] = row
-        if not given.salt and not given.types and given.count == COUNT:
+        if kept:
             write(rows, names, result)
         print(f"{row['outcome']:9} {row['type']:20} {row['base']:16} {row['seconds']:6} {row['missing'][:300]}", flush=True)
     print(counts_of(rows.values()))

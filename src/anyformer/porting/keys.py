@@ -43,6 +43,8 @@ GROUPS = tuple(tuple(line.split()) for line in _ALIKE.strip().splitlines())
 """Names of one thing: a key of one family stands for that of another."""
 LENGTHS = next(names for names in GROUPS if "max_position_embeddings" in names)
 """Keys that say how many positions there are."""
+THETAS = next(names for names in GROUPS if "rope_theta" in names)
+"""Keys that say the base of rotary positions."""
 _GROUP = {name: at for at, names in enumerate(GROUPS) for name in names}
 
 

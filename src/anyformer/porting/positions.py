@@ -7,11 +7,11 @@ from itertools import product
 from typing import Any, Literal
 
 from anyformer.describe import get
-from anyformer.parts import LearnedPosition, SinusoidalPosition
+from anyformer.parts import LearnedPosition, Rotary, SinusoidalPosition
 from anyformer.porting.changes import Put, PutAll
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
-from anyformer.porting.keys import LENGTHS
+from anyformer.porting.keys import LENGTHS, THETAS
 from anyformer.porting.looking import rotaries_in
 
 _FRACTIONS = (1.0, 0.5, 0.25)
@@ -49,8 +49,13 @@ def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         }
         if made:
             yield Hint(f"positions begin at row {first} of their table", (PutAll.of(made),))
-    waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
     if not stacks and not dict(rotaries_in(fit.architecture)):  # no tensor says where a token stands, so a formula may
+        theta = next((float(table[key]) for key in THETAS if isinstance(table.get(key), int | float)), 10_000.0)
+        for pairing in ("halves", "adjacent"):
+            rotary = Rotary(theta=theta, pairing=pairing)
+            yield Hint(f"rotary positions, theta {theta:g}, pairs {pairing}", (Put("attention.rotary", rotary),))
+    waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
+    if not stacks and not dict(rotaries_in(fit.architecture)):
         waved = list(fit.architecture.stacks)
     length = next((table[key] for key in LENGTHS if isinstance(table.get(key), int)), None)
     for layout, spacing, first in product(_LAYOUTS, _SPACINGS, firsts) if waved else ():

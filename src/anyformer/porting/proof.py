@@ -21,7 +21,7 @@ from anyformer.porting.factors import factors
 from anyformer.porting.guesses import alternatives
 from anyformer.porting.hint import Hint
 from anyformer.porting.probes import Probe, ProbedRun, compared, gap, pairs_of, watched
-from anyformer.porting.reference import TinyReference
+from anyformer.porting.reference import TinyReference, without_marks
 from anyformer.porting.tensors import FileModule
 
 _LENGTH, _BATCH = 13, 2
@@ -113,8 +113,11 @@ class Comparison:
         return model.eval()
 
     def _input(self, architecture: Architecture) -> tuple[Tensor, Tensor | None]:
-        given = example_of(architecture, _BATCH, _LENGTH, 0)
-        return given, target_of(architecture, _BATCH, _LENGTH, 1) if architecture.two_inputs else None
+        given = without_marks(example_of(architecture, _BATCH, _LENGTH, 0), self.table, architecture.embedding.symbols)
+        if not architecture.two_inputs:
+            return given, None
+        target = target_of(architecture, _BATCH, _LENGTH, 1)
+        return given, without_marks(target, self.table, architecture.output_embedding.symbols)
 
     def _reference(self, given: Tensor, target: Tensor | None) -> tuple[Tensor, ProbedRun]:
         """The reference's logits of an input; one that other architectures gave is remembered."""

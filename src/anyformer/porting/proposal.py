@@ -27,7 +27,7 @@ from anyformer.porting.reference import TinyReference, reference
 from anyformer.porting.tensors import FileModule, modules_of, shapes_in
 from anyformer.porting.unread import unread
 
-NEAREST, WHOLE, TRIED, REJUDGED = 16, 8, 6, 40
+NEAREST, FURTHER, WHOLE, TRIED = 16, 40, 8, 6
 """Neighbours of which tensors without a place are looked at, at most until so many have none, and those of them that are
 held against the reference: the ones that read most keys."""
 
@@ -104,10 +104,13 @@ def proposal(directory: Path, against: str | None = None, *, among: Sequence[str
         aside = () if made is None else _aside(made, found, table, modules)
         if aside:
             modules = {name: each for name, each in modules.items() if each not in aside}
-            found = _without(found[:REJUDGED], aside, table, modules)
-        fits = _settled(found, table, modules)
-        nearest = [fit for fit, _ in fits if fit.unexplained == fits[0][0].unexplained]
-        proof = None if made is None else _proof(made, table, modules, nearest)
+            found = _without(found[:FURTHER], aside, table, modules)
+        fits = _settled(found[:NEAREST], table, modules)
+        proof = None if made is None else _proof(made, table, modules, _best(fits))
+        if made is not None and proof is not None and not proof.equal:
+            further = _settled(found[NEAREST:FURTHER], table, modules)
+            again = _proof(made, table, modules, _best(further)) if further and further[0][0].whole else proof
+            fits, proof = [*fits, *further], max(proof, again, key=lambda each: each.rank)
     fit = fits[0][0] if proof is None else proof.fit
     reasons = next((reasons for each, reasons in fits if each.derivation.base == fit.derivation.base), [])
     reasons = [
@@ -115,6 +118,11 @@ def proposal(directory: Path, against: str | None = None, *, among: Sequence[str
         *(f"{each.name} is not read: a formula gives it, or no logit of the reference follows from it" for each in aside),
     ]
     return _judged(directory, table, found, fit, reasons, code, proof, against or "")
+
+
+def _best(fits: Sequence[tuple[Fit, list[str]]]) -> list[Fit]:
+    """The fits of which as much is explained as of any."""
+    return [fit for fit, _ in fits if fit.unexplained == fits[0][0].unexplained]
 
 
 def _aside(
@@ -145,7 +153,7 @@ def _settled(
 ) -> list[tuple[Fit, list[str]]]:
     """The nearest with the changes that shapes force, and the reasons; those first of which most is explained."""
     tried: list[tuple[Fit, list[str]]] = []
-    for each in found[:NEAREST]:
+    for each in found:
         fit, reasons = settled(each.fit, table, modules)
         fit, more = keyed(fit, table, modules) if fit.architecture is not None else (fit, [])
         tried.append((fit, reasons + more))

@@ -46,7 +46,7 @@ def unread(of: TinyReference, like: Architecture, modules: Iterable[FileModule])
 
 def _are_waves(table: Tensor) -> bool:
     """Whether a table has the sines and cosines of positions, as they are added or as heads are turned by."""
-    if table.dim() != 2 or not table.is_floating_point() or table.shape[1] % 2 or table.shape[1] < 4:
+    if table.dim() != 2 or not table.is_floating_point() or table.shape[1] % 2 or min(table.shape) < 4:
         return False
     for layout, spacing, first in product(("halves", "interleaved"), ("paper", "inclusive"), range(3)):
         part = SinusoidalPosition(layout=layout, spacing=spacing)  # type: ignore[arg-type]
