@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+from anyformer import build
+from anyformer.describe import change, get
+from anyformer.model import decoder_only
+from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, Rotary, pre_norm
 from anyformer.porting import proposal
+from anyformer.porting.factors import factors
+from anyformer.porting.probes import Probe, watched
 from porting.hidden import tiny, without
 
 BART = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
@@ -28,3 +35,49 @@ def test_what_stands_around_the_layers_is_found(model_type, task, among, more, s
         found = proposal(directory, "transformers", among=among)
     assert found.proof.equal, (found.proof.first, found.proof.failed, found.fit.left, found.fit.missing)
     assert any(says in reason for reason in (*found.certain, *found.guessed))
+
+
+SMALL = decoder_only(
+    Embedding(vocab=31),
+    16,
+    [pre_norm(RMSNorm(), Attention(heads=2, rotary=Rotary()), FeedForward(width=24))] * 2,
+    final_norm=RMSNorm(),
+    head=Head(),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "where"),
+    [
+        ("embedding.scale", 0.88, "decoder.layers.0.attention.norm_before"),
+        ("decoder.layer.attention.multiplier", 1.9, "decoder.layers.0.feedforward.norm_before"),
+        ("decoder.layer.feedforward.multiplier", 0.7, "decoder.layers.1.attention.norm_before"),
+        ("head.scale", 0.0625, None),
+    ],
+)
+def test_a_factor_is_measured_where_the_stream_departs(path, value, where):
+    mine, theirs = (build(each, seed=0).eval() for each in (SMALL, change(SMALL, path, value)))
+    theirs.load_state_dict(mine.state_dict())
+    tokens = torch.arange(14).reshape(2, 7)
+    (ours, here), (other, there) = (watched(model, lambda model=model: model(tokens)) for model in (mine, theirs))
+    first = None if where is None else Probe(where, "input", 1.0)
+    entering = None if where is None else there.inputs[where]
+    (hint,) = factors(SMALL, here, entering, first, (ours, other))
+    (put,) = hint.changes
+    assert (path.endswith(put.path), put.value) == (True, pytest.approx(value, rel=1e-5))
+    # What no factor explains is left alone.
+    noisy = None if entering is None else entering + torch.randn_like(entering)
+    assert not list(factors(SMALL, here, noisy, first, (ours, other + torch.randn_like(other))))
+
+
+def test_keys_that_a_family_does_not_read_are_put_at_the_place_that_they_have_in_others(tmp_path):
+    more = {"head_dim": 6, "query_pre_attn_scalar": 9, "attn_logit_softcapping": 3.0, "final_logit_softcapping": 2.0}
+    directory = tiny("gemma2", tmp_path / "model", sliding_window=4, **more)
+    with without("gemma2"):
+        found = proposal(directory, among=["olmo2", "glm4"])
+    heads = [get(found.architecture, f"decoder.{name}.attention") for name in found.architecture.decoder.layers]
+    assert [get(each, "scale") for each in heads] == [pytest.approx(1 / 3)] * 2
+    assert [get(each, "softcap") for each in heads] == [3.0] * 2
+    assert [each.mask.window for each in heads] == [4, None]
+    assert found.architecture.head.softcap == 2.0
+    assert "windows of 4 tokens in 1 layers, by layer_types" in found.certain

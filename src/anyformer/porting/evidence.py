@@ -23,6 +23,7 @@ from anyformer.porting.projections import (
     sizes,
 )
 from anyformer.porting.roles import role
+from anyformer.porting.slots import slots
 from anyformer.porting.tensors import FileModule
 
 _PARTS = {"indexer": "choice"}
@@ -52,6 +53,7 @@ def steps(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule])
     yield from norms_of_heads(fit)
     yield from ends(fit, table)
     yield from gates(fit)
+    yield from slots(fit)
     yield from sizes(fit)
     yield from fused(fit)
     yield from wirings(fit)

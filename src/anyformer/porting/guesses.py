@@ -26,6 +26,7 @@ from anyformer.porting.networks import experts, networks
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
 from anyformer.porting.positions import positions
 from anyformer.porting.projections import grouped
+from anyformer.porting.slots import gate_guesses
 
 NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
@@ -54,6 +55,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
         yield from _before_head(fit)
     if not acted and not normed:
         yield from _heads(fit, table)
+        yield from gate_guesses(fit)
     if not mixed and not normed:
         yield from networks(fit)
     if not acted and not normed:
