@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 
 from anyformer import build
 from anyformer.describe import change, get
 from anyformer.model import decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, Rotary, pre_norm
+from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, Rotary, SinusoidalPosition, pre_norm
 from anyformer.porting import proposal
 from anyformer.porting.factors import factors
 from anyformer.porting.probes import Probe, watched
+from anyformer.porting.reference import TinyReference, without_marks
+from anyformer.porting.tensors import idle, modules_of
+from anyformer.porting.unread import unread
 from porting.hidden import tiny, without
 
 BART = {"d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4}
@@ -81,3 +85,32 @@ def test_keys_that_a_family_does_not_read_are_put_at_the_place_that_they_have_in
     assert [each.mask.window for each in heads] == [4, None]
     assert found.architecture.head.softcap == 2.0
     assert "windows of 4 tokens in 1 layers, by layer_types" in found.certain
+
+
+class Pooled(nn.Module):
+    """Logits of tokens and of stored waves; a pooler that nothing asks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.pooler = nn.Embedding(31, 8), nn.Linear(8, 8)
+        waves = SinusoidalPosition(layout="halves", spacing="inclusive").vectors(torch.arange(20), 8)
+        self.waves = nn.Parameter(waves, requires_grad=False)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return (self.table(tokens) + self.waves[: tokens.shape[1]]) @ self.table.weight.T
+
+
+def test_what_no_logit_follows_from_and_what_a_formula_gives_needs_no_place(tmp_path):
+    model = Pooled()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    modules = modules_of({name: tuple(tensor.shape) for name, tensor in before.items()})
+    found = unread(TinyReference("x", model, tmp_path, {}), SMALL, modules.values())
+    assert {each.name for each in found} == {"pooler", "waves"}
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert {each.name for each in modules.values() if idle(each, [r"pooler\..*"])} == {"pooler"}
+
+
+def test_marks_are_none_of_the_tokens_that_are_compared():
+    tokens = torch.arange(8)[None]
+    assert without_marks(tokens, {"pad_token_id": 3, "mask_token_id": 7}, 8).tolist() == [[0, 1, 2, 6, 4, 5, 6, 6]]
+    assert without_marks(tokens, {}, 8) is tokens

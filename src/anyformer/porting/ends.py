@@ -13,7 +13,7 @@ from anyformer.porting.changes import Put, PutAll
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
 from anyformer.porting.keys import LENGTHS
-from anyformer.porting.looking import activations_in, norms_of_layer
+from anyformer.porting.looking import activations_in, norms_of_layer, of_another
 from anyformer.porting.roles import role
 from anyformer.porting.tensors import FileModule
 
@@ -122,8 +122,11 @@ def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         if any(f"{stack}.position" in line.source for line in fit.missing):
             yield Hint("no table of positions", (Put(f"{stack}.position", None),))
         for each in _outer(fit):
-            others = [name for name in stacks if name != stack and f"{name}." in each.name]
-            if "positions" not in role(each.name) or len(each.shape or ()) != 2 or others:
+            if (
+                "positions" not in role(each.name)
+                or len(each.shape or ()) != 2
+                or of_another(stack, each.name, fit.architecture)
+            ):
                 continue
             rows = (each.shape or (0,))[0]
             offset = next((rows - length for length in lengths if 0 < rows - length <= _FURTHEST), 0)

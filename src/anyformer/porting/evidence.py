@@ -10,7 +10,7 @@ from anyformer.porting.changes import Normed, Put
 from anyformer.porting.ends import ends
 from anyformer.porting.explaining import Fit, explained, named
 from anyformer.porting.hint import Hint
-from anyformer.porting.looking import norms_of_layer
+from anyformer.porting.looking import norms_of_layer, of_another
 from anyformer.porting.mixtures import mixtures
 from anyformer.porting.norm_places import is_norm, like_norm, wirings
 from anyformer.porting.projections import (
@@ -73,7 +73,7 @@ def _outside(fit: Fit) -> Iterator[Hint]:
         for place in ("final_norm", "input_norm"):
             if any(f"{stack}.{place}" in line.source for line in fit.missing):
                 yield Hint(f"no {place.replace('_', ' ')}", (Put(f"{stack}.{place}", None),))
-            for each in fit.left:
+            for each in (each for each in fit.left if not of_another(stack, each.name, fit.architecture)):
                 widths = {(fit.architecture.width,), (fit.architecture.table_width,)}
                 if "{i}" not in each.name and each.shape in widths and like_norm(each.name):
                     yield Hint(

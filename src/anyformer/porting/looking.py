@@ -29,6 +29,11 @@ def rotaries_in(architecture: Architecture | None) -> Iterator[tuple[str, Rotary
                 yield name, rotary
 
 
+def of_another(stack: str, name: str, architecture: Architecture) -> bool:
+    """Whether a module's name speaks of another stack than this one: `model.decoder.layer_norm` is none of the encoder's."""
+    return any(f"{other}." in name for other in architecture.stacks if other != stack)
+
+
 def blocks_in(architecture: Architecture | None) -> Iterator[Block]:
     """The different layers of an architecture."""
     for stack in architecture.stacks.values() if architecture else ():
