@@ -102,7 +102,9 @@ def _transform(fit: Fit) -> Iterator[Hint]:
         more |= {} if matrix is None else {"head": matrix.name}
         more |= {} if bias is None else {"head.bias": bias.tensor}
         biased = bias is not None or (matrix is not None and "bias" in matrix.leaves)
-        values = {"head.transform": part} | ({"head.tied": False} if matrix else {}) | ({"head.bias": True} if biased else {})
+        values: dict[str, Any] = (
+            {"head.transform": part} | ({"head.tied": False} if matrix else {}) | ({"head.bias": True} if biased else {})
+        )
         yield Hint(f"a dense layer before the head: {each.name}", (PutAll.of(values),), more)
 
 
@@ -155,7 +157,7 @@ def _narrow(fit: Fit) -> Iterator[Hint]:
     width = architecture.width
     for stack in architecture.stacks:
         if any(f"{stack}.input_projection" in line.source for line in fit.missing):
-            values = {"embedding_width": None, f"{stack}.input_projection": None}
+            values: dict[str, Any] = {"embedding_width": None, f"{stack}.input_projection": None}
             yield Hint("embeddings as wide as the stream", (PutAll.of(values),))
         tables = [each for each in _outer(fit) if "embedding" in role(each.name) and each.main == "weight"]
         for each in tables:
