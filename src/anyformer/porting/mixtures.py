@@ -136,22 +136,23 @@ def _experts(
     if correction is not None:
         name = correction.tensor
         more["experts.router.correction"] = name if len(correction.shape or ()) == 1 else To(name, Shaped((1, -1)))
+    count, chosen = router.shape[0], _chosen(table, router.shape[0])
     experts = Experts(
-        experts=router.shape[0],
-        chosen=_chosen(table, router.shape[0]),
+        experts=count,
+        chosen=chosen,
         width=width,
         activation=network.activation,
         gated=gated,
-        router=_router(table, corrected=correction is not None),
+        router=_router(table, count, chosen, corrected=correction is not None),
         shared=part,
     )
     return experts, more
 
 
-def _router(table: Mapping[str, Any], *, corrected: bool) -> Router:
-    """The router by the keys of DeepSeek's line, which others use in the same sense."""
+def _router(table: Mapping[str, Any], experts: int, chosen: int, *, corrected: bool) -> Router:
+    """The router by the keys of DeepSeek's line, which others use in the same sense; no groups that leave too few experts."""
     count, keep = table.get("n_group"), table.get("topk_group")
-    some = isinstance(count, int) and isinstance(keep, int) and count > keep > 0
+    some = isinstance(count, int) and isinstance(keep, int) and count > keep > 0 and experts // count * keep >= chosen
     groups = Groups(count=count or 1, keep=keep or 1, score="top_2" if corrected else "max") if some else None
     scale = next((value for name, value in table.items() if name in _SCALES and isinstance(value, int | float) and value), 1.0)
     said = str(table.get("scoring_func") or table.get("score_func") or ("sigmoid" if corrected else "softmax"))
