@@ -2,6 +2,7 @@
 
     python -m benchmarks.port
     python -m benchmarks.port --second
+    python -m benchmarks.port --third
 
 Thirty types are drawn by the SHA-256 of their names, the first in its order, of the text-capable types that are read with a
 class of transformers. Of every one its file of families is taken away, with all types in it, and every other type whose
@@ -10,7 +11,8 @@ never asked. Then a tiny random model of it is saved, `port` proposes a family a
 that was written is loaded and held against transformers by `verify`. The result goes to `results/port.json`.
 
 `--second` draws thirty more, by their names behind a word, of the types that neither the first drawing nor development had,
-after `port` was improved by what these had shown: `results/port-second.json`.
+after `port` was improved by what these had shown: `results/port-second.json`. `--third` draws thirty more of the rest, once
+`port` was improved by what both had shown: `results/port-third.json`.
 
 `--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
@@ -44,12 +46,13 @@ from anyformer.describe import UserError, load_plugin  # noqa: E402
 from anyformer.huggingface import registry  # noqa: E402
 from anyformer.porting import proposal, write_port  # noqa: E402
 from anyformer.porting.files import proved_words  # noqa: E402
+from anyformer.porting.keys import LENGTHS  # noqa: E402
 from huggingface.cases import CASES  # noqa: E402
 from huggingface.every_type import text_capable  # noqa: E402
 from huggingface.parity import _made  # noqa: E402
 
 RESULT = Path(__file__).parent / "results" / "port.json"
-SECOND = RESULT.with_name("port-second.json")
+SECOND, THIRD = RESULT.with_name("port-second.json"), RESULT.with_name("port-third.json")
 COUNT = 30
 DEVELOPED = ("dev", 40)
 """The drawing on which `port` was improved between the trials: its salt, and how many types."""
@@ -76,6 +79,12 @@ def second() -> list[str]:
     """The types of the second trial: nobody had ported one before it."""
     seen = {*drawn(), *drawn(*DEVELOPED)}
     return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "second"))[:COUNT]
+
+
+def third() -> list[str]:
+    """The types of the third trial: of neither earlier one, nor of those on which `port` was improved."""
+    seen = {*drawn(), *drawn(*DEVELOPED), *second()}
+    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "third"))[:COUNT]
 
 
 def hidden_with(name: str) -> list[str]:
@@ -127,7 +136,9 @@ def tried(name: str) -> dict[str, Any]:
             folder = Path(place) / "ports"
             written = write_port(found, folder, f"ported_{name.replace('-', '_')}")
             load_plugin(next(path for path in written if path.name.startswith("ported_") and path.suffix == ".py"))
-            verdict = huggingface.verify(directory)
+            # Types with a table of positions compute no text that is longer.
+            most = [found.table[key] for key in LENGTHS if isinstance(found.table.get(key), int)]
+            verdict = huggingface.verify(directory, length=min([32, *most]))
             row["outcome"] = "untouched" if verdict.agrees else "not"
             if not verdict.agrees and not row["missing"]:
                 row["missing"] = f"verify: the first to depart is {verdict.first_drift}"
@@ -150,12 +161,23 @@ def counts_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     return {outcome: found.count(outcome) for outcome in ("untouched", "edited", "not")}
 
 
+def reached(path: Path) -> dict[str, dict[str, Any]]:
+    """The rows of a trial of this revision that was stopped: it goes on where it was."""
+    record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if record.get("revision") != revision():
+        return {}
+    return {row["type"]: row for row in record["types"] if row["outcome"] != "not reached"}
+
+
+def revision() -> str:
+    """The commit that is tried."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def write(rows: Mapping[str, Any], names: Sequence[str], path: Path) -> None:
     """The result so far; types that were not reached are listed without an outcome."""
-    revision = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
-    ).stdout.strip()
-    made = {"revision": revision, "transformers": transformers.__version__, "counts": counts_of(rows.values())}
+    made = {"revision": revision(), "transformers": transformers.__version__, "counts": counts_of(rows.values())}
     listed = [rows.get(name, {"type": name, "outcome": "not reached"}) for name in names]
     path.write_text(json.dumps({**made, "types": listed}, indent=1) + "\n", encoding="utf-8")
 
@@ -164,18 +186,22 @@ def main() -> None:
     """Try every type of the drawing, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.port", description=__doc__)
     parser.add_argument("--second", action="store_true", help="the second trial")
+    parser.add_argument("--third", action="store_true", help="the third trial")
     parser.add_argument("--salt", default="", help="another drawing, for development")
     parser.add_argument("--count", type=int, default=COUNT, help="types")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--types", nargs="*", default=[], help="these types instead of a drawing")
     given = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
-    names = given.types or (second() if given.second else drawn(given.salt, given.count))
-    rows: dict[str, dict[str, Any]] = {}
-    for row in results(names, given.jobs):
+    trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third}
+    result = THIRD if given.third else SECOND if given.second else RESULT
+    names = given.types or trials[result]()
+    kept = not given.salt and not given.types and given.count == COUNT
+    rows = reached(result) if kept else {}
+    for row in results([name for name in names if name not in rows], given.jobs):
         rows[row["type"]] = row
-        if not given.salt and not given.types and given.count == COUNT:
-            write(rows, names, SECOND if given.second else RESULT)
+        if kept:
+            write(rows, names, result)
         print(f"{row['outcome']:9} {row['type']:20} {row['base']:16} {row['seconds']:6} {row['missing'][:300]}", flush=True)
     print(counts_of(rows.values()))
 

@@ -149,8 +149,13 @@ class Stored:
 
 def _renamed(name: str, older_names: Mapping[str, str]) -> str:
     """The name as transformers writes it today."""
-    for pattern, today in older_names.items():
-        name = re.sub(pattern, today, name)
+    for pattern, now in older_names.items():
+        name = re.sub(pattern, now, name)
+    return today(name)
+
+
+def today(name: str) -> str:
+    """The name with today's ending."""
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name
 

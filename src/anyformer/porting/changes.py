@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from anyformer.describe import DescriptionError, Named, PartSet, UserError, Value, change, get
+from anyformer.describe import DescriptionError, Named, PartSet, UserError, Value, change, change_all, get
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -61,6 +61,20 @@ class Put:
         except DescriptionError:
             return block
         return change(block, self.path, self.value)
+
+
+@dataclass(frozen=True)
+class PutAll:
+    """Values at paths of the architecture, all at once: only the whole must be valid. `values`: (path, value) in order."""
+
+    values: tuple[tuple[str, Any], ...]
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> PutAll:
+        return cls(tuple(values.items()))
+
+    def __call__(self, architecture: Architecture) -> Architecture:
+        return change_all(architecture, dict(self.values))
 
 
 @dataclass(frozen=True)

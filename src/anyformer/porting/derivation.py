@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.fixed_tables import FixedTable
 from anyformer.huggingface.registry import family
 from anyformer.huggingface.rules import Names, Op, To
 from anyformer.huggingface.target import Place
@@ -17,6 +19,7 @@ from anyformer.porting.changes import ArchitectureChange, Put, changed_all
 
 Fields = Mapping[str, str]
 SHARE = "partial_rotary_factor"
+LEAVES = ("weight", "bias")
 
 
 class RespeltConfig(Config):
@@ -130,6 +133,14 @@ class Derivation:
         """The stored names of the architecture's weights."""
         return renamed(family(self.base).names_of(architecture), self.modules, self.more)
 
+    @property
+    def formulas(self) -> Mapping[str, FixedTable]:
+        """The base's stored tables that follow from a formula, but for those that are weights here."""
+        held = {_to(to).name for to in self.more.values()}
+        names = [name + leaf for name in held for leaf in ("", ".weight")]
+        fixed = family(self.base).fixed
+        return {pattern: table for pattern, table in fixed.items() if not any(re.fullmatch(pattern, name) for name in names)}
+
     def family(self, model_type: str, class_name: str, read: Callable[[Config], Architecture] | None = None) -> Family:
         """The family of a model type; `read`: a function of the plug-in that reads by this, by whose module it is known."""
         base = family(self.base)
@@ -140,7 +151,7 @@ class Derivation:
             class_name,
             inert=base.inert,
             ignored=(*base.ignored, *self.ignored),
-            fixed=base.fixed,
+            fixed=self.formulas,
             kernel=base.kernel,
         )
 
@@ -150,19 +161,31 @@ def renamed(names: Names, modules: Fields, more: Mapping[str | tuple[str, ...], 
 
     Lines of a layer have `{i}` in their stored name, and stand in the stack of the layers with the most lines in common.
     """
-    covered = {part for source in more for part in ((source,) if isinstance(source, str) else source)}
+    said = {part for source in more for part in ((source,) if isinstance(source, str) else source)}
+    # A module stands for its weight and its bias, which lines may name one by one.
+    covered = said | {f"{source}.{leaf}" for source in said for leaf in LEAVES}
 
     def kept(source: str | tuple[str, ...]) -> bool:
         return not covered.intersection((source,) if isinstance(source, str) else source)
+
+    def apart(table: Mapping[Any, str | To]) -> Iterator[tuple[Any, str | To]]:
+        """The lines that stay: of a module with a new line for one leaf, that of the other."""
+        for source, to in table.items():
+            leaves = [leaf for leaf in LEAVES if f"{source}.{leaf}" in said]
+            if leaves and kept(source):
+                rest = [leaf for leaf in LEAVES if leaf not in leaves]
+                yield from ((f"{source}.{leaf}", replace(_to(to), name=f"{_to(to).name}.{leaf}")) for leaf in rest)
+            elif kept(source):
+                yield source, to
 
     def line(prefix: str, to: str | To, after: str) -> To:
         whole = to if isinstance(to, To) else To(to)
         return replace(whole, name=_renamed(prefix + whole.name, modules).removeprefix(after))
 
-    outside: dict[Any, Any] = {source: line("", to, "") for source, to in names.outside.items() if kept(source)}
+    outside: dict[Any, Any] = {source: line("", to, "") for source, to in apart(names.outside)}
     layers: dict[str, tuple[str, Mapping[Any, Any]]] = {}
     for stack, (prefix, table) in names.layers.items():
-        whole = {source: line(prefix, to, "") for source, to in table.items() if kept(source)}
+        whole = {source: line(prefix, to, "") for source, to in apart(table)}
         added = {source: _to(to) for source, to in more.items() if "{i}" in _to(to).name and _within(stack, to, names)}
         whole |= added
         common = _common([to.name for to in whole.values()])

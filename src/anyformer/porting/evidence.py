@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anyformer.parts import LearnedPosition, RMSNorm
+from anyformer.parts import RMSNorm
 from anyformer.porting.changes import Normed, Put
+from anyformer.porting.ends import ends
 from anyformer.porting.explaining import Fit, explained, named
 from anyformer.porting.hint import Hint
-from anyformer.porting.looking import norms_of_layer
+from anyformer.porting.looking import norms_of_layer, of_another
 from anyformer.porting.mixtures import mixtures
 from anyformer.porting.norm_places import is_norm, like_norm, wirings
 from anyformer.porting.projections import (
@@ -22,10 +23,13 @@ from anyformer.porting.projections import (
     sizes,
 )
 from anyformer.porting.roles import role
+from anyformer.porting.slots import slots
 from anyformer.porting.tensors import FileModule
 
 _PARTS = {"indexer": "choice"}
 """Name of a module -> the field that it is built of, where it is another."""
+_BUILT = {"experts.shared_gate": "experts.shared.gate"}
+"""The same of the whole name."""
 
 
 def settled(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule], most: int = 10) -> tuple[Fit, list[str]]:
@@ -47,11 +51,11 @@ def steps(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule])
     """What could give tensors without a place one, or take a place away that no tensor fills."""
     yield from biases(fit, modules)
     yield from norms_of_heads(fit)
-    yield from _head(fit)
+    yield from ends(fit, table)
     yield from gates(fit)
+    yield from slots(fit)
     yield from sizes(fit)
     yield from fused(fit)
-    yield from _positions(fit)
     yield from wirings(fit)
     yield from router_correction(fit)
     yield from one_by_one(fit)
@@ -59,31 +63,6 @@ def steps(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule])
     yield from _outside(fit)
     yield from _sparse(fit, modules)
     yield from _left_out(fit)
-
-
-def _head(fit: Fit) -> Iterator[Hint]:
-    """A head that has no tensor of its own is the embedding."""
-    if any("head" in line.source for line in fit.missing):
-        yield Hint("no tensor of the head: the embedding is tied to it", (Put("head.tied", True),))
-    for each in fit.left:
-        if "head" in role(each.name) and "{i}" not in each.name:
-            yield Hint("a tensor of the head: it is not tied", (Put("head.tied", False),), {"head": each.name})
-
-
-def _positions(fit: Fit) -> Iterator[Hint]:
-    """A learned table of positions."""
-    assert fit.architecture is not None
-    for stack in fit.architecture.stacks:
-        if any(f"{stack}.position" in line.source for line in fit.missing):
-            yield Hint("no table of positions", (Put(f"{stack}.position", None),))
-        for each in fit.left:
-            if "positions" in role(each.name) and each.shape and len(each.shape) == 2 and "{i}" not in each.name:
-                part = LearnedPosition(length=each.shape[0])
-                yield Hint(
-                    f"a table of {each.shape[0]} learned positions",
-                    (Put(f"{stack}.position", part), Put("attention.rotary", None)),
-                    {f"{stack}.position": each.name},
-                )
 
 
 def _outside(fit: Fit) -> Iterator[Hint]:
@@ -94,8 +73,9 @@ def _outside(fit: Fit) -> Iterator[Hint]:
         for place in ("final_norm", "input_norm"):
             if any(f"{stack}.{place}" in line.source for line in fit.missing):
                 yield Hint(f"no {place.replace('_', ' ')}", (Put(f"{stack}.{place}", None),))
-            for each in fit.left:
-                if "{i}" not in each.name and each.shape == (fit.architecture.width,) and like_norm(each.name):
+            for each in (each for each in fit.left if not of_another(stack, each.name, fit.architecture)):
+                widths = {(fit.architecture.width,), (fit.architecture.table_width,)}
+                if "{i}" not in each.name and each.shape in widths and like_norm(each.name):
                     yield Hint(
                         f"a {place.replace('_', ' ')}: {each.name}",
                         (Put(f"{stack}.{place}", norm),),
@@ -128,7 +108,7 @@ def _sparse(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
 def _left_out(fit: Fit) -> Iterator[Hint]:
     """Optional parts of which no tensor is there; norms without a gain."""
     for line in fit.missing:
-        words = [_PARTS.get(word, word) for word in line.source[0].split(".")]
+        words = [_PARTS.get(word, word) for word in _BUILT.get(line.source[0], line.source[0]).split(".")]
         for end in range(2, len(words) + 1):
             yield Hint(f"no {' '.join(words[1:end])} of {words[0]}", (Put(".".join(words[:end]), None),))
     if fit.missing and not fit.left and all(is_norm(line) or "final_norm" in line.source[0] for line in fit.missing):

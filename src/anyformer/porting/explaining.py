@@ -18,7 +18,7 @@ from anyformer.model import Architecture
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.keys import respelt
 from anyformer.porting.roles import likeness
-from anyformer.porting.tensors import FileModule, Shape, split
+from anyformer.porting.tensors import FileModule, Shape, idle, split
 
 _RESPELT = 6
 """How often keys are respelt, each time those that were asked for since."""
@@ -190,13 +190,15 @@ def aligned(fit: Fit, modules: Mapping[str, FileModule]) -> Fit:
             done.add(line.module.name)
             del free[name]
     missing = tuple(line for line in waiting if line.module.name not in matched)
+    beside = (*fit.derivation.ignored, *family(fit.derivation.base).ignored, *fit.derivation.formulas)
+    left = tuple(each for each in free.values() if not idle(each, beside))
     odd = {
         line.module.name: tuple(set(line.module.leaves) ^ set(modules[matched[line.module.name]].leaves))
         for line in lines
         if line.module.name in matched
     }
     odd = {name: leaves for name, leaves in odd.items() if leaves}
-    return replace(fit, lines=lines, matched=matched, missing=missing, left=tuple(free.values()), odd=odd)
+    return replace(fit, lines=lines, matched=matched, missing=missing, left=left, odd=odd)
 
 
 def _pairs(lines: list[StoredLine], free: Mapping[str, FileModule]) -> Iterator[tuple[float, StoredLine, str]]:

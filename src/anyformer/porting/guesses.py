@@ -8,16 +8,30 @@ from typing import Any, Literal
 from anyformer.describe import get
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.model import Architecture
-from anyformer.parts import Causal, Embedding, Experts, FeedForward, LayerNorm, Renormalise, RMSNorm, Window
+from anyformer.parts import (
+    Causal,
+    Embedding,
+    Experts,
+    FeedForward,
+    LayerNorm,
+    RMSNorm,
+    Window,
+)
 from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
+from anyformer.porting.keys import numbers
 from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
+from anyformer.porting.networks import experts, networks
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
+from anyformer.porting.positions import positions
 from anyformer.porting.projections import grouped
+from anyformer.porting.slots import gate_guesses
 
 NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
+_LAYOUTS: tuple[Literal["halves", "interleaved"], ...] = ("halves", "interleaved")
+_SPACINGS: tuple[Literal["paper", "inclusive"], ...] = ("paper", "inclusive")
 _EPSILONS = (1e-5, 1e-6, 1e-8, 1e-12)
 
 
@@ -32,48 +46,29 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     acted = side == "input" and end == "down"
     normed = side == "output" and "norm" in end
     if not acted and not normed:
-        yield from _positions(fit, table)
+        yield from positions(fit, table)
     if not mixed and not acted:
         yield from _norms(fit, table)
     if not mixed and not acted and not normed:
         yield from _scales(fit, table)
         yield from _ends(fit)
+        yield from _before_head(fit)
     if not acted and not normed:
         yield from _heads(fit, table)
+        yield from gate_guesses(fit)
     if not mixed and not normed:
-        yield from _networks(fit)
+        yield from networks(fit)
     if not acted and not normed:
         yield from _masks(fit, table)
         yield from _layers(fit)
     if not acted and not normed:
         yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
-        yield from _experts(fit, table)
+        yield from experts(fit, table)
 
 
 def _one(why: str, *changes: ArchitectureChange) -> Hint:
     return Hint(why, changes)
-
-
-def _positions(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    heads = next(heads_in(fit.architecture), None)
-    if heads is None or (rotary := get(heads, "rotary")) is None:
-        return
-    said = [table.get("partial_rotary_factor"), table.get("rotary_pct"), *_shares(table)]
-    fractions = dict.fromkeys(float(each) for each in (rotary.fraction, *said, *_FRACTIONS) if isinstance(each, int | float))
-    for fraction in fractions:
-        for pairing in ("halves", "adjacent"):
-            if (pairing, fraction) != (rotary.pairing, rotary.fraction):
-                changes = [Put("attention.rotary.pairing", pairing)] if pairing != rotary.pairing else []
-                changes += [Put("attention.rotary.fraction", fraction)] if fraction != rotary.fraction else []
-                yield _one(f"rotary positions of {fraction:g} of every head, pairs {pairing}", *changes)
-
-
-def _shares(table: Mapping[str, Any]) -> Iterator[Any]:
-    """Shares of a head in the tables of rotary settings."""
-    for value in table.values():
-        if isinstance(value, Mapping):
-            yield value.get("partial_rotary_factor")
 
 
 def _norms(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -112,19 +107,19 @@ def _ends(fit: Fit) -> Iterator[Hint]:
 def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     architecture = fit.architecture
     assert architecture is not None
-    numbers = _numbers(table, "scal", "multipl", "factor", "cap", "alpha", "beta")
-    for scale in ("sqrt_width", 1.0, *numbers):
+    said = numbers(table, "scal", "multipl", "factor", "cap", "alpha", "beta")
+    for scale in ("sqrt_width", 1.0, *said):
         if isinstance(architecture.embedding, Embedding) and architecture.embedding.scale != scale:
             yield _one(f"factor of embeddings: {scale}", Put("embedding.scale", scale))
     head = architecture.head
     if head is not None and head.outputs is None:
-        for scale in (1.0, "inverse_sqrt_width", *numbers, *(1 / number for number in numbers)):
+        for scale in (1.0, "inverse_sqrt_width", *said, *(1 / number for number in said)):
             if head.scale != scale:
                 yield _one(f"factor of logits: {scale}", Put("head.scale", scale))
-        for cap in (None, *numbers):
+        for cap in (None, *said):
             if head.softcap != cap:
                 yield _one(f"bound of logits: {cap}", Put("head.softcap", cap))
-    for number in (1.0, *numbers):
+    for number in (1.0, *said):
         yield _one(
             f"factor of branches: {number}",
             Put("attention.multiplier", number),
@@ -133,15 +128,14 @@ def _scales(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         )
 
 
-def _numbers(table: Mapping[str, Any], *words: str) -> list[float]:
-    """The numbers of keys whose names have one of these words."""
-    numbers = {
-        float(value)
-        for name, value in table.items()
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
-        and any(word in name for word in words)
-    }  # fmt: skip
-    return sorted(numbers)
+def _before_head(fit: Fit) -> Iterator[Hint]:
+    """The activation of the dense layer before the head."""
+    assert fit.architecture is not None
+    head = fit.architecture.head
+    if head is not None and head.transform is not None:
+        for activation in (None, *dict.fromkeys(ACTIVATIONS.values())):
+            if head.transform.activation != activation and activation != "xielu":
+                yield _one(f"before the head: {activation or 'no activation'}", Put("head.transform.activation", activation))
 
 
 def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -171,30 +165,6 @@ def _heads(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     for why, more in grouped(fit):
         if more.items() - fit.derivation.more.items():
             yield Hint(why, (), more)
-
-
-def _networks(fit: Fit) -> Iterator[Hint]:
-    networks = [
-        each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward | Experts)
-    ]
-    if not networks:
-        return
-    for activation in dict.fromkeys(ACTIVATIONS.values()):
-        if networks[0].activation != activation and activation != "xielu":
-            yield _one(
-                f"activation: {activation}", Put("feedforward.activation", activation), Put("experts.activation", activation)
-            )
-    for branch in ("feedforward", "experts"):
-        swapped = {f"{branch}.gate", f"{branch}.up"}
-        named = {
-            source: fit.matched[line.module.name]
-            for line in fit.lines
-            for source in line.source
-            if source in swapped and line.module.name in fit.matched and len(line.source) == 1
-        }
-        if named.keys() == swapped:
-            gate, up = f"{branch}.gate", f"{branch}.up"
-            yield Hint("gate and up the other way round", (), {gate: named[up], up: named[gate]})
 
 
 def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
@@ -229,31 +199,12 @@ def _wiring(fit: Fit) -> Iterator[Hint]:
     architecture = fit.architecture
     if architecture is None or not names:
         return
+    if len(architecture.stacks) > 1:  # a family of two stacks names the norms of every wiring that it knows
+        yield from (Hint(f"norms of a layer: {wiring}", (Wired(wiring),)) for wiring in ("pre", "post", "output"))
+        return
     for wiring in wirings_of(names):
         for slots in assignments(wiring, names, architecture, most=2):
             yield Hint(f"norms of a layer: {wiring} ({', '.join(slots.values())})", (Wired(wiring),), slots)
-
-
-def _experts(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
-    found = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
-    if not found:
-        return
-    router = found[0].router
-    for renormalise in (None, Renormalise(eps=0.0), Renormalise()):
-        if router.renormalise != renormalise:
-            yield _one(
-                f"weights of chosen experts: {'sum to 1' if renormalise else 'as they are'}",
-                Put("experts.router.renormalise", renormalise),
-            )
-    for score in ("softmax", "sigmoid"):
-        if router.score != score:
-            yield _one(f"scores of experts: {score}", Put("experts.router.score", score))
-    for number in (1.0, *_numbers(table, "scal", "factor", "multipl")):
-        if router.scale != number:
-            yield _one(f"factor of what experts give: {number}", Put("experts.router.scale", number))
-    for over in ("all", "chosen"):
-        if router.over != over:
-            yield _one(f"softmax over {over} experts", Put("experts.router.over", over))
 
 
 def described(architecture: Architecture) -> tuple[tuple[str, str], ...]:

@@ -27,10 +27,16 @@ class Hint:
     def applied(self, derivation: Derivation) -> Derivation:
         replaced = {change.path for change in self.changes if isinstance(change, Put)}
         before = [each for each in derivation.changes if not (isinstance(each, Put) and each.path in replaced)]
+        said = {part for source in self.more or {} for part in _parts(source)}
+        kept = {source: to for source, to in derivation.more.items() if not said.intersection(_parts(source))}
         return replace(
             derivation,
             changes=(*before, *self.changes),
-            more={**derivation.more, **(self.more or {})},
+            more={**kept, **(self.more or {})},
             ignored=(*derivation.ignored, *self.ignored),
             absent={**derivation.absent, **self.absent},
         )
+
+
+def _parts(source: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (source,) if isinstance(source, str) else source

@@ -41,6 +41,10 @@ _ALIKE = """
 """
 GROUPS = tuple(tuple(line.split()) for line in _ALIKE.strip().splitlines())
 """Names of one thing: a key of one family stands for that of another."""
+LENGTHS = next(names for names in GROUPS if "max_position_embeddings" in names)
+"""Keys that say how many positions there are."""
+THETAS = next(names for names in GROUPS if "rope_theta" in names)
+"""Keys that say the base of rotary positions."""
 _GROUP = {name: at for at, names in enumerate(GROUPS) for name in names}
 
 
@@ -72,3 +76,14 @@ def respelt(asked: Iterable[str], unread: Iterable[str], table: Mapping[str, Any
         if match is not None:
             found[wanted] = match
     return found
+
+
+def numbers(table: Mapping[str, Any], *words: str) -> list[float]:
+    """The numbers of keys whose names have one of these words."""
+    numbers = {
+        float(value)
+        for name, value in table.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e4
+        and any(word in name for word in words)
+    }  # fmt: skip
+    return sorted(numbers)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from anyformer.huggingface.rules import Rows, Shaped, Stacked, Then, To, Transposed
 from anyformer.parts import Experts, FeedForward, Renormalise, Router, ScoreCorrectionBias, SharedExpert, TopK
 from anyformer.parts.experts.selection import Groups
+from anyformer.porting.changes import Put
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint, Lines
 from anyformer.porting.keys import GROUPS
@@ -30,7 +31,10 @@ def mixtures(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModul
     """Experts in the layers that have a router, for a base whose layers have networks alone."""
     assert fit.architecture is not None
     networks = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward)]
-    if not networks or fit.architecture.decoder is None or any("experts." in s for line in fit.lines for s in line.source):
+    if any("experts." in source for line in fit.lines for source in line.source):
+        yield from _stored_otherwise(fit)
+        return
+    if not networks or fit.architecture.decoder is None:
         return
     width = fit.architecture.width
     # A shared expert may have been taken for the network of every layer.
@@ -49,6 +53,20 @@ def mixtures(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModul
             (SparseLayers(layers, experts),),
             {**_norms(fit), "experts.router": router.name, **lines, **more},
         )
+
+
+def _stored_otherwise(fit: Fit) -> Iterator[Hint]:
+    """Experts that the family has under other names, of another width, in one tensor of all or with gate and up in one."""
+    assert fit.architecture is not None
+    own = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, Experts)]
+    if not own or not any(source.startswith("experts.") for line in fit.missing for source in line.source):
+        return
+    rest = [each for each in fit.left if "shared" not in role(each.name)]
+    found = _stacked(rest, own[0].experts, fit.architecture.width) or _one_by_one(rest)
+    if found is not None:
+        lines, inner = found
+        changes = () if inner == own[0].width else (Put("experts.width", inner),)
+        yield Hint(f"experts of {inner} features in {len(lines)} tensors", changes, lines)
 
 
 def _routes(module: FileModule, width: int) -> bool:
@@ -118,22 +136,23 @@ def _experts(
     if correction is not None:
         name = correction.tensor
         more["experts.router.correction"] = name if len(correction.shape or ()) == 1 else To(name, Shaped((1, -1)))
+    count, chosen = router.shape[0], _chosen(table, router.shape[0])
     experts = Experts(
-        experts=router.shape[0],
-        chosen=_chosen(table, router.shape[0]),
+        experts=count,
+        chosen=chosen,
         width=width,
         activation=network.activation,
         gated=gated,
-        router=_router(table, corrected=correction is not None),
+        router=_router(table, count, chosen, corrected=correction is not None),
         shared=part,
     )
     return experts, more
 
 
-def _router(table: Mapping[str, Any], *, corrected: bool) -> Router:
-    """The router by the keys of DeepSeek's line, which others use in the same sense."""
+def _router(table: Mapping[str, Any], experts: int, chosen: int, *, corrected: bool) -> Router:
+    """The router by the keys of DeepSeek's line, which others use in the same sense; no groups that leave too few experts."""
     count, keep = table.get("n_group"), table.get("topk_group")
-    some = isinstance(count, int) and isinstance(keep, int) and count > keep > 0
+    some = isinstance(count, int) and isinstance(keep, int) and count > keep > 0 and experts // count * keep >= chosen
     groups = Groups(count=count or 1, keep=keep or 1, score="top_2" if corrected else "max") if some else None
     scale = next((value for name, value in table.items() if name in _SCALES and isinstance(value, int | float) and value), 1.0)
     said = str(table.get("scoring_func") or table.get("score_func") or ("sigmoid" if corrected else "softmax"))

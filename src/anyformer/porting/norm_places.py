@@ -13,14 +13,15 @@ from anyformer.porting.looking import blocks_in
 from anyformer.porting.roles import role
 
 _SLOTS: Mapping[Wiring, tuple[str, ...]] = {
-    "pre": ("attention.norm_before", "{network}.norm_before"),
-    "output": ("attention.norm_after", "{network}.norm_after"),
+    "pre": ("{mixer}.norm_before", "{network}.norm_before"),
+    "output": ("{mixer}.norm_after", "{network}.norm_after"),
     "post": ("step_0_norm_after", "step_1_norm_after"),
-    "parallel_own": ("attention.norm_before", "{network}.norm_before"),
+    "parallel_own": ("{mixer}.norm_before", "{network}.norm_before"),
     "parallel": ("step_0_norm_before",),
-    "sandwich": ("attention.norm_before", "attention.norm_after", "{network}.norm_before", "{network}.norm_after"),
+    "sandwich": ("{mixer}.norm_before", "{mixer}.norm_after", "{network}.norm_before", "{network}.norm_after"),
 }
-"""Wiring -> our names of its norms."""
+"""Wiring -> our names of its norms, where `{mixer}` and `{network}` stand for every branch of that kind."""
+_NETWORKS = ("feedforward", "experts")
 _BEFORE = frozenset({"before", "before_network"})
 _AFTER = frozenset({"after", "after_network", "second"})
 
@@ -57,18 +58,27 @@ def wirings_of(names: tuple[str, ...]) -> list[Wiring]:
 
 def assignments(wiring: Wiring, names: tuple[str, ...], architecture: Architecture, most: int = 1) -> list[dict[str, str]]:
     """Which norm of the files stands where, the likeliest first."""
-    network = next(
-        (n for block in blocks_in(architecture) for n in block.branches if n in ("experts", "feedforward")), "feedforward"
-    )
-    slots = [slot.replace("{network}", network) for slot in _SLOTS[wiring]]
+    branches = dict.fromkeys(name for block in blocks_in(architecture) for name in block.branches)
+    networks = [name for name in branches if name in _NETWORKS] or ["feedforward"]
+    mixers = [name for name in branches if name not in _NETWORKS] or ["attention"]
+    slots = _SLOTS[wiring]
     ranked = sorted(permutations(names), key=lambda order: -sum(_stands(s, n) for s, n in zip(slots, order, strict=True)))
-    return [dict(zip(slots, order, strict=True)) for order in ranked[:most]]
+
+    def whole(order: tuple[str, ...]) -> dict[str, str]:
+        """One norm of the files stands before the mixer of every layer, whichever it is."""
+        found = dict[str, str]()
+        for slot, name in zip(slots, order, strict=True):
+            kinds = networks if "{network}" in slot else mixers if "{mixer}" in slot else [""]
+            found |= {slot.format(network=kind, mixer=kind): name for kind in kinds}
+        return found
+
+    return [whole(order) for order in ranked[:most]]
 
 
 def _stands(slot: str, name: str) -> float:
     """How well a name says that a norm stands in a place."""
     said = role(name)
-    first = slot.startswith(("attention", "step_0"))
+    first = slot.startswith(("{mixer}", "step_0"))
     wanted = ("before" if first else "before_network") if "before" in slot else ("after" if first else "after_network")
     if wanted in said:
         return 3.0

@@ -76,9 +76,8 @@ def watched(model: nn.Module, run: Callable[[], Tensor]) -> tuple[Tensor, Probed
     return logits, ProbedRun(inputs, outputs, tuple(order))
 
 
-def compared(fit: Fit, ours: nn.Module, mine: ProbedRun, theirs: ProbedRun) -> tuple[Probe, ...]:
+def compared(pairs: Mapping[str, str], mine: ProbedRun, theirs: ProbedRun) -> tuple[Probe, ...]:
     """The probes of all modules of which both models have one, in the order of our computation."""
-    pairs = _pairs(fit, ours, theirs)
     found: list[Probe] = []
     for name in mine.order:
         if name not in pairs:
@@ -90,7 +89,7 @@ def compared(fit: Fit, ours: nn.Module, mine: ProbedRun, theirs: ProbedRun) -> t
     return tuple(found)
 
 
-def _pairs(fit: Fit, ours: nn.Module, theirs: ProbedRun) -> dict[str, str]:
+def pairs_of(fit: Fit, ours: nn.Module, theirs: ProbedRun) -> dict[str, str]:
     """Name of a module of ours -> that of the reference's, of those that hold one weight of one line."""
     short = {name.replace(".sublayer", ""): name for name, _ in ours.named_modules()}
     found: dict[str, str] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -16,15 +17,18 @@ from anyformer.huggingface.verify import TOLERANCE, example_of, output_of, targe
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.porting.explaining import Fit, explained
+from anyformer.porting.factors import factors
 from anyformer.porting.guesses import alternatives
 from anyformer.porting.hint import Hint
-from anyformer.porting.probes import Probe, ProbedRun, compared, gap, watched
-from anyformer.porting.reference import TinyReference
+from anyformer.porting.probes import Probe, ProbedRun, compared, gap, pairs_of, watched
+from anyformer.porting.reference import TinyReference, without_marks
 from anyformer.porting.tensors import FileModule
 
 _LENGTH, _BATCH = 13, 2
 _FOLLOWED = 3
 """Fits whose guesses are changed."""
+_PAIRS, _STUCK = 120, 2
+"""Pairs of guesses that are changed at once, and how often, at most."""
 _NEARER = 0.6
 """A change that makes the first departure so many times as large is kept, although nothing more agrees."""
 
@@ -41,6 +45,8 @@ class PortProof:
     probes: tuple[Probe, ...] = ()
     failed: str = ""
     taken: tuple[str, ...] = field(default=())
+    measured: tuple[Hint, ...] = ()
+    """Factors that would explain the first place that departs."""
 
     @property
     def equal(self) -> bool:
@@ -91,7 +97,12 @@ class Comparison:
             logits, mine = watched(ours, lambda: ours(given) if target is None else ours(given, target))
         except (UserError, ValueError, RuntimeError, LookupError, TypeError, AssertionError) as error:
             return PortProof(fit, failed=f"{type(error).__name__}: {error}")
-        return PortProof(fit, gap(logits, theirs), compared(fit, ours, mine, seen))
+        pairs = pairs_of(fit, ours, seen)
+        found = PortProof(fit, gap(logits, theirs), compared(pairs, mine, seen))
+        first = found.first
+        entering = None if first is None else seen.inputs.get(pairs[first.where])
+        measured = () if found.equal else tuple(factors(fit.architecture, mine, entering, first, (logits, theirs)))
+        return replace(found, measured=measured)
 
     def _built(self, fit: Fit, architecture: Architecture) -> Transformer:
         family = fit.derivation.family(str(self.table["model_type"]), "")
@@ -102,8 +113,11 @@ class Comparison:
         return model.eval()
 
     def _input(self, architecture: Architecture) -> tuple[Tensor, Tensor | None]:
-        given = example_of(architecture, _BATCH, _LENGTH, 0)
-        return given, target_of(architecture, _BATCH, _LENGTH, 1) if architecture.two_inputs else None
+        given = without_marks(example_of(architecture, _BATCH, _LENGTH, 0), self.table, architecture.embedding.symbols)
+        if not architecture.two_inputs:
+            return given, None
+        target = target_of(architecture, _BATCH, _LENGTH, 1)
+        return given, without_marks(target, self.table, architecture.output_embedding.symbols)
 
     def _reference(self, given: Tensor, target: Tensor | None) -> tuple[Tensor, ProbedRun]:
         """The reference's logits of an input; one that other architectures gave is remembered."""
@@ -140,7 +154,12 @@ def proved(fits: Sequence[Fit], against: Comparison, *, rounds: int = 12) -> Por
         ends.append(_followed(proof, against, rounds))
         if ends[-1].equal:
             break
-    return max(ends, key=lambda proof: proof.rank)
+    best = max(ends, key=lambda proof: proof.rank)
+    for _ in range(_STUCK):
+        if best.equal or best.failed or (freed := _pair(best, against)) is None:
+            break
+        best = _followed(freed, against, rounds)
+    return best
 
 
 def _followed(best: PortProof, against: Comparison, rounds: int) -> PortProof:
@@ -148,9 +167,7 @@ def _followed(best: PortProof, against: Comparison, rounds: int) -> PortProof:
     for _ in range(rounds):
         if best.equal or best.failed:
             break
-        first = best.first
-        where, side = (first.where, first.side) if first else ("", "")
-        better = next(_improved(best, against, alternatives(best.fit, against.table, where, side)), None)
+        better = next(_improved(best, against, _steps(best, against)), None)
         if better is None:
             break
         best = better
@@ -176,3 +193,23 @@ def _improved(best: PortProof, against: Comparison, steps: Iterable[Hint]) -> It
         ):
             nearer.append(proof)
     yield from sorted(nearer, key=lambda proof: proof.rank, reverse=True)
+
+
+def _pair(best: PortProof, against: Comparison) -> PortProof | None:
+    """The first proof with two guesses changed of which more places agree, where no single one helps."""
+    steps = list(_steps(best, against))
+    # Pairs of the likeliest first: steps come in the order in which known families differ most often.
+    pairs = sorted(combinations(range(len(steps)), 2), key=sum)[:_PAIRS]
+    for one, other in ((steps[at], steps[then]) for at, then in pairs):
+        fit = explained(other.applied(one.applied(best.fit.derivation)), against.table, against.modules)
+        proof = replace(against.proof(fit), taken=(*best.taken, one.why, other.why))
+        if proof.rank[:2] > best.rank[:2]:
+            return proof
+    return None
+
+
+def _steps(best: PortProof, against: Comparison) -> Iterator[Hint]:
+    """What may be changed at the first place that departs: factors that were measured there, then what is guessed."""
+    first = best.first
+    yield from best.measured
+    yield from alternatives(best.fit, against.table, *((first.where, first.side) if first else ()))

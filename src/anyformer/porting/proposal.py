@@ -16,16 +16,18 @@ from anyformer.huggingface.registry import model_types
 from anyformer.model import Architecture
 from anyformer.porting.code import RemoteCode, read_code
 from anyformer.porting.derivation import Derivation
-from anyformer.porting.evidence import settled
+from anyformer.porting.evidence import pattern, settled
 from anyformer.porting.explaining import Fit, explained
 from anyformer.porting.guesses import described
+from anyformer.porting.keyed import keyed
 from anyformer.porting.keys import known
-from anyformer.porting.neighbours import Neighbour, known_types, neighbours
+from anyformer.porting.neighbours import Neighbour, known_types, neighbours, scored
 from anyformer.porting.proof import Comparison, PortProof, proved
-from anyformer.porting.reference import reference
+from anyformer.porting.reference import TinyReference, reference
 from anyformer.porting.tensors import FileModule, modules_of, shapes_in
+from anyformer.porting.unread import unread
 
-NEAREST, WHOLE, TRIED = 16, 8, 4
+NEAREST, FURTHER, WHOLE, TRIED = 16, 40, 8, 6
 """Neighbours of which tensors without a place are looked at, at most until so many have none, and those of them that are
 held against the reference: the ones that read most keys."""
 
@@ -97,20 +99,67 @@ def proposal(directory: Path, against: str | None = None, *, among: Sequence[str
             f"{directory}: no family that is known here can read this configuration, whatever its keys are called: write "
             f"one by hand, from what `anyformer new family {table['model_type']}` begins"
         )
-    tried: list[tuple[Fit, list[str]]] = []
-    for each in found[:NEAREST]:
-        tried.append(settled(each.fit, table, modules))
-        if sum(fit.whole for fit, _ in tried) == WHOLE:
-            break
-    fits = sorted(tried, key=lambda pair: (pair[0].unexplained, len(pair[0].unread)))
-    proof = None
-    if against is not None:
-        proof = _proof(
-            directory, table, modules, [fit for fit, _ in fits if fit.unexplained == fits[0][0].unexplained], against
-        )
+    with TemporaryDirectory(prefix="anyformer-port-") as scratch:
+        made = None if against is None else reference(directory, table, against, Path(scratch) / "reference")
+        aside = () if made is None else _aside(made, found, table, modules)
+        if aside:
+            modules = {name: each for name, each in modules.items() if each not in aside}
+            found = _without(found[:FURTHER], aside, table, modules)
+        fits = _settled(found[:NEAREST], table, modules)
+        proof = None if made is None else _proof(made, table, modules, _best(fits))
+        if made is not None and proof is not None and not proof.equal:
+            further = _settled(found[NEAREST:FURTHER], table, modules)
+            again = _proof(made, table, modules, _best(further)) if further and further[0][0].whole else proof
+            fits, proof = [*fits, *further], max(proof, again, key=lambda each: each.rank)
     fit = fits[0][0] if proof is None else proof.fit
     reasons = next((reasons for each, reasons in fits if each.derivation.base == fit.derivation.base), [])
+    reasons = [
+        *reasons,
+        *(f"{each.name} is not read: a formula gives it, or no logit of the reference follows from it" for each in aside),
+    ]
     return _judged(directory, table, found, fit, reasons, code, proof, against or "")
+
+
+def _best(fits: Sequence[tuple[Fit, list[str]]]) -> list[Fit]:
+    """The fits of which as much is explained as of any."""
+    return [fit for fit, _ in fits if fit.unexplained == fits[0][0].unexplained]
+
+
+def _aside(
+    made: TinyReference, found: Sequence[Neighbour], table: Mapping[str, Any], modules: Mapping[str, FileModule]
+) -> tuple[FileModule, ...]:
+    """The modules of the files that change no logit of the reference."""
+    small = {**modules, **modules_of(shapes_in(made.directory))} if made.smaller else modules
+    like = found[0].fit.architecture
+    assert like is not None, "a neighbour that was read"
+    if made.smaller:
+        like = explained(found[0].fit.derivation, {**table, **made.smaller}, small).architecture or like
+    names = {each.name for each in unread(made, like, small.values())}
+    return tuple(each for each in modules.values() if each.name in names)
+
+
+def _without(
+    found: Sequence[Neighbour], aside: Sequence[FileModule], table: Mapping[str, Any], modules: Mapping[str, FileModule]
+) -> list[Neighbour]:
+    """The neighbours again, without modules that are not read."""
+    patterns = tuple(pattern(each.name) for each in aside)
+    fits = [explained(replace(each.fit.derivation, ignored=patterns), table, modules) for each in found]
+    again = [scored(fit, table, modules) for fit in fits if fit.architecture is not None]
+    return sorted(again, key=lambda each: (-each.score, each.fit.assumed, each.model_type))
+
+
+def _settled(
+    found: Sequence[Neighbour], table: Mapping[str, Any], modules: Mapping[str, FileModule]
+) -> list[tuple[Fit, list[str]]]:
+    """The nearest with the changes that shapes force, and the reasons; those first of which most is explained."""
+    tried: list[tuple[Fit, list[str]]] = []
+    for each in found:
+        fit, reasons = settled(each.fit, table, modules)
+        fit, more = keyed(fit, table, modules) if fit.architecture is not None else (fit, [])
+        tried.append((fit, reasons + more))
+        if sum(fit.whole for fit, _ in tried) == WHOLE:
+            break
+    return sorted(tried, key=lambda pair: (pair[0].unexplained, len(pair[0].unread)))
 
 
 def table_of(directory: Path) -> dict[str, Any]:
@@ -136,19 +185,15 @@ def check_new(model_type: str) -> None:
         raise UserError(f"model type {model_type!r} is read here already: anyformer show DIRECTORY; port is for what is not")
 
 
-def _proof(
-    directory: Path, table: Mapping[str, Any], modules: Mapping[str, FileModule], fits: Sequence[Fit], against: str
-) -> PortProof:
+def _proof(made: TinyReference, table: Mapping[str, Any], modules: Mapping[str, FileModule], fits: Sequence[Fit]) -> PortProof:
     """The best proof of the fits, at the size of the reference."""
-    with TemporaryDirectory(prefix="anyformer-port-") as scratch:
-        made = reference(directory, table, against, Path(scratch) / "reference")
-        if not made.smaller:
-            return proved(fits[:TRIED], Comparison(made, table, modules))
-        tiny = {**table, **made.smaller}
-        small = modules_of(shapes_in(made.directory))
-        resized = [explained(fit.derivation, tiny, small) for fit in fits[:TRIED]]
-        best = proved(resized, Comparison(made, tiny, small))
-        return replace(best, fit=explained(best.fit.derivation, table, modules))
+    if not made.smaller:
+        return proved(fits[:TRIED], Comparison(made, table, modules))
+    tiny = {**table, **made.smaller}
+    small = modules_of(shapes_in(made.directory))
+    resized = [explained(fit.derivation, tiny, small) for fit in fits[:TRIED]]
+    best = proved(resized, Comparison(made, tiny, small))
+    return replace(best, fit=explained(best.fit.derivation, table, modules))
 
 
 def _judged(

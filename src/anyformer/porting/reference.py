@@ -38,6 +38,17 @@ class TinyReference:
     """Keys whose values were made smaller, and their new ones."""
 
 
+def without_marks(tokens: Tensor, table: Mapping[str, Any], symbols: int | None) -> Tensor:
+    """Tokens (B, T) with an ordinary one in place of padding and masks, which some classes count or scale by."""
+    marks = {table.get(key) for key in ("pad_token_id", "mask_token_id")}
+    if tokens.is_floating_point() or symbols is None:
+        return tokens
+    plain = next(token for token in range(symbols - 1, -1, -1) if token not in marks)
+    for mark in (mark for mark in marks if isinstance(mark, int)):
+        tokens = tokens.masked_fill(tokens == mark, plain)
+    return tokens
+
+
 def shrunk(table: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that make a configuration tiny; none where it is small already.
 

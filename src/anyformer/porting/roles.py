@@ -20,14 +20,14 @@ _WORDS: Mapping[str, str] = {
     "fused": "qkv qkv_proj query_key_value c_attn wqkv w_pack in_proj",
     "gate": "gate gate_proj w1 wi_0 linear_fc1_gate",
     "up": "up up_proj w3 wi_1 wi fc1 c_fc fc_in lin1 dense_h_to_4h c_fc_1 linear_fc1 linear1",
-    "down": "down down_proj w2 fc2 fc_out lin2 dense_4h_to_h linear_fc2 linear2",
+    "down": "down down_proj w2 fc2 fc_out lin2 dense_4h_to_h linear_fc2 linear2 output_linear",
     "gate_up": "gate_up_proj gate_up w12 up_gate_proj input_linear",
     "query_norm": "q_norm query_norm q_layernorm query_layernorm norm_q",
     "key_norm": "k_norm key_norm k_layernorm key_layernorm norm_k",
     "embedding": "embed_tokens wte word_embeddings tok_embeddings embed_in token_embedding embeddings embedding shared "
     "tokens_embed embed emb",
-    "positions": "wpe position_embeddings embed_positions positions_embed pos_emb",
-    "types": "token_type_embeddings",
+    "positions": "wpe position_embeddings position_embedding embed_positions positions_embed pos_emb",
+    "types": "token_type_embeddings token_type_embedding",
     "head": "lm_head embed_out output_projection head decoder_head",
     "norm": "norm layernorm layer_norm ln rmsnorm rms_norm",
     "before": "input_layernorm ln_1 norm1 norm_1 attention_norm ln_attn attn_norm self_attn_layer_norm pre_attention_layernorm "

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from anyformer.describe import UserError
 from anyformer.huggingface.config import read_table
+from anyformer.huggingface.files import today
 from anyformer.huggingface.stored.files import INDEX, TensorFiles
 
 Shape = tuple[int, ...] | None
@@ -62,13 +63,13 @@ def shapes_in(directory: Path) -> dict[str, Shape]:
         if not isinstance(table, dict) or not all(isinstance(each, str) for each in table):
             raise UserError(f"{index}: weight_map should be a table of names and files, got {json.dumps(table)[:60]}")
         if not any((directory / str(file)).is_file() for file in set(table.values())):
-            return dict.fromkeys(table)
+            return dict.fromkeys(map(today, table))
     if not files:
         raise UserError(
             f"{directory}: has no names of weights: put its .safetensors files there, whose headers are read, or {INDEX}"
         )
     source = TensorFiles(directory)
-    return {name: source.shape(name) for name in source.names}
+    return {today(name): source.shape(name) for name in source.names}
 
 
 def modules_of(shapes: Mapping[str, Shape]) -> dict[str, FileModule]:
@@ -111,6 +112,14 @@ def pattern_of(module: str) -> tuple[str, int, int]:
         elif layer < 0 and expert < 0:
             layer, words[at] = int(word), "{i}"
     return ".".join(words), layer, expert
+
+
+def idle(module: FileModule, patterns: Iterable[str]) -> bool:
+    """Whether every tensor of a module has a name that one of the patterns means: of buffers, and of what nothing reads."""
+    name = module.name.replace("{i}", "0").replace("{x}", "0")
+    found = [re.compile(pattern) for pattern in patterns]
+    names = [f"{name}.{leaf}".rstrip(".") for leaf in module.leaves]
+    return all(any(pattern.fullmatch(each) for pattern in found) for each in names)
 
 
 def count(modules: Iterable[FileModule]) -> int:

@@ -61,7 +61,10 @@ def read_speech(config: Config) -> Architecture:
     rows = config("codebook_vocab_size", 2049, lambda target: _marks(target)[0].rows, kind=SIZE)
     config.assume(vocab_size=4001, hidden_size=2048, num_hidden_layers=48, ffn_dim=11_264, max_position_embeddings=750)
     made = read(config)
-    config.expect("audio_pad_token_id", config("vocab_size") + books * rows, why="the row for no token is the last")
+    last = config("vocab_size") + books * rows
+    config.expect(
+        "audio_pad_token_id", last, why="vocab_size + num_codebooks * codebook_vocab_size: the row for no token is the last"
+    )
     tables = tuple(Marks(rows=rows, of=(i,)) for i in range(books))
     return made.but(embedding=MarkedEmbedding(**{**dict(made.embedding), "kind": "marked_tokens", "marks": tables}))
 

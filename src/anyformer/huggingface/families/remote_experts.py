@@ -37,6 +37,8 @@ def read_ocr(config: Config) -> Architecture:
     """The text model of DeepSeek-OCR 2, whose keys are DeepSeek-V2's."""
     config.assume(vocab_size=102_400, hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, intermediate_size=11_008)
     config.expect("mlp_bias", False)
+    width = config("hidden_size") // config("num_attention_heads")
+    config.expect("head_dim", width, None, why="transformers takes hidden_size / num_attention_heads, whatever it says")
     kinds = words.types(config, None, "mlp_layer_types", {"sparse": "experts", "dense": "dense"})
     return _deepseek(config, None, kinds, width=1407)
 

@@ -45,7 +45,7 @@ def types(
     unknown = sorted(set(listed) - set(known))
     if unknown or len(listed) != depth:
         raise HuggingFaceError(
-            f"{config.where}: {key} has {len(listed)} entries for {depth} layers"
+            f"{config.where}: {key} has {len(listed)} entries for num_hidden_layers = {depth}"
             + (f", and {', '.join(unknown)} is not known here, only {', '.join(known)}" if unknown else "")
         )
     return [known[word] for word in listed]

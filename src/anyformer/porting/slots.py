@@ -1,0 +1,43 @@
+"""What may stand in the slots of an attention beside its projections: a sink per head, a gate of what heads have mixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from anyformer.describe import get
+from anyformer.parts import OutputGate
+from anyformer.porting.changes import Put
+from anyformer.porting.explaining import Fit
+from anyformer.porting.hint import Hint
+from anyformer.porting.looking import heads_in
+from anyformer.porting.roles import role
+
+_GATE = re.compile(r"gate|(^|[._])g_proj$")
+_NONLINEAR = ("sigmoid", "silu", "softplus", "tanh")
+
+
+def slots(fit: Fit) -> Iterator[Hint]:
+    """Sinks and gates of attention, by names and shapes."""
+    heads = next(heads_in(fit.architecture), None)
+    if heads is None:
+        return
+    assert fit.architecture is not None
+    features = heads.heads * heads.width_of_head(fit.architecture.width)
+    for each in (each for each in fit.left if "{i}" in each.name and "attention" in role(each.name)):
+        if "sink" in role(each.name) and each.shape == (heads.heads,):
+            yield Hint("a sink of every head", (Put("attention.sink", "head"),), {"attention.sink": each.tensor})
+        rows = {(heads.heads, fit.architecture.width): "head", (features, fit.architecture.width): "feature"}
+        if _GATE.search(each.name.rpartition(".")[2]) and each.shape in rows:
+            part = OutputGate(per=rows[each.shape], bias="bias" in each.leaves)  # type: ignore[arg-type]
+            more = {"attention.gate.projection": each.name}
+            yield Hint(f"a gate of each {part.per} of what attention gives", (Put("attention.gate", part),), more)
+
+
+def gate_guesses(fit: Fit) -> Iterator[Hint]:
+    """Other nonlinearities of a gate."""
+    heads = next(heads_in(fit.architecture), None)
+    gate = None if heads is None else get(heads, "gate")
+    for activation in _NONLINEAR if gate is not None else ():
+        if gate.activation != activation:
+            yield Hint(f"the gate of attention: {activation}", (Put("attention.gate.activation", activation),))
