@@ -33,7 +33,7 @@ from anyformer.planning.queues.outcome import QueueOutcome
 from anyformer.planning.queues.requests import ArrivingRequests, Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
-RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True)
+RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True, padded=True)
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
 FEWEST, MOST, LASTING = 100, 300, 13.0

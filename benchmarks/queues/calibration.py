@@ -11,7 +11,7 @@ from benchmarks.queues.server import CHUNK, PLACES, TOKEN
 
 from anyformer.planning.queues.measured_steps import MeasuredSteps
 
-TEXTS = (1, 2, 4, 6, PLACES)
+TEXTS = tuple(range(1, PLACES + 1))
 KEYS = (24, 280)
 """Tokens of prompts behind which texts are made, so many of them."""
 MADE = 40
