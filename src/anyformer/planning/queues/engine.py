@@ -78,7 +78,7 @@ class ServingEngine:
         self._reading: deque[list[int]] = deque()  # [request, tokens that are read]
         self._running: list[tuple[int, int]] = []  # (step behind which it ends, request)
         self._cached = self._growing = 0.0
-        self._places = PaddedPlaces(rules.places) if rules.padded else None
+        self._places = PaddedPlaces(rules.places * times.lanes) if rules.padded else None
         self._step = 0
         self._first: list[int] = []  # requests whose prompts end in the step under way
 
@@ -177,6 +177,8 @@ class ServingEngine:
         while self.waiting and len(self._running) < self.rules.places * self.times.lanes:
             if not self._fits(self.waiting[0]):
                 return
+            if self._places is not None:
+                self._places.take(self.waiting[0])
             self._run(self.waiting.popleft())
 
     def _run(self, request: int) -> None:
