@@ -44,7 +44,7 @@ SAME = ("gpt2", "deepseek-v3", "gemma-3n-e2b", "rwkv-7-world-0.1b", "zamba2-2.7b
 CONFIGURED = {
     "llama-3-8b": "llama", "gemma-3-4b": "gemma3_text", "deepseek-v3": "deepseek_v3", "mixtral-8x7b": "mixtral",
     "nemotron-h-8b": "nemotron_h", "qwen3-next-80b-a3b": "qwen3_next", "t5-small": "t5", "bert-base-uncased": "bert",
-    "recurrentgemma-2b": "recurrent_gemma", "xlnet-base": "xlnet",
+    "recurrentgemma-9b": "recurrent_gemma", "xlnet-base": "xlnet",
 }  # fmt: skip
 """Architecture -> the type of the configuration of Hugging Face from which it is read."""
 ALONE = """

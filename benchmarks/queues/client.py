@@ -20,8 +20,9 @@ class SentRequest:
 
 @dataclass(frozen=True)
 class Answered:
-    """Seconds after the beginning: when it was sent, and when each token came."""
+    """Seconds after the beginning: when it was sent, and when each token came; the tokens of its `prompt`."""
 
+    prompt: int
     sent: float
     times: tuple[float, ...]
 
@@ -69,7 +70,7 @@ async def ask(port: int, prompt: int, output: int, token: int, begin: float) -> 
         raise SystemExit(
             f"{output} tokens were asked for, {made} were made and {len(times)} pieces came: one without a piece has no time"
         )
-    return Answered(sent, tuple(times))
+    return Answered(prompt, sent, tuple(times))
 
 
 async def open_loop(port: int, requests: Sequence[SentRequest], token: int) -> list[Answered]:
@@ -83,15 +84,15 @@ async def open_loop(port: int, requests: Sequence[SentRequest], token: int) -> l
     return list(await asyncio.gather(*map(later, requests)))
 
 
-async def closed_loop(
-    port: int, clients: int, each: int, prompt: int, output: int, token: int, pause: float = 0.0
+async def mixed_loop(
+    port: int, clients: int, requests: Sequence[tuple[int, int]], token: int, pause: float = 0.0
 ) -> list[Answered]:
-    """So many clients, each of which sends its next request a pause of seconds after its last one was answered."""
-    begin = time.perf_counter()
+    """So many clients, each of which takes the next prompt and its length of answer a pause after its last one."""
+    begin, left = time.perf_counter(), iter(requests)
 
     async def client() -> list[Answered]:
         answers = []
-        for _ in range(each):
+        for prompt, output in left:
             answers.append(await ask(port, prompt, output, token, begin))
             await asyncio.sleep(pause)
         return answers

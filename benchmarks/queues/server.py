@@ -45,11 +45,11 @@ def letters(vocab: int) -> Any:
 
 
 @contextmanager
-def served(folder: Path, core: int) -> Iterator[int]:
-    """A server of a directory on one core; its port."""
+def served(folder: Path, core: int, log: Path) -> Iterator[int]:
+    """A server of a directory on one core, which writes its steps to a log; its port."""
     command = [
-        sys.executable, "-m", "anyformer", "serve", str(folder), "--port", "0", "--places", str(PLACES),
-        "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
+        sys.executable, "-m", "benchmarks.queues.timed_server", str(log), "serve", str(folder), "--port", "0",
+        "--places", str(PLACES), "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
