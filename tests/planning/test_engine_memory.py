@@ -39,7 +39,7 @@ def test_a_token_and_its_pages_by_hand():
 
 
 def test_recurrent_states_have_a_slot_for_every_text_in_llama_cpp():
-    """48 layers of 48 heads of 128 x 128 numbers and 3 x 10,240 of the convolution, in fp32; 16 layers of 4 heads of 256 keys."""
+    """48 layers of 48 heads of 128 x 128 numbers and 3 x 10,240 of a convolution, in fp32; 16 layers of 4 heads of 256."""
     made = af.architecture("qwen3.5-27b")
     memory = EngineMemory(made, "llama.cpp", 80 * GIB)
     assert memory.slot == 48 * (48 * 128 * 128 + 3 * 10_240) * 4

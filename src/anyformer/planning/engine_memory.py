@@ -39,7 +39,7 @@ class EngineMemory:
 
     `room`: bytes of the accelerator, `share` of which the engine takes; `beside`: bytes that others hold (the context of CUDA,
     communication), as an engine measures them; `step_tokens`: tokens of its largest step, for whose activations it sets memory
-    aside (`max_num_batched_tokens`). Only states that grow with every token are paged alike in all engines; beside them llama.cpp
+    aside (`max_num_batched_tokens`). States that grow with every token are paged alike in all engines; beside them llama.cpp
     keeps recurrent ones in a slot of every text. Others are refused.
     """
 
