@@ -52,7 +52,7 @@ def loads(record: Record) -> str:
     far = max(worst, key=lambda name: abs(worst[name]))
     said = (
         f"Measured, and in brackets what is foretold of it: {kept} of {len(every)} figures within {WITHIN:.0%}, the median of all "
-        f"{statistics.median(every):.1%} off, the worst {worst[far]:+.0%} ({far}). 100 to 300 requests a load, of "
+        f"{statistics.median(every):.1%} off, the worst {worst[far]:+.0%} ({far}). 50 to 300 requests a load, of "
         f"which the first tenth is left out; {record['capacity']:.3g} requests a second are all that it can do. A Llama of "
         f"{record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']})."
     )

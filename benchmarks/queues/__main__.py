@@ -4,7 +4,7 @@
 
 A Llama of a few million parameters with random weights is served on one core, and asked from another. Before each of twelve
 loads some seconds of other requests show what its steps take, by its own clock (`calibration.py`, `timed_server.py`). Then come
-100 to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
+50 to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
 Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
 """
 
@@ -36,7 +36,7 @@ from anyformer.planning.queues.simulate import Fleet, simulate
 RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True, padded=True)
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
-FEWEST, MOST, LASTING = 100, 300, 13.0
+FEWEST, MOST, LASTING = 50, 300, 13.0
 """Requests of a load, and the seconds that it lasts between these."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 WITHIN = 0.1

@@ -24,7 +24,7 @@ from anyformer.planning.queues.requests import ArrivingRequests
 
 TEXTS = tuple(range(1, PLACES + 1))
 CLIENTS = (1, 2, 3, 4, 6, PLACES)
-EACH = 10
+EACH = 8
 """Requests of every number of clients."""
 KEYS = (32, 288)
 LENGTHS = tuple(length for whole in range(0, 5 * CHUNK, CHUNK) for length in (whole, whole + 1) if length)[:-1]
