@@ -5,6 +5,7 @@ python docs/make_published.py
 
 from __future__ import annotations
 
+import json
 import statistics
 import tomllib
 from collections.abc import Callable, Sequence
@@ -15,8 +16,10 @@ from typing import Any
 from page_text import table
 from published_fit import HOURS
 from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
+from published_runs import architecture as described
 
 from anyformer.catalogue import architecture
+from anyformer.costs import cost
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning import step
 from anyformer.planning.layout import Layout
@@ -25,7 +28,10 @@ from anyformer.planning.planner import Candidate, plan_training, price_layout
 PAGE = Path(__file__).with_name("published.md")
 REFERENCE = PAGE.parent / "reference" / "published.md"
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
+SOURCES = PAGE.parents[1] / "benchmarks" / "results" / "published_sources.json"
 OUTLIER = 0.15
+SIZES = (3, 10, 30, 100, 1000)
+"""Ends of the classes of sizes, in thousand millions of parameters."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +136,9 @@ def summary(found: Sequence[Row]) -> str:
         ("networks", lambda run: "mixtures of experts" if run.mixture else "dense"),
         ("given as", lambda run: "hours of whole runs" if run.whole else "rates of running steps"),
         ("generation", lambda run: run.generation),
+        ("products in", lambda run: run.plan.named),
+        ("attention", lambda run: "scores written" if run.plan.attention == "plain" else "one kernel"),
+        ("parameters of a token", size_class),
         ("source of rates", lambda run: None if run.whole else run.source.split(" (")[0]),
     ]
     lines = []
@@ -137,6 +146,45 @@ def summary(found: Sequence[Row]) -> str:
         names = dict.fromkeys(name for row in found if (name := group(row.run)) is not None)
         lines += [[title, name, *_medians([row for row in found if group(row.run) == name])] for name in names]
     return table(["by", "", "fitted to", "median error", "test", "median error", "outliers of test"], lines)
+
+
+def size_class(run: Timed) -> str:
+    """A class of the parameters that a token uses."""
+    active = cost(described(run.name, run.length)).params.active
+    return next(f"below {most:,} G" for most in SIZES if active < most * 1e9)
+
+
+def intervals(found: Sequence[Row]) -> str:
+    """The ratios between which nine in ten of the fitted rates are, and how many of the test half are there too."""
+    lines = []
+    for title, mixture in (("dense", False), ("mixtures of experts", True)):
+        rates = [row for row in found if row.run.mixture is mixture and not row.run.whole]
+        fitted = sorted(row.error for row in rates if row.run.fitted)
+        least, most = (fitted[round(share * (len(fitted) - 1))] for share in (0.05, 0.95))
+        test = [row.error for row in rates if not row.run.fitted]
+        kept = sum(least <= error <= most for error in test) / len(test)
+        lines.append([title, f"{least:+.0%} to {most:+.0%}", str(len(test)), f"{kept:.0%}"])
+    return table(["networks", "nine in ten of the fitted", "test", "of these between them"], lines)
+
+
+def by_source() -> str:
+    """Both halves of a split by source, as `published_sources.py` judged it."""
+    record = json.loads(SOURCES.read_text())
+    lines = []
+    for each in record["generations"]:
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in each["shares"].items())
+        cells = []
+        for half in ("fitted", "test"):
+            of: dict[str, list[float]] = {}
+            for row in each["rows"]:
+                if row["half"] == half:
+                    of.setdefault(row["source"], []).append(abs(row["error"]))
+            every = [error for errors in of.values() for error in errors]
+            middle = statistics.median(statistics.median(errors) for errors in of.values())
+            cells += [f"{len(of)}, {len(every)}", f"{statistics.median(every):.0%}", f"{middle:.0%}"]
+        lines.append([each["generation"], shares, *cells])
+    head = ["sources, rates", "median", "of sources"]
+    return table(["generation", "shares", *(f"{half}: {each}" for half in ("fitted", "test") for each in head)], lines)
 
 
 def medians(found: Sequence[Row]) -> dict[str, float]:
@@ -233,6 +281,10 @@ def guide(found: Sequence[Row]) -> str:
         TEXT["introduction"],
         TEXT["predicted"].format(hours=f"{HOURS:.0%}", waits=step.WAITS * 1000, runs=len(found), **counts, **medians(found)),
         summary(found),
+        TEXT["intervals"],
+        intervals(found),
+        TEXT["sources"].format(most=json.loads(SOURCES.read_text())["most"]),
+        by_source(),
         TEXT["unexplained"],
         TEXT["shares"],
         shares(found),

@@ -28,7 +28,7 @@ FIGURES = {
     "latency_p50": "last token, half",
     "latency_p95": "last token, 95%",
 }
-UNITS = {"weights": "GiB", "activations": "GiB", "cache": "GiB", "pages": "pages", "tokens": "tokens"}
+UNITS = {"weights": "GiB", "activations": "GiB", "cache": "GiB", "pages": "pages", "tokens": "tokens", "slots": "GiB"}
 WITHIN = 0.1
 UNMEASURED = "No result is committed yet: how near the simulation is to the server is not known.\n"
 Record = Mapping[str, Any]
@@ -52,7 +52,7 @@ def loads(record: Record) -> str:
     far = max(worst, key=lambda name: abs(worst[name]))
     said = (
         f"Measured, and in brackets what is foretold of it: {kept} of {len(every)} figures within {WITHIN:.0%}, the median of all "
-        f"{statistics.median(every):.1%} off, the worst {worst[far]:+.0%} ({far}). 100 to 300 requests a load, of "
+        f"{statistics.median(every):.1%} off, the worst {worst[far]:+.0%} ({far}). 50 to 300 requests a load, of "
         f"which the first tenth is left out; {record['capacity']:.3g} requests a second are all that it can do. A Llama of "
         f"{record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']})."
     )

@@ -10,10 +10,12 @@ import pytest
 from torch import nn
 from typer.testing import CliRunner
 
+import anyformer as af
 from anyformer import catalogue
 from anyformer.cli import app
 from anyformer.costs import cost
 from anyformer.costs.traceable import NEEDS_TORCH
+from anyformer.huggingface.find import find_family
 from anyformer.parts.layers.step import TAKEN
 
 COMMANDS = (
@@ -39,10 +41,17 @@ COMMANDS = (
 LENGTH = 32
 SAME = ("gpt2", "deepseek-v3", "gemma-3n-e2b", "rwkv-7-world-0.1b", "zamba2-2.7b", "whisper-tiny")
 """Architectures that are priced again beside torch."""
+CONFIGURED = {
+    "llama-3-8b": "llama", "gemma-3-4b": "gemma3_text", "deepseek-v3": "deepseek_v3", "mixtral-8x7b": "mixtral",
+    "nemotron-h-8b": "nemotron_h", "qwen3-next-80b-a3b": "qwen3_next", "t5-small": "t5", "bert-base-uncased": "bert",
+    "recurrentgemma-9b": "recurrent_gemma", "xlnet-base": "xlnet",
+}  # fmt: skip
+"""Architecture -> the type of the configuration of Hugging Face from which it is read."""
 ALONE = """
 import json, sys
 sys.modules["torch"] = None  # importing it raises, as where it is not installed
 from typer.testing import CliRunner
+import anyformer as af
 from anyformer import architecture, catalogue, cost
 from anyformer.cli import app
 
@@ -54,7 +63,11 @@ def said(words):
     result = CliRunner().invoke(app, words.split(), env={{"COLUMNS": "100"}})
     return [result.exit_code, result.output or str(result.exception)]
 
+def of_config(config):
+    return [af.flops(config, length={length}), af.mfu(config, 1000.0, length={length})]
+
 answers = {{
+    "configured": {{name: of_config(config) for name, config in json.load(open("{place}/configs.json")).items()}},
     "priced": {{entry.name: priced(entry.name) for entry in catalogue.listing()}},
     "said": {{words: said(words) for words in {commands}}},
     "training": said("cost gpt2"),
@@ -66,10 +79,17 @@ print(json.dumps(answers))
 """
 
 
+def configurations():
+    """(name, configuration as transformers' files have it) of architectures."""
+    for name, model_type in CONFIGURED.items():
+        yield name, {"model_type": model_type, **find_family(catalogue.architecture(name), model_type)[1]}
+
+
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory):
     """What a process without torch answers."""
     place = tmp_path_factory.mktemp("alone")
+    (place / "configs.json").write_text(json.dumps(dict(configurations())))
     program = ALONE.format(length=LENGTH, commands=COMMANDS, place=place)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANYFORMER_CACHE", str(place / "cache"))
@@ -85,6 +105,12 @@ def test_every_architecture_is_priced_without_torch_as_with_it(alone):
         sheet = cost(catalogue.architecture(name), length=LENGTH, mode="prefill")
         parameters = [sheet.params.total, sheet.params.active]
         assert alone["priced"][name] == [*parameters, sheet.flops.total.exact, sheet.executed.total, sheet.state_bytes]
+
+
+def test_configurations_of_hugging_face_are_priced_without_torch_as_with_it(alone):
+    assert alone["configured"].keys() == set(CONFIGURED)
+    for name, config in configurations():
+        assert alone["configured"][name] == [af.flops(config, length=LENGTH), af.mfu(config, 1000.0, length=LENGTH)], name
 
 
 def test_commands_answer_without_torch_as_with_it(alone, tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,10 @@ ROOT = Path(__file__).parents[1]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LIGHT = ("pydantic", "tomli-w", "rich", "typer", "regex", "jinja2", "numpy", "safetensors", "tokenizers")
 """What descriptions and prices need: every base dependency but torch."""
+LLAMA = {
+    "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "vocab_size": 128_256, "tie_word_embeddings": True,
+}  # fmt: skip
 RUN = """
 steps = 2
 batch = 2
@@ -123,6 +128,9 @@ def test_descriptions_and_prices_need_no_torch_to_be_installed(wheel, tmp_path):
     alone = {"ANYFORMER_CACHE": str(tmp_path / "cache")}
     assert "deepseek-v3" in run(python, "-m", "anyformer", "list", "deepseek", cwd=tmp_path, **alone)
     assert run(python, "-m", "anyformer", "cost", "deepseek-v3", "--mode", "decode", cwd=tmp_path, **alone)
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    asked = "import anyformer as af, sys; print(af.mfu('config.json', 1e6, 8) > 0, 'torch' in sys.modules)"
+    assert run(python, "-c", asked, cwd=tmp_path, **alone).split() == ["True", "False"]
 
 
 @pytest.mark.slow

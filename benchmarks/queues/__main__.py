@@ -2,9 +2,9 @@
 
     python -m benchmarks.queues
 
-A Llama of a few million parameters with random weights is served on one core, and asked from another. First the server's
-steps are measured: texts side by side, and prompts one after the other (`calibration.py`). Then it gets twelve loads of 100
-to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
+A Llama of a few million parameters with random weights is served on one core, and asked from another. Before each of twelve
+loads some seconds of other requests show what its steps take, by its own clock (`calibration.py`, `timed_server.py`). Then come
+50 to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
 Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.queues.calibration import calibrated
-from benchmarks.queues.client import Answered, SentRequest, closed_loop, open_loop
+from benchmarks.queues.calibration import CLIENTS, EACH, calibrated
+from benchmarks.queues.client import Answered, SentRequest, open_loop
 from benchmarks.queues.server import CHUNK, LENGTH, PLACES, TOKEN, served, write_model
 from benchmarks.sitting import RESULTS, machine, written
 
@@ -33,10 +33,10 @@ from anyformer.planning.queues.outcome import QueueOutcome
 from anyformer.planning.queues.requests import ArrivingRequests, Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
-RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True)
+RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True, padded=True)
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
-FEWEST, MOST, LASTING = 100, 300, 13.0
+FEWEST, MOST, LASTING = 50, 300, 13.0
 """Requests of a load, and the seconds that it lasts between these."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 WITHIN = 0.1
@@ -48,10 +48,12 @@ def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
     return simulate(Fleet(steps, RULES), requests.at_rate(1e6)).requests_per_second
 
 
-def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float) -> dict[str, Any]:
+def load(port: int, log: Path, share: float, most: float) -> dict[str, Any]:
     """One load: measured, and foretold of the times at which its requests were sent."""
     count = max(FEWEST, min(MOST, round(share * most * LASTING)))
-    drawn = TRAFFIC.draw(count, seed=round(1000 * share)).at_rate(share * most)
+    seed = round(1000 * share)
+    drawn = TRAFFIC.draw(count, seed=seed).at_rate(share * most)
+    found = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS), seed=seed + 1))
     sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
     answered = asyncio.run(open_loop(port, sent, TOKEN))
     order = np.argsort([each.sent for each in answered], kind="stable")
@@ -59,15 +61,16 @@ def load(port: int, steps: MeasuredSteps, way: float, share: float, most: float)
         np.array([answered[i].sent for i in order]),
         *(getattr(drawn, name)[order] for name in ("prompt", "output", "shared", "group", "steps")),
     )
-    foretold = simulate(Fleet(steps, RULES), came)
+    foretold = simulate(Fleet(found.steps, RULES), came)
     measured = _measured(came, [answered[i] for i in order])
     return {
         "share": share,
         "rate": share * most,
         "requests": count,
         "measured": _figures(measured),
-        "foretold": _figures(foretold, way),
+        "foretold": _figures(foretold, found.way),
         "utilisation": foretold.utilisation,
+        "calibration": found.record,
     }
 
 
@@ -104,19 +107,17 @@ def main() -> None:
     server, client = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, {client})
     with tempfile.TemporaryDirectory() as folder:
-        parameters = write_model(Path(folder))
-        with served(Path(folder), server) as port:
-            asyncio.run(closed_loop(port, 4, 6, 100, 24, TOKEN))
-            steps, way, measured = calibrated(port)
-            most = record.get("capacity") or capacity(steps, TRAFFIC.draw(2000))
+        log = Path(folder) / "steps.jsonl"
+        parameters = write_model(Path(folder) / "model")
+        with served(Path(folder) / "model", server, log) as port:
+            first = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS)))  # and everything is warm
+            most = record.get("capacity") or capacity(first.steps, TRAFFIC.draw(2000))
             record |= {"date": date.today().isoformat(), "machine": machine(), "parameters": parameters, "capacity": most}
             record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
-            record.setdefault("calibrations", []).append(measured)
-            print(json.dumps(measured), flush=True)
             for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
-                row = load(port, steps, way, share, most)
+                row = load(port, log, share, most)
+                record["loads"].append(row)
                 off = errors(row)
-                record["loads"].append(row | {"calibration": len(record["calibrations"]) - 1})
                 print(f"{share:.0%}: " + ", ".join(f"{name} {each:+.1%}" for name, each in off.items()), flush=True)
                 written(arguments.output, record)
     worst = max((abs(each), name, row["share"]) for row in record["loads"] for name, each in errors(row).items())

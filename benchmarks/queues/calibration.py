@@ -1,72 +1,90 @@
-"""What one step of the server takes, measured from outside: texts side by side, and prompts one after the other."""
+"""What a step of the server takes, by its own clock while it serves: texts side by side, and chunks of prompts.
+
+Some seconds of requests that come one behind the other, of 1 to 8 clients, show steps of every kind. Least squares say what a
+step of so many texts takes and what a key adds, and what a chunk takes by its tokens, those before it, and its end.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from benchmarks.queues.client import Answered, closed_loop
+import numpy as np
+from benchmarks.queues.client import Answered, mixed_loop
 from benchmarks.queues.server import CHUNK, PLACES, TOKEN
+from benchmarks.queues.timed_server import ServedStep
 
 from anyformer.planning.queues.measured_steps import MeasuredSteps
+from anyformer.planning.queues.requests import ArrivingRequests
 
-TEXTS = (1, 2, 4, 6, PLACES)
-KEYS = (24, 280)
-"""Tokens of prompts behind which texts are made, so many of them."""
-MADE = 40
-ROUNDS, TRIES = 3, 9
-"""Rounds of which the median is taken, and rounds until so many had all texts under way for half of their tokens."""
-LENGTHS = (8, 32, CHUNK, CHUNK + 1, 2 * CHUNK, 2 * CHUNK + 1, 3 * CHUNK, 4 * CHUNK)
-BUSY = 3
-"""Clients that leave the server no pause while prompts are measured."""
-
-
-def calibrated(port: int) -> tuple[MeasuredSteps, float, dict[str, Any]]:
-    """The steps; seconds that a request takes on its way to the server and back; all that was measured."""
-    decoding = tuple(tuple(_step(port, texts, keys) for texts in TEXTS) for keys in KEYS)
-    busy = tuple(_prompt(port, length, BUSY, 25) for length in LENGTHS)
-    alone = [statistics.median(each.first - each.sent for each in _asked(port, 1, 9, length, 1)) for length in LENGTHS]
-    way = max(0.0, statistics.median(one - many for one, many in zip(alone, busy, strict=True)))
-    middle = tuple(keys + MADE / 2 for keys in KEYS)
-    steps = MeasuredSteps(TEXTS, tuple(map(int, middle)), decoding, LENGTHS, busy)
-    record = {
-        "texts": TEXTS,
-        "keys": middle,
-        "decoding": decoding,
-        "lengths": LENGTHS,
-        "prompts": busy,
-        "alone": alone,
-        "way": way,
-    }
-    return steps, way, record
+TEXTS = tuple(range(1, PLACES + 1))
+CLIENTS = (1, 2, 3, 4, 6, PLACES)
+EACH = 8
+"""Requests of every number of clients."""
+KEYS = (32, 288)
+LENGTHS = tuple(length for whole in range(0, 5 * CHUNK, CHUNK) for length in (whole, whole + 1) if length)[:-1]
+"""Prompts of whole chunks, and of a token more."""
+ALONE, PAUSE = 20, 0.05
+"""Requests that find an idle server, and the seconds between them."""
 
 
-def _asked(port: int, clients: int, each: int, prompt: int, output: int) -> list[Answered]:
-    return asyncio.run(closed_loop(port, clients, each, prompt, output, TOKEN))
+@dataclass(frozen=True)
+class Calibration:
+    """The steps; seconds that a request and its answers take on their way; and all that was worked out, to be written down."""
+
+    steps: MeasuredSteps
+    way: float
+    record: dict[str, Any]
 
 
-def _step(port: int, texts: int, keys: int) -> float:
-    """Seconds of a step of so many texts: of those between the last of their first tokens and the first of their last ones."""
-    before = texts * -(-keys // CHUNK)
-    rounds: list[float] = []
-    for _ in range(TRIES):
-        found = _asked(port, texts, 1, keys, MADE + before)
-        slowest = max(found, key=lambda each: each.first)
-        ended = min(each.last for each in found)
-        steps = [each for each in slowest.times if each <= ended]
-        if len(steps) >= MADE // 2:
-            rounds.append((steps[-1] - steps[0]) / (len(steps) - 1))
-        if len(rounds) == ROUNDS:
-            return statistics.median(rounds)
-    raise SystemExit(
-        f"{texts} texts were seldom under way together in {TRIES} rounds: their requests come too far apart. Something else "
-        "uses the cores: leave them to the server and its clients alone"
-    )
+def calibrated(port: int, log: Path, requests: ArrivingRequests) -> Calibration:
+    """Of a server on a port, whose steps are in a log; `requests`: of the kind that is to be foretold."""
+    begun = log.stat().st_size
+    drawn = list(zip(requests.prompt.tolist(), requests.output.tolist(), strict=True))
+    for i, clients in enumerate(CLIENTS):
+        asyncio.run(mixed_loop(port, clients, drawn[i * EACH : (i + 1) * EACH], TOKEN))
+    with log.open() as lines:
+        lines.seek(begun)
+        served = [ServedStep(*json.loads(line)) for line in lines]
+    steps, record = fitted(served)
+    alone = asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE))
+    way = statistics.median(_beyond(answer, steps) for answer in alone)
+    return Calibration(steps, way, record | {"way": way})
 
 
-def _prompt(port: int, length: int, clients: int, each: int) -> float:
-    """Seconds that a server without a pause takes for a request of one token, its prompt read and all else done."""
-    found = sorted(answer.last for answer in _asked(port, clients, each, length, 1))
-    skipped = len(found) // 5
-    return (found[-1 - clients] - found[skipped]) / (len(found) - 1 - clients - skipped)
+def _beyond(answer: Answered, steps: MeasuredSteps) -> float:
+    """Seconds to the first token beyond those of reading the prompt."""
+    return answer.first - answer.sent - steps.prompt(answer.prompt)
+
+
+def fitted(served: Sequence[ServedStep]) -> tuple[MeasuredSteps, dict[str, Any]]:
+    """The table of steps and the curve of prompts that least squares find in steps as they were served."""
+    advanced = [each for each in served if each.texts and each.between >= 0]
+    seconds = np.array([each.between + each.advancing for each in advanced])
+    of_texts = np.array([[float(each.alike == texts) for texts in TEXTS] for each in advanced])
+    of_keys = np.array([each.alike * each.keys for each in advanced], dtype=float)
+    seen = of_texts.sum(0) > 0
+    (*base, key), *_ = np.linalg.lstsq(np.column_stack([of_texts[:, seen], of_keys]), seconds, rcond=None)
+    known = np.array(TEXTS)[seen]
+    bases = np.interp(TEXTS, known, base)
+    decoding = tuple(tuple(float(bases[i] + key * texts * keys) for i, texts in enumerate(TEXTS)) for keys in KEYS)
+    chunks = [each for each in served if each.tokens]
+    facts = np.array([[1.0, each.tokens, each.tokens * each.past, each.past == 0, each.last] for each in chunks])
+    weights, *_ = np.linalg.lstsq(facts, np.array([each.reading for each in chunks]), rcond=None)
+    prompts = tuple(_prompt(length, weights) for length in LENGTHS)
+    record = {"texts": TEXTS, "keys": KEYS, "decoding": decoding, "lengths": LENGTHS, "prompts": prompts, "steps": len(served)}
+    return MeasuredSteps(TEXTS, KEYS, decoding, LENGTHS, prompts), record
+
+
+def _prompt(length: int, weights: np.ndarray[Any, Any]) -> float:
+    """Seconds of all chunks of a prompt."""
+    total = 0.0
+    for past in range(0, length, CHUNK):
+        tokens = min(CHUNK, length - past)
+        total += float(weights @ np.array([1.0, tokens, tokens * past, past == 0, past + tokens == length]))
+    return total

@@ -20,8 +20,9 @@ class SentRequest:
 
 @dataclass(frozen=True)
 class Answered:
-    """Seconds after the beginning: when it was sent, and when each token came."""
+    """Seconds after the beginning: when it was sent, and when each token came; the tokens of its `prompt`."""
 
+    prompt: int
     sent: float
     times: tuple[float, ...]
 
@@ -43,6 +44,7 @@ async def ask(port: int, prompt: int, output: int, token: int, begin: float) -> 
             "temperature": 0,
             "ignore_eos": True,
             "stream": True,
+            "stream_options": {"include_usage": True},
             "seed": 1,
         }
     )
@@ -57,16 +59,18 @@ async def ask(port: int, prompt: int, output: int, token: int, begin: float) -> 
     status = await reader.readline()
     if b" 200 " not in status:
         raise SystemExit(f"the server answered {status!r}: {(await reader.read())[-400:]!r}")
-    times = []
+    times, made = [], 0
     async for line in reader:
         if line.startswith(b"data: {"):
-            times.append(time.perf_counter() - begin)
+            now, piece = time.perf_counter() - begin, json.loads(line[6:])
+            times += [now] if piece["choices"] else []
+            made = (piece.get("usage") or {}).get("completion_tokens", made)
     writer.close()
-    if len(times) != output:
+    if not made == output == len(times):
         raise SystemExit(
-            f"{output} tokens were asked for, and {len(times)} pieces came: the model's tokens are no whole letters"
+            f"{output} tokens were asked for, {made} were made and {len(times)} pieces came: one without a piece has no time"
         )
-    return Answered(sent, tuple(times))
+    return Answered(prompt, sent, tuple(times))
 
 
 async def open_loop(port: int, requests: Sequence[SentRequest], token: int) -> list[Answered]:
@@ -80,12 +84,18 @@ async def open_loop(port: int, requests: Sequence[SentRequest], token: int) -> l
     return list(await asyncio.gather(*map(later, requests)))
 
 
-async def closed_loop(port: int, clients: int, each: int, prompt: int, output: int, token: int) -> list[Answered]:
-    """So many clients, each of which sends its next request when its last one was answered."""
-    begin = time.perf_counter()
+async def mixed_loop(
+    port: int, clients: int, requests: Sequence[tuple[int, int]], token: int, pause: float = 0.0
+) -> list[Answered]:
+    """So many clients, each of which takes the next prompt and its length of answer a pause after its last one."""
+    begin, left = time.perf_counter(), iter(requests)
 
     async def client() -> list[Answered]:
-        return [await ask(port, prompt, output, token, begin) for _ in range(each)]
+        answers = []
+        for prompt, output in left:
+            answers.append(await ask(port, prompt, output, token, begin))
+            await asyncio.sleep(pause)
+        return answers
 
     found = await asyncio.gather(*(client() for _ in range(clients)))
     return [answer for answers in found for answer in answers]

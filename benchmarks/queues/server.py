@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from benchmarks.waiting import made_tokenizer
+from benchmarks.waiting import LETTERS
 
 PLACES, LENGTH, CHUNK = 8, 512, 64
 WIDTH, DEPTH, HEADS, FFN, VOCAB = 256, 6, 4, 704, 2048
@@ -26,16 +27,29 @@ def write_model(folder: Path) -> int:
 
     made = llama(width=WIDTH, depth=DEPTH, heads=HEADS, kv_heads=HEADS, ffn=FFN, vocab=VOCAB)
     model = af.build(made, seed=0)
-    af.export(model, folder, tokenizer=Tokenizer.parse(made_tokenizer(VOCAB).to_str()))
+    af.export(model, folder, tokenizer=Tokenizer.parse(letters(VOCAB).to_str()))
     return sum(each.numel() for each in model.parameters())
 
 
+def letters(vocab: int) -> Any:
+    """A tokenizer of so many tokens, all of them whole letters: whichever a model makes, the server sends a piece for it."""
+    from tokenizers import Tokenizer, decoders, models
+
+    twos = [(a, b) for a in LETTERS for b in LETTERS]
+    fours = ((f"{a}{b}", f"{c}{d}") for a, b in twos for c, d in twos)
+    merges = [*twos, *(pair for _, pair in zip(range(vocab), fours, strict=False))][: vocab - len(LETTERS)]
+    names = [*LETTERS, *(first + second for first, second in merges)]
+    made = Tokenizer(models.BPE({name: number for number, name in enumerate(names)}, merges))
+    made.decoder = decoders.ByteLevel()
+    return made
+
+
 @contextmanager
-def served(folder: Path, core: int) -> Iterator[int]:
-    """A server of a directory on one core; its port."""
+def served(folder: Path, core: int, log: Path) -> Iterator[int]:
+    """A server of a directory on one core, which writes its steps to a log; its port."""
     command = [
-        sys.executable, "-m", "anyformer", "serve", str(folder), "--port", "0", "--places", str(PLACES),
-        "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
+        sys.executable, "-m", "benchmarks.queues.timed_server", str(log), "serve", str(folder), "--port", "0",
+        "--places", str(PLACES), "--length", str(LENGTH), "--chunk", str(CHUNK), "--prefix-memory", "0",
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anyformer import inspecting as inspect
-    from anyformer.api import cost, difference, match, transform
+    from anyformer.api import cost, difference, flops, match, mfu, transform
     from anyformer.building import build
     from anyformer.costs import Budget
     from anyformer.describe import change, diff, get, load_plugin
@@ -25,7 +25,7 @@ __version__ = "0.1.0"
 
 # Resolved at first use: importing anyformer imports no torch.
 _HOMES = {
-    "api": ("cost", "difference", "match", "transform"),
+    "api": ("cost", "difference", "flops", "match", "mfu", "transform"),
     "building": ("build",),
     "costs": ("Budget",),
     "describe": ("change", "diff", "get", "load_plugin"),
@@ -61,12 +61,14 @@ __all__ = [
     "encoder_only",
     "export",
     "export_gguf",
+    "flops",
     "generate",
     "get",
     "inspect",
     "load",
     "load_plugin",
     "match",
+    "mfu",
     "pixels",
     "sounds",
     "train",

@@ -8,6 +8,8 @@ from anyformer import costs
 from anyformer.costs.difference import Difference
 from anyformer.costs.difference import difference as differing
 from anyformer.costs.match import match as matched
+from anyformer.costs.utilisation import flops as counted
+from anyformer.costs.utilisation import mfu as utilised
 from anyformer.resolving import ArchitectureLike, architecture, resolved
 
 if TYPE_CHECKING:
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 cost = resolved(costs.cost)
 match = resolved(matched)
+flops = resolved(counted)
+mfu = resolved(utilised)
 
 
 def difference(left: ArchitectureLike, right: ArchitectureLike, *, batch: int = 1, length: int = 4096) -> Difference:

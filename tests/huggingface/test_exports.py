@@ -134,7 +134,7 @@ def test_verify_compares_our_own_layout_of_any_shape(name, tmp_path):
 
 
 def test_verify_sees_a_weight_that_transformers_reads_otherwise(folder, monkeypatch):
-    verify = importlib.import_module("anyformer.huggingface.verify")
+    verify = importlib.import_module("anyformer.huggingface.verifying")
     true = verify._in_transformers
 
     def nudged(*given):

@@ -38,6 +38,19 @@ def test_a_token_and_its_pages_by_hand():
     assert memory.weights == 2 * 8_030_261_248
 
 
+def test_recurrent_states_have_a_slot_for_every_text_in_llama_cpp():
+    """48 layers of 48 heads of 128 x 128 numbers and 3 x 10,240 of a convolution, in fp32; 16 layers of 4 heads of 256."""
+    made = af.architecture("qwen3.5-27b")
+    memory = EngineMemory(made, "llama.cpp", 80 * GIB)
+    assert memory.slot == 48 * (48 * 128 * 128 + 3 * 10_240) * 4
+    assert memory.token == 16 * 2 * 4 * 256 * 2
+    assert memory.texts(1000) == memory.cache // (1024 * memory.token + memory.slot)
+    with pytest.raises(UserError, match="how sglang pages this model's state is not known here"):
+        EngineMemory(made, "sglang", 80 * GIB)
+    with pytest.raises(UserError, match="it has no state that grows"):
+        EngineMemory(af.architecture("mamba2-130m"), "llama.cpp", 80 * GIB)
+
+
 def test_the_command_says_how_many_texts_fit():
     told = CliRunner().invoke(app, ["plan", "llama-3.1-8b", "--serve", "--engine-memory", "vllm", "--length", "8k"])
     assert told.exit_code == 0, told.output
@@ -51,7 +64,7 @@ def test_the_command_says_how_many_texts_fit():
 def test_what_is_paged_otherwise_is_refused():
     with pytest.raises(UserError, match=r"how vllm pages this model's state is not known here: .*local.* do not grow"):
         EngineMemory(af.architecture("gemma-3-12b"), "vllm", 80 * GIB)
-    with pytest.raises(UserError, match="it has no decode state"):
+    with pytest.raises(UserError, match="it has no state that grows"):
         EngineMemory(af.architecture("bert-base-uncased"), "vllm", 80 * GIB)
     with pytest.raises(UserError, match="0 ranks"):
         EngineMemory(af.architecture("llama-3.1-8b"), "vllm", 80 * GIB, 0)

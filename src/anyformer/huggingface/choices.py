@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.huggingface.rules import Shapes
 from anyformer.parts import TokenTable
 from anyformer.parts.experts.selection import RouterInputs
-from anyformer.parts.experts.selection_module import best
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,10 @@ class ExpertTable:
         return [table.long()]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
+        from anyformer.parts.experts.selection_module import best
+
         (table,) = parameters
         vocab, chosen = table.shape
         inputs = RouterInputs(self.experts, chosen, tokens=torch.arange(vocab)[None], table=table)

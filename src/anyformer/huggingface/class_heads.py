@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.huggingface.config import Config, shown
 from anyformer.huggingface.decoder_classes import BASE, DECODERS, TEXT, Decoder
@@ -21,6 +20,9 @@ from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.words.encoder_heads import SPANS, TOKENS, classes, spans
 from anyformer.model import Architecture
 from anyformer.parts import Head
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SPANS: Mapping[str, str] = {r"^qa_outputs\.": "classifier."}
 """Name of the matrix of spans of an encoder -> that of classes of each token."""

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import FixedTable
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
-from anyformer.parts.images.encoder_module import Images
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.parts.images.encoder_module import Images
 
 
 @dataclass(frozen=True)

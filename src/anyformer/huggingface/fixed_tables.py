@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.describe import nested
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.files import Stored
 from anyformer.model import Architecture
 from anyformer.parts import Rotary
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from anyformer.huggingface.files import Stored
 
 TOLERANCE = 2e-3
 """Largest difference that the type in which a table was computed can explain."""
@@ -44,6 +46,8 @@ def sinusoids(side: str) -> FixedTable:
     """The sinusoidal positions of a stack; the row of padding, the one before the first position, may be zeros."""
 
     def values(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
+        import torch
+
         position = architecture.stacks[side].position
         if position is not None:
             first = position.plain().get("offset", 0)
@@ -57,6 +61,8 @@ def sinusoids(side: str) -> FixedTable:
 
 def _frequencies(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
     """theta^(-2i / n) of each of the architecture's rotary positions, without scaling and with it."""
+    import torch
+
     n = 2 * table.numel()
     for rotary in _rotaries(architecture):
         base = rotary.theta ** (-torch.arange(0, n, 2) / n)
@@ -67,6 +73,8 @@ def _frequencies(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
 
 def _waves(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
     """[sin; cos] of every position times every frequency."""
+    import torch
+
     for frequencies in _frequencies(architecture, table[0, ::2]):
         angles = torch.arange(len(table))[:, None] * frequencies
         yield torch.cat([angles.sin(), angles.cos()], -1)
@@ -86,6 +94,8 @@ EVERYWHERE: Mapping[str, FixedTable] = {r".*\binv_freq": FixedTable(_frequencies
 
 def check_fixed_tables(stored: Stored, architecture: Architecture, fixed: Mapping[str, FixedTable]) -> set[str]:
     """The names of stored tables that follow from a formula; refuses one that differs from it."""
+    import torch
+
     formulas = {name: formula for pattern, formula in fixed.items() for name in stored.files if re.fullmatch(pattern, name)}
     for name, formula in formulas.items():
         table = stored.tensor(name)

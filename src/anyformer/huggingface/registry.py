@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from anyformer.costs.traceable import traceable
 from anyformer.describe import PLUGINS, UserError, did_you_mean, without_plugins
 from anyformer.describe.plugins import SHORT
 from anyformer.huggingface import plugin_families
@@ -17,12 +18,11 @@ from anyformer.huggingface.config import FEW_BITS, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.missing import MISSING, TWO_TOWERS
-from anyformer.huggingface.sound.models import hearing_of
-from anyformer.huggingface.stored import StoredFormat, format_of
 from anyformer.huggingface.target import nowhere
-from anyformer.huggingface.vision.sources import SOURCES, with_source
-from anyformer.huggingface.vision.whole import vision_of, with_images, with_sound
 from anyformer.model import Architecture
+
+if TYPE_CHECKING:
+    from anyformer.huggingface.stored import StoredFormat
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
@@ -244,6 +244,10 @@ def family_of(config: Config, *, images: bool = False, audio: bool = False) -> F
     if composite is None:
         tower = "images" if images else "sound"
         raise HuggingFaceError(f"{config.where}: {config.model_type} has no tower for {tower}: read it without {tower}")
+    from anyformer.huggingface.sound.models import hearing_of
+    from anyformer.huggingface.vision.sources import SOURCES, with_source
+    from anyformer.huggingface.vision.whole import vision_of, with_images, with_sound
+
     if images and config.model_type in SOURCES:
         return with_source(config, SOURCES[config.model_type], text_family(composite, config, family))
     vision, hearing = vision_of(config) if images else None, hearing_of(config) if audio else None
@@ -286,11 +290,13 @@ def read_architecture(config: Config, *, images: bool = False, audio: bool = Fal
 
 
 def stored_format(config: Config) -> StoredFormat | None:
-    """The format in which a configuration says that weights are stored in few bits; None where they are plain numbers.
-
-    A composite may say it in its own table or in that of its text model.
-    """
+    """The format in which a configuration, or that of its text model, says that weights are stored in few bits; None where
+    they are plain numbers, and without torch, which reads weights."""
     table = {key: config(key, None, nowhere) for key in FEW_BITS}
     if config.model_type in COMPOSITES and not any(table.values()):
         table = {key: text_keys(config).get(key) for key in FEW_BITS}
+    if not any(table.values()) or not traceable():
+        return None
+    from anyformer.huggingface.stored import format_of
+
     return format_of(table, config.where)

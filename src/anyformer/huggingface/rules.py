@@ -1,14 +1,17 @@
-"""Rules of weights, as data: how stored tensors become parameters and back. One table serves both directions."""
+"""Rules of weights, as data: how stored tensors become parameters and back. One table serves both directions.
+
+Torch is imported by what moves tensors alone: a configuration is read without it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -50,9 +53,13 @@ class Rows:
     dim: int = 0
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         return list(torch.split(stored[0], [shape[self.dim] for shape in shapes], self.dim))
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         return [torch.cat(list(parameters), self.dim)]
 
 
@@ -63,10 +70,14 @@ class GroupedRows:
     count: int
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         grouped = stored[0].unflatten(0, (self.count, -1))  # type: ignore[no-untyped-call]
         return [part.flatten(0, 1) for part in torch.split(grouped, [shape[0] // self.count for shape in shapes], 1)]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         grouped = [x.unflatten(0, (self.count, -1)) for x in parameters]  # type: ignore[no-untyped-call]
         return [torch.cat(grouped, 1).flatten(0, 1)]
 
@@ -82,6 +93,8 @@ class Alternating:
         return [stored[0].unflatten(self.dim, (-1, count)).select(self.dim + 1, i) for i in range(count)]  # type: ignore[no-untyped-call]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         return [torch.stack(list(parameters), self.dim + 1).flatten(self.dim, self.dim + 1)]
 
 
@@ -98,6 +111,8 @@ class BlockedRows:
         return [x for i, block in enumerate(blocks) for x in self.inner.read([block], shapes[i * each : (i + 1) * each])]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         each = len(parameters) // self.count
         return [torch.cat([self.inner.write(parameters[i * each : (i + 1) * each])[0] for i in range(self.count)])]
 
@@ -107,6 +122,8 @@ class Stacked:
     """One stored tensor per expert; the parameter stacks them along dim 0."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         kinds = max(len(shapes), 1)
         experts = len(stored) // kinds
         return [torch.stack(list(stored[i * experts : (i + 1) * experts])) for i in range(kinds)]
@@ -122,6 +139,8 @@ class Concatenated:
     count: int
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         return [torch.cat(list(stored))]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -135,9 +154,13 @@ class JoinedTables:
     rows: tuple[int, ...]
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         return [torch.cat(list(stored))]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         return list(torch.split(parameters[0], list(self.rows)))
 
 

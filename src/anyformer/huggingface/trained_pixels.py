@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.huggingface.pixels import AROUND, FILE, INSIDE, OF_ANY_SIZE, WITHIN, kind_of
+from anyformer.huggingface.pixel_values import AROUND, FILE, INSIDE, OF_ANY_SIZE, WITHIN, kind_of
 from anyformer.text.beside import Beside
 
 _BICUBIC = 3

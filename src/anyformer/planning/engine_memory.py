@@ -39,7 +39,8 @@ class EngineMemory:
 
     `room`: bytes of the accelerator, `share` of which the engine takes; `beside`: bytes that others hold (the context of CUDA,
     communication), as an engine measures them; `step_tokens`: tokens of its largest step, for whose activations it sets memory
-    aside (`max_num_batched_tokens`). Only states that grow with every token are paged alike in all engines; others are refused.
+    aside (`max_num_batched_tokens`). States that grow with every token are paged alike in all engines; beside them llama.cpp
+    keeps recurrent ones in a slot of every text. Others are refused.
     """
 
     architecture: Architecture
@@ -58,9 +59,10 @@ class EngineMemory:
             raise UserError(
                 f"{self.ranks} ranks, {self.step_tokens} tokens of a step, {self.room} bytes: give 1 or more of each"
             )
-        others = [memory.name for memory in self._state.memories if memory.grows != "every token"]
-        if others or not self._state.memories:
-            what = f"{', '.join(others)} do not grow with every token" if others else "it has no decode state"
+        known = ("every token", "never") if self.engine == "llama.cpp" else ("every token",)
+        others = [memory.name for memory in self._state.memories if memory.grows not in known]
+        if others or "every token" not in {memory.grows for memory in self._state.memories}:
+            what = f"{', '.join(others)} do not grow with every token" if others else "it has no state that grows"
             raise UserError(
                 f"how {self.engine} pages this model's state is not known here: {what}. `plan --serve` counts the state itself"
             )
@@ -116,18 +118,25 @@ class EngineMemory:
     @cached_property
     def token(self) -> int:
         """Bytes of the cache that a token takes: key heads are divided among the ranks, a latent is on all of them."""
-        tally = self.architecture.folded_cost(Shape(past=FAR - 1), self.plan)
+        more, less = (self.architecture.folded_cost(Shape(past=past), self.plan) for past in (2 * FAR - 1, FAR - 1))
         held = sum(
-            -(-node.tally.own_state.held // min(self.ranks, node.tally.own_state.ranks)) * node.times
+            sign * -(-node.tally.own_state.held // min(self.ranks, node.tally.own_state.ranks)) * node.times
+            for sign, tally in ((1, more), (-1, less))
             for node in tally.nodes()
             if node.tally.own_state is not None
         )
         return round(held / FAR / 2 * NUMBERS[self.numbers])
 
+    @cached_property
+    def slot(self) -> int:
+        """Bytes of a text's states that never grow, in fp32 as llama.cpp keeps them, undivided; 0 where there are none."""
+        kept = decode_state(self.architecture, context=FAR, plan=Plan(precision="fp32"))
+        return sum(memory.bytes for memory in kept.memories if memory.grows == "never")
+
     @property
     def pages(self) -> int:
-        """Whole pages that the cache has."""
-        return self.cache // (PAGES[self.engine] * self.token)
+        """Whole pages that the cache has, beside the slot of one text where texts have slots."""
+        return max(0, self.cache - self.slot) // (PAGES[self.engine] * self.token)
 
     @property
     def tokens(self) -> int:
@@ -140,9 +149,8 @@ class EngineMemory:
         return -(-tokens // page) * page * self.token
 
     def texts(self, length: int) -> int:
-        """Texts of so many tokens that the cache holds at once, each in pages of its own."""
-        page = PAGES[self.engine]
-        return self.pages // -(-length // page)
+        """Texts of so many tokens that the cache holds at once, each in pages of its own, and in its slot where it has one."""
+        return self.cache // (self.cache_of(length) + self.slot)
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,8 @@ class PublishedMemory:
         found |= {"pages": memory.pages, "tokens": memory.tokens}
         if "tokens" in given:
             found["cache"] = memory.cache_of(given["tokens"]) / GIB
+        if "slots" in given:
+            found["slots"] = given["slots"] * memory.slot / GIB
         if "cache" in given:
             page = PAGES[self.engine]
             found["tokens"] = int(given["cache"] * GIB) // (page * memory.token) * page

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from anyformer.huggingface.verify import TOLERANCE
+from anyformer.huggingface.verifying import TOLERANCE
 from anyformer.porting.explaining import Fit
 
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from anyformer.describe import UserError
 from anyformer.huggingface.convert import fill
 from anyformer.huggingface.files import Stored
-from anyformer.huggingface.verify import TOLERANCE, example_of, output_of, target_of
+from anyformer.huggingface.verifying import TOLERANCE, example_of, output_of, target_of
 from anyformer.model import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.porting.explaining import Fit, explained

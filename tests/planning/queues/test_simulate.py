@@ -74,7 +74,8 @@ def tick_by_tick(requests, clock, rules):
                 break
             waiting.pop(0)
             start = int(requests.shared[request]) if int(requests.group[request]) in known else 0
-            text = {"request": request, "prompt": int(requests.prompt[request]), "read": start, "told": 0}
+            place = min(set(range(rules.places)) - {each["place"] for each in texts})
+            text = {"request": request, "prompt": int(requests.prompt[request]), "read": start, "told": 0, "place": place}
             texts.append(text)
             tokens = min(left, text["prompt"] - start)
             chunks.append(PromptChunk(tokens, start))
@@ -82,10 +83,15 @@ def tick_by_tick(requests, clock, rules):
             left -= tokens
         ended = sum(text["read"] + tokens == text["prompt"] for text, tokens in read)
         cached = sum(text["prompt"] + text["told"] - 1 for text in under_way)
+        decoding = len(under_way)
+        if rules.padded and under_way:  # rows of 1, 2, 4, 8: those of the last place that holds a text, as long as the longest
+            rows = next(2**i for i in range(9) if 2**i > max(text["place"] for text in under_way))
+            decoding = max(decoding, {1: 1, 2: 2, 4: 3, 8: 5}[rows])
+            cached = decoding * max(text["prompt"] + text["told"] - 1 for text in under_way)
         if rules.apart and under_way and chunks:
-            now += clock.step(len(under_way), cached, [], 0) + clock.step(0, 0.0, chunks, ended)
+            now += clock.step(decoding, cached, [], 0) + clock.step(0, 0.0, chunks, ended)
         else:
-            now += clock.step(len(under_way), cached, chunks, ended)
+            now += clock.step(decoding, cached, chunks, ended)
         for text in under_way:
             text["told"] += 1
         for text, tokens in read:
@@ -106,16 +112,17 @@ def tick_by_tick(requests, clock, rules):
     st.floats(0.5, 20),
     st.integers(0, 2**32),
     st.booleans(),
+    st.booleans(),
     st.integers(1, 8),
     st.integers(8, 200),
     st.sampled_from([math.inf, 700.0]),
     st.sampled_from([0, 40]),
 )
-def test_every_token_comes_when_it_comes_tick_by_tick(rate, seed, apart, places, budget, room, shared):
+def test_every_token_comes_when_it_comes_tick_by_tick(rate, seed, apart, padded, places, budget, room, shared):
     if room < math.inf:
         shared = 0  # the twin counts no beginnings that stay
     requests = drawn(rate, 60, seed, shared=shared, groups=3)
-    rules, clock = EngineRules(places=places, budget=budget, apart=apart), replace(CLOCK, room=room)
+    rules, clock = EngineRules(places=places, budget=budget, apart=apart, padded=padded), replace(CLOCK, room=room)
     found = simulate(Fleet(clock, rules), requests)
     first, last = tick_by_tick(requests, clock, rules)
     assert found.first == pytest.approx(first, rel=1e-9)
@@ -217,6 +224,8 @@ def test_what_never_fits_is_refused_before_any_work():
         simulate(Fleet(replace(CLOCK, room=300.0), RULES), drawn(prompt="400", output="10"))
     with pytest.raises(UserError, match="a step of 8 tokens cannot give each of 4 texts 3: give a budget of 12"):
         EngineRules(places=4, budget=8, drafts=Drafts(2, 0.5))
+    with pytest.raises(UserError, match="without speculative decoding"):
+        EngineRules(padded=True, drafts=Drafts(2, 0.5))
 
 
 def test_the_same_seed_gives_the_same_times():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -17,6 +15,9 @@ from anyformer.huggingface.words.names import ATTENTION, QK_NORM, UP_DOWN, decod
 from anyformer.model import Architecture
 from anyformer.parts import QKNorm, pre_norm
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 BETA, EPS = 0.5, -1e-6
 
 
@@ -25,6 +26,8 @@ class WithConstants:
     """The learned curvatures of xIELU, stored with two constants that transformers requires."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         *learned, beta, eps = stored
         as_stored = (torch.tensor(constant, dtype=each.dtype) for constant, each in ((BETA, beta), (EPS, eps)))
         if any(not torch.equal(each.reshape(()), own) for each, own in zip((beta, eps), as_stored, strict=True)):
@@ -32,6 +35,8 @@ class WithConstants:
         return learned
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         return [*parameters, *(torch.tensor(constant, dtype=parameters[0].dtype) for constant in (BETA, EPS))]
 
 

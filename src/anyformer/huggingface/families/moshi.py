@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -22,17 +20,24 @@ from anyformer.huggingface.words.names import NORMS, OUTSIDE, decoder_names, pro
 from anyformer.model import Architecture
 from anyformer.parts import MarkedEmbedding, Marks, pre_norm
 
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 @dataclass(frozen=True)
 class CodeTables:
     """One stored table of text, of each codebook, and of the row for no token, which ours has behind those of text."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         (text, _), *codes = shapes
         rows, *tables, none = torch.split(stored[0], [text - 1, *(count for count, _ in codes), 1])
         return [torch.cat([rows, none]), *tables]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        import torch
+
         text, *tables = parameters
         return [torch.cat([text[:-1], *tables, text[-1:]])]
 

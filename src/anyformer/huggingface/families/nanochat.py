@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -15,6 +14,9 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import QKNorm, pre_norm
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _FEEDFORWARD = {"feedforward.up": "mlp.fc1", "feedforward.down": "mlp.fc2"}
 

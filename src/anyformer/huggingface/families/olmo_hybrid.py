@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -19,6 +16,9 @@ from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import DeltaAttention, QKNorm, Rotary, output_norm, pre_norm
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _TABLE: Table = {
     "attention.norm_after": "feedforward_layer_norm",
@@ -72,6 +72,8 @@ class Consecutive:
     kernel: int
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch
+
         joined = torch.cat([each.reshape(-1, self.kernel) for each in stored])
         return list(torch.split(joined, [channels for channels, _ in shapes]))
 

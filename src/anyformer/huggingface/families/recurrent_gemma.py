@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
-
-import torch
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -32,9 +31,15 @@ def read(config: Config) -> Architecture:
     parts: dict[str, Any] = {"attention": _heads(config), "recurrent": _recurrent(config, network.activation)}
     layers = words.layered(lambda kind: pre_norm(norm, parts[kind], network), _types(config))
     # transformers keeps the factor of the embeddings in bf16.
-    scale = float(torch.tensor(config("hidden_size") ** 0.5, dtype=torch.bfloat16))
+    scale = _in_bf16(config("hidden_size") ** 0.5)
     softcap = config("logits_soft_cap", 30.0, "head.softcap")
     return words.decoder(config, layers, norm, tied=True, length=None, embedding_scale=scale, softcap=softcap)
+
+
+def _in_bf16(number: float) -> float:
+    """The nearest number above 0 of bf16, which has 8 significant bits."""
+    fraction, exponent = math.frexp(number)
+    return math.ldexp(round(fraction * 2**8), exponent - 8)
 
 
 def _heads(config: Config) -> Attention:

@@ -10,9 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
-
-import torch.nn.functional as F
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from anyformer.describe import Notice
 from anyformer.huggingface import words
@@ -25,6 +23,9 @@ from anyformer.huggingface.words.gpt_line import OUTSIDE as GPT_OUTSIDE
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, OUTSIDE, QKV, decoder_names, projections
 from anyformer.model import Architecture
 from anyformer.parts import ALiBi, LengthTemperature, Rotary, pre_norm
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _GPT_LAYER = "transformer.h.{i}."
 _WAVES = r".*\.rotary_emb\.inv_freq"
@@ -154,6 +155,8 @@ class _Normalised:
     """Rows of length 1, as Baichuan 2 computes them of the matrix of its head whenever it runs."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        import torch.nn.functional as F
+
         return [F.normalize(x.float()).to(x.dtype) for x in stored]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:

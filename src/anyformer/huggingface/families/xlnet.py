@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -28,6 +26,9 @@ from anyformer.parts import (
     TransformerXL,
     post_norm,
 )
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

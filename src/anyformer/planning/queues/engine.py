@@ -14,6 +14,7 @@ from typing import Literal
 
 from anyformer.describe import UserError
 from anyformer.planning.queues.drafts import Drafts
+from anyformer.planning.queues.padded import PaddedPlaces
 from anyformer.planning.queues.requests import ArrivingRequests
 from anyformer.planning.queues.steps import PromptChunk, StepTimes
 
@@ -27,12 +28,14 @@ class EngineRules:
 
     `places`: texts at most. `budget`: new tokens of a step at most, those of texts under way among them, as vLLM's
     `max_num_batched_tokens`; with `apart`, tokens of the one chunk that is read in a pass of its own behind that of the texts,
-    as `anyformer serve` does. `drafts`: speculative decoding.
+    as `anyformer serve` does. `padded`: a step computes the first 1, 2, 4, ... places, as many as hold texts, each with the
+    keys of the longest text, as `anyformer serve` does too. `drafts`: speculative decoding.
     """
 
     places: int = 256
     budget: int = 2048
     apart: bool = False
+    padded: bool = False
     drafts: Drafts | None = None
 
     def __post_init__(self) -> None:
@@ -43,6 +46,8 @@ class EngineRules:
                 f"a step of {self.budget:,} tokens cannot give each of {self.places:,} texts {self.positions}: give a budget "
                 f"of {self.places * self.positions:,} or more, or fewer texts"
             )
+        if self.padded and self.drafts is not None:
+            raise UserError("steps of 1, 2, 4, ... places are simulated without speculative decoding: leave one of them out")
 
     @property
     def positions(self) -> int:
@@ -73,6 +78,7 @@ class ServingEngine:
         self._reading: deque[list[int]] = deque()  # [request, tokens that are read]
         self._running: list[tuple[int, int]] = []  # (step behind which it ends, request)
         self._cached = self._growing = 0.0
+        self._places = PaddedPlaces(rules.places * times.lanes) if rules.padded else None
         self._step = 0
         self._first: list[int] = []  # requests whose prompts end in the step under way
 
@@ -123,12 +129,14 @@ class ServingEngine:
 
     def _seconds(self, decoding: int, chunks: list[PromptChunk]) -> float:
         step, ended, drafts = self.times.step, len(self._first), self.rules.drafts
-        positions = self.rules.positions
+        positions, cached = self.rules.positions, self._cached
+        if self._places is not None and decoding:
+            decoding, cached = self._places.computed(decoding, self._step)
         if self.rules.apart and decoding and chunks:
-            return step(decoding, self._cached, (), 0, positions) + step(0, 0.0, chunks, ended)
-        seconds = step(decoding, self._cached, chunks, ended, positions)
+            return step(decoding, cached, (), 0, positions) + step(0, 0.0, chunks, ended)
+        seconds = step(decoding, cached, chunks, ended, positions)
         if drafts is not None and decoding and drafts.share:
-            seconds += drafts.count * drafts.share * step(decoding, self._cached, (), 0)
+            seconds += drafts.count * drafts.share * step(decoding, cached, (), 0)
         return seconds
 
     def _read(self, chunks: list[PromptChunk], left: int) -> None:
@@ -144,6 +152,8 @@ class ServingEngine:
             if taken >= rules.places * self.times.lanes or not self._fits(request):
                 return
             self.waiting.popleft()
+            if self._places is not None:
+                self._places.take(request)
             past = self._shared[request] if self._group[request] in self._known else 0
             begun = [request, past]
             self._reading.append(begun)
@@ -167,6 +177,8 @@ class ServingEngine:
         while self.waiting and len(self._running) < self.rules.places * self.times.lanes:
             if not self._fits(self.waiting[0]):
                 return
+            if self._places is not None:
+                self._places.take(self.waiting[0])
             self._run(self.waiting.popleft())
 
     def _run(self, request: int) -> None:
@@ -174,6 +186,8 @@ class ServingEngine:
         heapq.heappush(self._running, (self._step + steps, request))
         self._cached += self._prompt[request]
         self._growing += (self._output[request] - 1) / steps
+        if self._places is not None:
+            self._places.begin(request, self._prompt[request] - self._step)
 
     def end(self) -> tuple[list[int], list[int]]:
         """(requests that have their first token, requests that have their last one) behind the step."""
@@ -198,4 +212,6 @@ class ServingEngine:
 
     def _leave(self, request: int, ended: list[int]) -> None:
         self.held -= self._own.pop(request)
+        if self._places is not None:
+            self._places.leave(request)
         ended.append(request)

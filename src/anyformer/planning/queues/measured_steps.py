@@ -36,7 +36,7 @@ class MeasuredSteps:
             raise UserError("measured steps: give a row of seconds per length of keys, as long as texts, and a time per prompt")
 
     def step(self, decoding: int, cached: float, chunks: Sequence[PromptChunk], ended: int, positions: int = 1) -> float:
-        seconds = sum(self._read(chunk.past + chunk.tokens) - self._read(chunk.past) for chunk in chunks)
+        seconds = sum(self.prompt(chunk.past + chunk.tokens) - self.prompt(chunk.past) for chunk in chunks)
         if decoding:
             at = [_line(decoding, self.texts, row) for row in self.decoding]
             seconds += _line(cached / decoding, self.keys, at)
@@ -45,7 +45,8 @@ class MeasuredSteps:
     def held(self, length: int) -> int:
         return 0
 
-    def _read(self, tokens: int) -> float:
+    def prompt(self, tokens: int) -> float:
+        """Seconds to read a prompt of so many tokens, alone."""
         return _line(tokens, self.lengths, self.prompts) if tokens else 0.0
 
 

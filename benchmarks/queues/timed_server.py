@@ -1,0 +1,86 @@
+"""`anyformer serve` that writes a line for each of its steps: python -m benchmarks.queues.timed_server FILE serve DIRECTORY ...
+
+The steps are those of the server's own thread, while requests come and answers go: what a scheduler's call takes from outside,
+with no line of it changed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from benchmarks.queues.server import CHUNK
+
+from anyformer.cli import main
+from anyformer.serving.scheduler import Scheduler
+from anyformer.serving.served_text import TextEvent
+
+
+class ServedStep(NamedTuple):
+    """Seconds `between` the step before and this one, -1 where nothing was to be done; of a token of `texts`, computed as for
+    `alike` side by side (see `PaddedPlaces`) with `keys` of the longest; of a chunk of `tokens` behind `past`, `last` of its
+    prompt."""
+
+    between: float
+    advancing: float
+    texts: int
+    alike: int
+    keys: int
+    reading: float
+    tokens: int
+    past: int
+    last: bool
+
+
+class StepWriter:
+    """Times both halves of every step of a scheduler."""
+
+    def __init__(self, path: str) -> None:
+        self._file = open(path, "w", buffering=1)  # noqa: SIM115 (as long as the process)
+        self._ended: float | None = None
+        self._past: dict[int, int] = {}
+        self._half: tuple[float, ...] = ()
+
+    def advancing(self, advance: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
+        states: Any = scheduler.states
+        numbers = list(scheduler._running)
+        rows = 1 << max((states._places[number] for number in numbers), default=0).bit_length()
+        alike = max(len(numbers), rows // 2 + 1 if rows > 1 else 1) if numbers else 0
+        keys = max(states._rows.spans, default=0) + 1
+        begin = time.perf_counter()
+        found = [*advance(scheduler)]
+        seconds = time.perf_counter() - begin
+        between = -1.0 if self._ended is None else begin - self._ended
+        self._half = between, seconds, len(numbers), alike, keys
+        return found
+
+    def reading(self, read: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
+        begun = scheduler._reading[0] if scheduler._reading else next(iter(scheduler._waiting.values()), None)
+        begin = time.perf_counter()
+        found = [*read(scheduler)]
+        ended = time.perf_counter()
+        tokens = past = 0
+        if begun is not None and begun.number not in scheduler._waiting:
+            past = self._past.pop(begun.number, 0)
+            tokens = min(CHUNK, len(begun.request.tokens) - past)
+            if past + tokens < len(begun.request.tokens):
+                self._past[begun.number] = past + tokens
+        last = begun is not None and tokens > 0 and begun.number not in self._past
+        self._file.write(json.dumps(ServedStep(*self._half, ended - begin, tokens, past, last)) + "\n")  # type: ignore[arg-type]
+        self._ended = None if scheduler.idle else time.perf_counter()
+        return found
+
+
+def watch(path: str) -> None:
+    """From now on schedulers write their steps."""
+    writer, advance, read = StepWriter(path), Scheduler._advance, Scheduler._read
+    Scheduler._advance = lambda self: iter(writer.advancing(advance, self))  # type: ignore[method-assign]
+    Scheduler._read = lambda self: iter(writer.reading(read, self))  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    watch(sys.argv.pop(1))
+    main()

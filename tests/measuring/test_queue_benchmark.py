@@ -1,0 +1,88 @@
+"""The benchmark of queues: what it finds in the steps of a server is what they were made of."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from benchmarks.queues.calibration import KEYS, LENGTHS, TEXTS, fitted
+from benchmarks.queues.server import CHUNK, letters
+from benchmarks.queues.timed_server import ServedStep, StepWriter
+
+from anyformer.planning.queues.steps import PromptChunk
+
+
+def _decoding(alike, keys):
+    return 4e-3 + 7e-4 * alike + 1e-6 * alike * keys
+
+
+def _reading(tokens, past, last):
+    return 1e-3 + 5e-5 * tokens + 2e-7 * tokens * past + 3e-3 * (past == 0) + 4e-4 * last
+
+
+def _steps(seed=0, noise=0.0):
+    random = np.random.default_rng(seed)
+    for _ in range(2000):
+        alike, keys = int(random.integers(1, 9)), int(random.integers(10, 400))
+        length = int(random.integers(1, 300))
+        past = CHUNK * int(random.integers(0, -(-length // CHUNK)))
+        tokens = min(CHUNK, length - past)
+        last, between = past + tokens == length, float(random.uniform(1e-4, 3e-4))
+        own = _decoding(alike, keys) * float(random.normal(1, noise)) - between
+        yield ServedStep(between, own, alike, alike, keys, _reading(tokens, past, last), tokens, past, last)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_steps_are_found_as_they_were_made(noise):
+    steps, _ = fitted(list(_steps(noise=noise)))
+    off = 1e-9 if noise == 0 else 0.02
+    for texts in TEXTS:
+        for keys in (40, 100, 280):
+            assert steps.step(texts, texts * keys, (), 0) == pytest.approx(_decoding(texts, keys), rel=off)
+    whole = _reading(64, 0, False) + _reading(64, 64, False) + _reading(10, 128, True)
+    assert steps.step(0, 0.0, [PromptChunk(138, 0)], 1) == pytest.approx(whole, rel=0.02), "between lengths it is a line"
+    assert steps.prompt(129) == pytest.approx(_reading(64, 0, False) + _reading(64, 64, False) + _reading(1, 128, True))
+
+
+def test_numbers_of_texts_that_never_were_are_between_their_neighbours():
+    without = [each for each in _steps() if each.alike != 5]
+    steps, record = fitted(without)
+    assert steps.step(5, 5 * 64, (), 0) == pytest.approx(_decoding(5, 64), rel=1e-6)
+    assert (record["texts"], record["keys"], record["lengths"]) == (TEXTS, KEYS, LENGTHS)
+
+
+def test_prompts_of_whole_chunks_and_one_more_are_on_the_curve():
+    assert LENGTHS == (1, 64, 65, 128, 129, 192, 193, 256)
+
+
+def test_every_token_shows_as_letters():
+    made = letters(2048)
+    assert made.get_vocab_size() == 2048
+    assert all(made.decode([number]).isalpha() for number in range(2048))
+
+
+def test_a_server_writes_its_steps(tmp_path):
+    """A scheduler of a tiny model with two texts: steps of one text and of two, a prompt of two chunks and one of one."""
+    import anyformer as af
+    from anyformer.generation.sampling import Sampling
+    from anyformer.serving.request import ServedRequest
+    from anyformer.serving.scheduler import Scheduler
+    from anyformer.serving.shared_rows import SharedRows
+
+    model = af.build(af.architecture("llama-12m", tiny=True), seed=0).eval()
+    writer = StepWriter(str(tmp_path / "steps"))
+    scheduler = Scheduler(SharedRows(model, 4, 128, chunk=CHUNK))
+    for number, length in enumerate((70, 5)):
+        scheduler.submit(number, ServedRequest(tuple(range(1, length + 1)), 3, Sampling(temperature=0.0)))
+    while not scheduler.idle:
+        writer.advancing(Scheduler._advance, scheduler)
+        writer.reading(Scheduler._read, scheduler)
+    steps = [ServedStep(*json.loads(line)) for line in (tmp_path / "steps").read_text().splitlines()]
+    assert [(each.tokens, each.past, each.last) for each in steps if each.tokens] == [
+        (64, 0, False),
+        (6, 64, True),
+        (5, 0, True),
+    ]
+    assert [(each.texts, each.alike) for each in steps] == [(0, 0), (0, 0), (1, 1), (2, 2), (1, 2)]
+    assert [each.keys for each in steps if each.texts] == [71, 72, 7]
