@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -23,6 +23,9 @@ from anyformer.testing.inputs import inputs
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 SUFFIX = re.compile(r"_*[a-z][a-z0-9_]*_([A-Z][A-Za-z0-9]*)")
 """`x_BTD`. Lower-case letters and digits in it are sizes of that one place."""
+NAME = re.compile(rf"\b{SUFFIX.pattern}\b")
+PIECES = re.compile(r'"\s*\n\s*[frb]*"')
+"""Between the pieces of a string that is written in several lines."""
 SHAPE = re.compile(r"(?<![\w.])\(([^()]+)\)")
 ITEM = re.compile(
     r"[A-Z]|\d+|[a-z]+(?: [a-z]+)*|\.\.\.|[A-Za-z]_[a-z]|[A-Z] or \d|\d or [A-Z]|[A-Za-z\d]+(?: [-+*/] [A-Za-z\d]+)+"
@@ -41,27 +44,41 @@ def letters_of_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
 
 def letters_of_shapes(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, str]]:
     """(shape, letter) of every shape in a docstring: parts between commas, of which one at least is a capital letter."""
-    for node in nodes:
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            for found in SHAPE.finditer(node.value):
-                items = [item.strip() for item in found[1].split(",")]
-                items = items[:-1] if items[-1] == "" else items
-                single = [letter for item in items for letter in re.findall(r"\b[A-Z]\b", item)]
-                if "," in found[1] and single and all(ITEM.fullmatch(item) for item in items):
-                    yield from ((found[0], letter) for letter in single)
+    return letters_of_texts(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def letters_of_texts(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        for found in SHAPE.finditer(text):
+            items = [item.strip() for item in found[1].split(",")]
+            items = items[:-1] if items[-1] == "" else items
+            single = [letter for item in items for letter in re.findall(r"\b[A-Z]\b", item)]
+            if "," in found[1] and single and all(ITEM.fullmatch(item) for item in items):
+                yield from ((found[0], letter) for letter in single)
 
 
 def nodes_of(text: str) -> list[ast.AST]:
     return list(ast.walk(ast.parse(text)))
 
 
+def unknown_letters(text: str, legend: Container[str] = LEGEND) -> list[tuple[str, str]]:
+    """(name or shape, letter) of every letter that the legend lacks.
+
+    A file is parsed only where its text has such a letter in what looks like a name or a shape: parsing all takes seconds.
+    """
+    looked_at = [(found[0], letter) for found in NAME.finditer(text) for letter in found[1] if letter.isupper()]
+    looked_at += letters_of_texts([PIECES.sub("", text)])
+    if all(letter in legend for _, letter in looked_at):
+        return []
+    nodes = nodes_of(text)
+    return [each for each in (*letters_of_names(nodes), *letters_of_shapes(nodes)) if each[1] not in legend]
+
+
 def test_every_letter_is_in_the_legend():
     unknown = {
         f"{path.relative_to(SOURCE)}: {what}: {letter}"
         for path in SOURCE.rglob("*.py")
-        for nodes in [nodes_of(path.read_text())]
-        for what, letter in (*letters_of_names(nodes), *letters_of_shapes(nodes))
-        if letter not in LEGEND
+        for what, letter in unknown_letters(path.read_text(encoding="utf-8"))
     }
     assert not unknown, f"take letters of LEGEND in src/anyformer/dims.py, or add what they mean there: {unknown}"
 
@@ -72,6 +89,9 @@ def test_a_letter_outside_the_legend_is_seen():
     ]  # fmt: skip
     text = '"""(B, T, Y) -> (Y,), (2 * Y, D); not (Raffel et al. 2020, X), N(0, I), (see A, as said)."""'
     assert "".join(letter for _, letter in letters_of_shapes(nodes_of(text))) == "BTYYYD"
+    for wrong in ("def f(x_BY): ...", "self.x_TY", '"""A tensor, (B, Y)."""', 'f("(B, "\n  "Y)")'):
+        assert {letter for _, letter in unknown_letters(wrong, legend="BT")} == {"Y"}, wrong
+    assert unknown_letters("# x_BY and (B, Y) in a comment\nX_Y = 1", legend="BT") == []
 
 
 FIELDS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
+from sources import SOURCE, defined, defined_in
+
 FLOORS = [
     {"describe", "dims"},
     {"files", "mesh", "precision", "processor", "sound"},
@@ -71,12 +71,7 @@ def modules() -> dict[str, Path]:
 @cache
 def imports(path: Path) -> frozenset[str]:
     """Modules of this package that a file imports, wherever in the file: lazily and for types alone too."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {name if (name := f"{node.module}.{alias.name}") in modules() else node.module for alias in node.names}
+    found = {whole if (whole := f"{module}.{name}") in modules() else module for module, name in defined(path).imports}
     return frozenset(found & modules().keys())
 
 
@@ -156,28 +151,33 @@ def test_files_hold_one_thing():
     assert {path: count for path, count in lines.items() if count > LONGEST} == {}
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
 def test_functions_are_read_at_once():
     """From `def` to the end, with parameters and docstring."""
     lines = {
-        f"{path.relative_to(SOURCE)}: {node.name}": count
+        f"{path.relative_to(SOURCE)}: {each.name}": each.lines
         for path in FILES
-        for node in functions(path)
-        if (count := (node.end_lineno or 0) - node.lineno + 1) > LONGEST_FUNCTION
+        for each in defined(path).functions
+        if each.lines > LONGEST_FUNCTION
     }
     assert lines == {}
+
+
+def test_what_a_file_defines_is_found_wherever_it_stands():
+    found = defined_in(
+        "import a.b\nclass C:\n    async def f(self, x, /, *, y):\n        from a import g\n        class D: ...\n"
+    )
+    assert set(found.imports) == {("a.b", ""), ("a", "g")}
+    assert [(each.name, each.lines, each.parameters) for each in found.functions] == [("f", 3, 3)]
+    assert found.classes == (("C", 2), ("D", 5))
 
 
 def test_commands_take_their_options_in_groups():
     """A command of thirty parameters was one function that nobody reads: see `grouped` of `cli/options.py`."""
     counts = {
-        path.stem: len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+        path.stem: each.parameters
         for path in (SOURCE / "cli").glob("*.py")
-        for node in functions(path)
-        if node.name == "run"
+        for each in defined(path).functions
+        if each.name == "run"
     }
     assert len(counts) > 15, "every command has a `run`"
     assert {name: count for name, count in counts.items() if count > MOST_OPTIONS} == {}

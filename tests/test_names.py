@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from anyformer.describe import Value
 from anyformer.describe.value import subclasses
 from anyformer.model import Architecture
 from anyformer.operations import Shape
-from test_floors import FILES, FLOOR, SOURCE, room_of
+from sources import SOURCE, Defined, defined, defined_in
+from test_floors import FILES, FLOOR, room_of
 
 FOREIGN = {"huggingface", "porting", "cli"}
 """Rooms whose work is names: those of other people's configurations and weights, and those that people type."""
@@ -69,9 +70,12 @@ def means_something(text: str) -> bool:
     return bool(set(text.strip(".").split(".")) & words())
 
 
-def comparisons(tree: ast.AST) -> Iterator[tuple[ast.Compare, list[ast.expr], set[str]]]:
+Comparison = tuple[ast.Compare, list[ast.expr], set[str]]
+
+
+def comparisons(nodes: Iterable[ast.AST]) -> Iterator[Comparison]:
     """(comparison, what is compared, with which strings)."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
             sides = [node.left, *node.comparators]
             written = set().union(*map(literals, sides))
@@ -84,13 +88,17 @@ def is_field(node: ast.expr) -> bool:
     return isinstance(node, ast.Attribute) and node.attr not in ("name", "path")
 
 
+def nodes_of(text: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(text)))
+
+
 def readings(text: str) -> list[str]:
     """Where a file learns from a name: by comparing it, by its beginning or end, by cutting it at its dots."""
-    tree, found = ast.parse(text), []
-    for node, sides, written in comparisons(tree):
+    nodes, found = nodes_of(text), []
+    for node, sides, written in comparisons(nodes):
         if any(map(means_something, written)) and not all(map(is_field, sides)):
             found.append(f"{node.lineno}: {ast.unparse(node)}")
-    for node in ast.walk(tree):
+    for node in nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
         given = literals(node.args[0])
@@ -112,7 +120,7 @@ def asked_for_kinds(text: str) -> list[str]:
     """Where a file compares the kind of a part."""
     return [
         f"{node.lineno}: {ast.unparse(node)}"
-        for node, sides, written in comparisons(ast.parse(text))
+        for node, sides, written in comparisons(nodes_of(text) if ".kind" in text else ())
         if written & kinds() and any(isinstance(side, ast.Attribute) and side.attr == "kind" for side in sides)
     ]
 
@@ -141,21 +149,21 @@ def test_both_laws_can_be_broken():
         assert not readings(line), line
 
 
-def places_of_classes(files: dict[str, str]) -> dict[str, list[str]]:
+def places_of_classes(files: dict[str, Defined]) -> dict[str, list[str]]:
     """Every class by its name, private and inner ones too: where it stands."""
     found = defaultdict(list)
-    for path, text in files.items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ClassDef):
-                found[node.name].append(f"{path}:{node.lineno}")
+    for path, each in files.items():
+        for name, line in each.classes:
+            found[name].append(f"{path}:{line}")
     return found
 
 
 def test_a_class_name_means_one_thing():
-    files = {str(path.relative_to(SOURCE)): path.read_text() for path in FILES}
+    files = {str(path.relative_to(SOURCE)): defined(path) for path in FILES}
     several = {name: places for name, places in places_of_classes(files).items() if len(places) > 1}
     assert several == {}
-    assert places_of_classes({"a": "class Line: ...", "b": "def f():\n    class Line: ..."}) == {"Line": ["a:1", "b:2"]}
+    two = {"a": defined_in("class Line: ..."), "b": defined_in("def f():\n    class Line: ...")}
+    assert places_of_classes(two) == {"Line": ["a:1", "b:2"]}
 
 
 def riddles(paths: list[Path]) -> set[str]:

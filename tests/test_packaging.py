@@ -1,4 +1,4 @@
-"""The package as others install it: a wheel that is built from the source distribution, in an environment of its own."""
+"""The package as others install it: a source distribution and the wheel that is built from it, in environments of their own."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import pytest
 import anyformer
 
 ROOT = Path(__file__).parents[1]
+FORMS = {"source distribution": ".tar.gz", "wheel": ".whl"}
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 LIGHT = ("pydantic", "tomli-w", "rich", "typer", "regex", "jinja2", "numpy", "safetensors", "tokenizers")
 """What descriptions and prices need: every base dependency but torch."""
@@ -28,6 +29,7 @@ LLAMA = {
     "model_type": "llama", "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
     "num_key_value_heads": 8, "vocab_size": 128_256, "tie_word_embeddings": True,
 }  # fmt: skip
+GPT2 = 124_439_808
 RUN = """
 steps = 2
 batch = 2
@@ -53,27 +55,33 @@ def run(*words: str | Path, cwd: Path, **environment: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory) -> Path:
-    """The wheel, built from the source distribution, which is built from a copy of what is in the repository."""
+def built(tmp_path_factory) -> dict[str, Path]:
+    """The source distribution, built from a copy of what is in the repository, and the wheel, built from it; by `FORMS`."""
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     left_out = shutil.ignore_patterns("__pycache__", "*.egg-info", "answers.zip")
     shutil.copytree(ROOT / "src", source / "src", ignore=left_out)
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source, cwd=out)
-    assert len(list(out.glob("*.tar.gz"))) == 1
-    (found,) = out.glob("*.whl")
-    return found
+    found = {form: [file for file in out.iterdir() if file.name.endswith(ending)] for form, ending in FORMS.items()}
+    assert {form: len(files) for form, files in found.items()} == dict.fromkeys(FORMS, 1)
+    return {form: file for form, (file,) in found.items()}
 
 
-def installed(wheel: Path, place: Path, *options: str, python: str = sys.executable) -> Path:
-    """The interpreter of a new environment with the wheel in it."""
+@pytest.fixture
+def wheel(built) -> Path:
+    return built["wheel"]
+
+
+def installed(distribution: Path, place: Path, *options: str, python: str = sys.executable) -> Path:
+    """The interpreter of a new environment with the package in it, and with what it needs."""
     if python == sys.executable:
         venv.create(place)
     else:
-        run(python, "-m", "venv", "--without-pip", place, cwd=wheel.parent)
-    pip = (sys.executable, "-m", "pip", "--python", place / "bin" / "python", "install", "--quiet", "--no-compile")
-    run(*pip, "--disable-pip-version-check", "--constraint", ROOT / "constraints.txt", *options, wheel, cwd=wheel.parent)
+        run(python, "-m", "venv", "--without-pip", place, cwd=distribution.parent)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", place / "bin" / "python")
+    asked = ("--quiet", "--no-compile", "--constraint", ROOT / "constraints.txt", *options, distribution)
+    run(*pip, "install", *asked, cwd=distribution.parent)
     return place / "bin" / "python"
 
 
@@ -134,16 +142,26 @@ def test_descriptions_and_prices_need_no_torch_to_be_installed(wheel, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", PYTHONS)
-def test_an_empty_environment_installs_and_trains(number, wheel, tmp_path):
+@pytest.mark.parametrize(("form", "number"), [("wheel", number) for number in PYTHONS] + [("source distribution", PYTHONS[0])])
+def test_an_empty_environment_installs_prices_trains_and_generates(form, number, built, tmp_path):
     found = next(Path.home().glob(f".pyenv/versions/{number}.*/bin/python"), None) or shutil.which(f"python{number}")
     if found is None:
         pytest.skip(f"no Python {number} on this machine")
-    python = installed(wheel, tmp_path / "empty", python=str(found))
+    python = installed(built[form], tmp_path / "empty", python=str(found))
+
+    def said(*words: str) -> str:
+        return run(python.with_name("anyformer"), *words, cwd=tmp_path, ANYFORMER_CACHE=str(tmp_path / "cache"))
+
+    home = run(python, "-c", "import anyformer; print(anyformer.__file__)", cwd=tmp_path).strip()
+    assert Path(home).is_relative_to(tmp_path / "empty"), "an installed copy, not the checkout"
+    assert "llama-3-8b" in said("list", "llama")
+    assert "8,030,261,248" in said("show", "llama-3-8b")
+    assert json.loads(said("cost", "gpt2", "--length", "128", "--json"))[0]["sheets"][0]["params"]["total"] == GPT2
     (tmp_path / "text.txt").write_text("to be or not to be\n" * 400)
     (tmp_path / "run.toml").write_text(RUN)
-    alone = {"ANYFORMER_CACHE": str(tmp_path / "cache")}
-    run(python, "-m", "anyformer", "train", "run.toml", "--out", "ran", cwd=tmp_path, **alone)
+    said("train", "run.toml", "--out", "ran")
     assert (tmp_path / "ran" / "summary.json").is_file()
     assert not (tmp_path / "ran" / "loss.png").is_file(), "matplotlib is an extra"
-    assert run(python, "-m", "anyformer", "show", "gpt2", cwd=tmp_path, **alone)
+    once, again = (said("generate", "ran", "to be", "--max-tokens", "8", "--seed", "1") for _ in range(2))
+    assert once == again
+    assert once.startswith("to be")

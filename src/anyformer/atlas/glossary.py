@@ -30,8 +30,17 @@ def glossary() -> tuple[GlossaryEntry, ...]:
 
 def explained(word: str) -> tuple[GlossaryEntry, ...]:
     """The entry of a word in any spelling, in the singular or plural; none if there is none."""
-    wanted = singular(word)
-    return tuple(each for each in glossary() if wanted in map(singular, each.names))
+    return _by_singular().get(singular(word), ())
+
+
+@cache
+def _by_singular() -> dict[str, tuple[GlossaryEntry, ...]]:
+    """The entries of every name, in whatever spelling it is asked for."""
+    found: dict[str, tuple[GlossaryEntry, ...]] = {}
+    for entry in glossary():
+        for word in dict.fromkeys(map(singular, entry.names)):
+            found[word] = (*found.get(word, ()), entry)
+    return found
 
 
 def letters(words: str) -> str:

@@ -63,28 +63,34 @@ def passages_with(word: str) -> list[Passage]:
 
     Before others go those below a heading that has it, then those that begin with it, then those that have it most often.
     """
-    phrase = _phrase(word)
-    if phrase is None:
+    parts = _parts(word)
+    if not parts:
         return []
-    counted = [(each, len(phrase.findall(each.text)), bool(phrase.search(each.heading))) for each in _passages()]
+    phrase = _phrase(parts)
+    near = [each for each, lower in _passages() if all(part in lower for part in parts)]  # ten times as fast as the pattern
+    counted = [(each, len(phrase.findall(each.text)), bool(phrase.search(each.heading))) for each in near]
     having = [one for one in counted if one[1]]
     having.sort(key=lambda one: (not one[2], not phrase.search(one[0].text[:FIRST]), -one[1]))
     return [each for each, _, _ in having]
 
 
-def _phrase(word: str) -> re.Pattern[str] | None:
-    """A word in any case and in the plural, with anything of two signs between its parts; None where there are no letters."""
-    parts = re.findall(r"[^\W_]+", word)
-    if not parts:
-        return None
-    *before, last = map(re.escape, parts)
-    joined = r"[\W_]{0,2}".join([*before, f"{last.removesuffix('s') or last}(?:s|es)?"])
+def _parts(word: str) -> list[str]:
+    """The letters and digits of a word between its other signs, in lower case; the last in the singular."""
+    *before, last = re.findall(r"[^\W_]+", word.lower()) or [""]
+    return [*before, last.removesuffix("s") or last] if last else []
+
+
+def _phrase(parts: list[str]) -> re.Pattern[str]:
+    """A word in any case and in the plural, with anything of two signs between its parts."""
+    joined = r"[\W_]{0,2}".join(map(re.escape, parts)) + "(?:s|es)?"
     return re.compile(rf"(?<![^\W_]){joined}(?![^\W_])", re.I)
 
 
 @cache
-def _passages() -> tuple[Passage, ...]:
-    return tuple(Passage(*each) for each in json.loads(PASSAGES.read_text(encoding="utf-8")))
+def _passages() -> tuple[tuple[Passage, str], ...]:
+    """Every paragraph, and its text in lower case."""
+    read = [Passage(*each) for each in json.loads(PASSAGES.read_text(encoding="utf-8"))]
+    return tuple((each, each.text.lower()) for each in read)
 
 
 def _entry(word: str, entry: atlas.GlossaryEntry) -> HelpTopic:
