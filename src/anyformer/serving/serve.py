@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import socket
@@ -83,6 +84,8 @@ def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] 
     if reload is not None and hangup is not None:
         signal.signal(hangup, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
     allow_connections()
+    gc.collect()
+    gc.freeze()  # what was loaded stays, and answers that have ended are found without going through it
     ServiceServer(service, tell).run(sockets=[on])
 
 
