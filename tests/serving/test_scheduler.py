@@ -254,6 +254,15 @@ def test_short_prompts_share_a_chunk():
     assert [event.number for event in scheduler.step()] == [0, 1, 2, 3, 4]
 
 
+def test_a_first_token_does_not_wait_for_the_next_prompt():
+    scheduler = Scheduler(SharedRows(model("full"), 2, 20, CHUNK))
+    for number in range(2):
+        scheduler.submit(number, ServedRequest((4,), 9))
+    events = scheduler.events()
+    assert (next(events).number, scheduler.waiting) == (0, 1), "it is told before the second prompt is read"
+    assert (next(events).number, scheduler.waiting) == (1, 0)
+
+
 def test_what_never_fits_is_refused_with_its_bytes_and_what_fits_waits_in_order():
     small, large = ServedRequest((3, 1), 2), ServedRequest((3, 1), 30)
     total = request_bytes(model("full"), large)

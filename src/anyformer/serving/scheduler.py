@@ -79,7 +79,12 @@ class Scheduler:
 
     def step(self) -> list[TextEvent]:
         """One token of every text under way, and one chunk of prompts."""
-        return [*self._advance(), *self._read()]
+        return list(self.events())
+
+    def events(self) -> Iterator[TextEvent]:
+        """Those of `step`, each as soon as it is known: a chunk may hold several prompts, and none waits for the next."""
+        yield from self._advance()
+        yield from self._read()
 
     def stop(self) -> list[TextEvent]:
         """End all texts: those under way with what they have, those that wait with an error."""

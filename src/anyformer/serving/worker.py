@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -129,7 +129,7 @@ class ServingWorker:
                     return
                 continue
             try:
-                self._tell(self.scheduler.step())
+                self._tell(self.scheduler.events())
             except Exception:  # whatever a model does, the server goes on
                 traceback.print_exc()
                 self._fail()
@@ -171,7 +171,7 @@ class ServingWorker:
                     traceback.print_exc()
             message.done(result, problem)
 
-    def _tell(self, events: list[TextEvent]) -> None:
+    def _tell(self, events: Iterable[TextEvent]) -> None:
         for event in events:
             self.metrics.told(event)
             sink = self._sinks.get(event.number)
