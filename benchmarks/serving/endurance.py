@@ -2,8 +2,10 @@
 
 Every client asks, reads its text to the end, and asks again until the time is over. All texts go on together: as many places
 as clients. A text is lost that did not end as the protocol has it, has fewer tokens than asked for, or is not the one that
-another client got for the same prompt, unless two scores were as near as rounding. Memory: the resident size of a server of
-one place, and the bytes that the decode states of all places have beyond its own by the description, against the resident size.
+another client got for the same prompt, unless two scores were as near as rounding.
+
+Memory is foretold before: the resident size of a server with one client; what each stream takes beside its state, connection,
+text and rows of a step, as a quarter of the clients show it; and the bytes of all decode states by the description.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import asyncio
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.serving.client import Streamed, streamed
-from benchmarks.serving.servers import RunningServer, ours, running
+from benchmarks.serving.servers import RunningServer, Server, ours, running
 
 LENGTH, TOKENS = 192, 96
+QUARTER, REHEARSED = 4, 40.0
+"""The part of the clients that is tried before, and for how many seconds."""
 RAMP = 0.005
 """Seconds between two clients that begin."""
 
@@ -51,19 +56,38 @@ async def held_open(server: RunningServer, prompts: Sequence[str], clients: int,
     return found
 
 
+@dataclass(frozen=True)
+class Tried:
+    """Bytes of a server behind a load: of its process, and those of its decode states by the description."""
+
+    resident: int
+    foretold: int
+
+
+def server_of(place: Path, clients: int) -> Server:
+    """A server with a place for every client."""
+    options = ("--length", str(LENGTH), "--prefix-memory", "0", "--queue", str(clients), "--places", str(clients))
+    return ours(place, *options, name=f"{clients} places")
+
+
+def tried(place: Path, prompts: Sequence[str], clients: int, seconds: float) -> Tried:
+    """What so many clients leave a server with."""
+    with running(server_of(place, clients), place, threads=1) as server:
+        asyncio.run(held_open(server, prompts, clients, seconds))
+        return Tried(server.resident, int(gauge(server, "anyformer_state_foretold_bytes")))
+
+
 def endured(place: Path, prompts: Sequence[str], clients: int, seconds: float) -> dict[str, Any]:
     """What came of it."""
-    few = ("--length", str(LENGTH), "--prefix-memory", "0", "--queue", str(clients))
-    with running(ours(place, *few, "--places", "1", name="one place"), place, threads=1) as server:
-        asyncio.run(held_open(server, prompts[:2], 1, 3))
-        base, own = server.resident, gauge(server, "anyformer_state_foretold_bytes")
-    with running(ours(place, *few, "--places", str(clients)), place, threads=1) as server:
+    one, few = (tried(place, prompts, count, span) for count, span in ((1, 5.0), (clients // QUARTER, REHEARSED)))
+    beside = ((few.resident - few.foretold) - (one.resident - one.foretold)) / (clients // QUARTER - 1)
+    with running(server_of(place, clients), place, threads=1) as server:
         started = server.resident
         found = asyncio.run(held_open(server, prompts, clients, seconds))
         resident, foretold = server.resident, gauge(server, "anyformer_state_foretold_bytes")
         held, made = gauge(server, "anyformer_state_bytes"), gauge(server, "anyformer_generated_tokens_total")
         said = server.said
-    wanted = base + foretold - own
+    wanted = one.resident - one.foretold + foretold + beside * (clients - 1)
     texts = [each for _, each in found]
     return {
         "clients": clients,
@@ -75,7 +99,14 @@ def endured(place: Path, prompts: Sequence[str], clients: int, seconds: float) -
         "tokens_of_clients": sum(each.made for each in texts),
         "tokens_of_server": int(made),
         "state_bytes": {"foretold": int(foretold), "held": int(held)},
-        "resident_bytes": {"one place": base, "at start": started, "in the end": resident, "foretold": int(wanted)},
+        "stream_bytes_beside_state": int(beside),
+        "resident_bytes": {
+            "one client": one.resident,
+            "a quarter": few.resident,
+            "at start": started,
+            "in the end": resident,
+            "foretold": int(wanted),
+        },
         "resident_over_foretold": round(resident / wanted, 4),
         "tracebacks": said.count("Traceback"),
     }

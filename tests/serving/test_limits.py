@@ -15,6 +15,7 @@ from anyformer.generation import GREEDY, generate_tokens
 from anyformer.model.transformer import build
 from anyformer.serving.guard import Rates, ServingLimits
 from anyformer.serving.inquiry import TextInquiry
+from anyformer.serving.loop_post import LoopPost
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.serve import listening
@@ -124,7 +125,9 @@ def test_a_client_that_goes_away_frees_its_texts(model):
     worker.start()
 
     async def leave():
-        inquiry = TextInquiry(worker, [ServedRequest((3, 1), 50), ServedRequest((4,), 50)])
+        inquiry = TextInquiry(
+            worker, LoopPost(asyncio.get_running_loop()), [ServedRequest((3, 1), 50), ServedRequest((4,), 50)]
+        )
         events = inquiry.events()
         await anext(events)
         await events.aclose()
@@ -142,7 +145,9 @@ def test_a_text_has_its_time(model):
     made.worker.start()
 
     async def wait():
-        async for _ in TextInquiry(made.worker, [ServedRequest((3, 1), 3)], 0.05).events():
+        async for _ in TextInquiry(
+            made.worker, LoopPost(asyncio.get_running_loop()), [ServedRequest((3, 1), 3)], 0.05
+        ).events():
             pass
 
     with pytest.raises(ProtocolError, match=r"not whole after 0\.05 seconds") as caught:

@@ -13,8 +13,10 @@ from zoo import DECODERS, PAIRS, PROMPTED_DECODERS
 
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, generate_tokens
+from anyformer.generation.decode import decode
 from anyformer.generation.memory import state_bytes
 from anyformer.generation.processors import FrequencyPenalty, Suppress
+from anyformer.generation.recorded import MULTIPLE, RecordedDecode
 from anyformer.model.transformer import build
 from anyformer.serving.own_states import OwnStates
 from anyformer.serving.prompt_prefixes import PromptPrefixes
@@ -28,7 +30,8 @@ KINDS = {
     "index": DECODERS["latent_indexed"], "prefix": DECODERS["prefix"], "cross": PAIRS["original"],
 }  # fmt: skip
 """An architecture of every kind of decode state, and one that reads its prompt both ways."""
-WAYS = [(kind, way) for kind in KINDS for way in ("own", "shared") if (kind, way) != ("cross", "shared")]
+WAYS = [(kind, way) for kind in KINDS for way in ("own", "shared", "recorded") if kind != "cross" or way == "own"]
+"""`recorded`: shared rows whose steps are recorded, as the server has them."""
 PROMPTS = ((3, 1, 4, 1, 5, 9, 2), (6, 5), (7,), (2, 7, 1, 8, 2, 8, 1, 8, 2, 8), (2, 7, 1, 8, 2, 8, 5), (2, 7, 1, 4))
 CHOICES = (
     Sampling(temperature=0), Sampling(seed=1), Sampling(seed=2, temperature=0.7, top_k=5),
@@ -59,7 +62,8 @@ def states(kind, way):
     if way == "own":
         largest = max(request_bytes(model(kind), ServedRequest(each, MOST, start=start(kind))) for each in PROMPTS)
         return OwnStates(model(kind), 2 * largest, CHUNK, prefixes(kind))
-    return SharedRows(model(kind), PLACES, 16, CHUNK, prefixes=prefixes(kind))
+    step, multiple = (RecordedDecode(), MULTIPLE) if way == "recorded" else (decode, 1)
+    return SharedRows(model(kind), PLACES, 16, CHUNK, step, multiple, prefixes(kind))
 
 
 def prefixes(kind):
@@ -130,7 +134,7 @@ class Schedules(RuleBasedStateMachine):
         self.every_text_is_that_of_its_prompt_alone()
         assert set(self.asked) == self.over | self.cancelled
         assert self.scheduler.states.held == self.scheduler.states.foretold
-        assert self.way == "shared" or self.scheduler.states.held == 0
+        assert self.way != "own" or self.scheduler.states.held == 0
         self.tried.append(len(self.asked))
 
 
@@ -239,6 +243,24 @@ def test_a_running_text_gets_a_token_between_all_chunks_of_a_prompt():
     for _ in range(6):
         assert [event.number for event in scheduler.step()] == [0], "20 tokens are seven chunks of 3"
     assert [event.number for event in scheduler.step()] == [0, 1]
+
+
+def test_short_prompts_share_a_chunk():
+    scheduler = Scheduler(SharedRows(model("full"), 6, 20, CHUNK))
+    for number, count in enumerate((2, 1, 1, 4, 3)):
+        scheduler.submit(number, ServedRequest(tuple([4] * count), 9))
+    told = [[event.number for event in scheduler.step()] for _ in range(4)]
+    assert told == [[0, 1], [0, 1, 2], [0, 1, 2], [0, 1, 2, 3]], "2 + 1 tokens; 1, and 4 do not fit beside it; 3 of 4; the last"
+    assert [event.number for event in scheduler.step()] == [0, 1, 2, 3, 4]
+
+
+def test_a_first_token_does_not_wait_for_the_next_prompt():
+    scheduler = Scheduler(SharedRows(model("full"), 2, 20, CHUNK))
+    for number in range(2):
+        scheduler.submit(number, ServedRequest((4,), 9))
+    events = scheduler.events()
+    assert (next(events).number, scheduler.waiting) == (0, 1), "it is told before the second prompt is read"
+    assert (next(events).number, scheduler.waiting) == (1, 0)
 
 
 def test_what_never_fits_is_refused_with_its_bytes_and_what_fits_waits_in_order():

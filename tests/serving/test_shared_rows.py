@@ -21,11 +21,11 @@ def test_a_step_computes_the_rows_that_hold_texts():
 
     scheduler = Scheduler(SharedRows(llama, 6, 16, 3, step))
     for number, most in enumerate((13, 5, 5, 5, 5)):
-        scheduler.submit(number, ServedRequest((3 + number,), most))
+        scheduler.submit(number, ServedRequest((3 + number, 1, 4), most))
     events = []
     while not scheduler.idle:
         events += scheduler.step()
     assert sorted(set(seen)) == [1, 2, 4, 6], "powers of two, and all places at most"
     assert seen[0] == seen[-1] == 1
     tokens = [event.token.number for event in events if event.number == 0]
-    assert tokens == generate_tokens(llama, [(3,)], max_tokens=13, sampling=GREEDY)[0]
+    assert tokens == generate_tokens(llama, [(3, 1, 4)], max_tokens=13, sampling=GREEDY)[0]

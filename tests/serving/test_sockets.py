@@ -130,6 +130,7 @@ def test_a_signal_under_load_ends_every_text_whole(model):
     with serving(made) as (port, server):
         found = asyncio.run(load(port, server))
     assert [(each.whole, each.made) for each in found] == [(True, 50)] * 12
+    assert not server._captured_signals, "uvicorn would raise it again, and the process end as if killed"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has it")

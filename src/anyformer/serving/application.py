@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +24,7 @@ from anyformer.serving.chats import ChatDialect
 from anyformer.serving.completions import CompletionDialect
 from anyformer.serving.guard import LimitsMiddleware, ServingLimits, refusal
 from anyformer.serving.hosts import HostsMiddleware
+from anyformer.serving.loop_post import LoopPost
 from anyformer.serving.openapi import openapi_endpoint
 from anyformer.serving.other_routes import (
     detokenize,
@@ -98,7 +100,8 @@ def application(service: ModelService) -> Starlette:
 
 
 @asynccontextmanager
-async def _lifespan(service: ModelService, _: Starlette) -> AsyncIterator[None]:
+async def _lifespan(service: ModelService, app: Starlette) -> AsyncIterator[None]:
+    app.state.post = LoopPost(asyncio.get_running_loop())
     service.worker.start()
     yield
     await run_in_threadpool(service.worker.close, service.grace)

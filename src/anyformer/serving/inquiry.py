@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 
+from anyformer.serving.loop_post import LoopPost
 from anyformer.serving.protocol_error import ProtocolError
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.served_text import TextEvent
@@ -14,11 +14,12 @@ from anyformer.serving.worker import ServingWorker, Sink
 
 
 class TextInquiry:
-    """Is made in the loop that reads `events`. Whoever leaves it before the last event frees all that its texts hold."""
+    """Its `events` are read in the loop of `post`. Whoever leaves it before the last one frees all that its texts hold."""
 
-    def __init__(self, worker: ServingWorker, texts: Sequence[ServedRequest], seconds: float | None = None) -> None:
-        self._worker, self._seconds, self._left = worker, seconds, len(texts)
-        self._loop = asyncio.get_running_loop()
+    def __init__(
+        self, worker: ServingWorker, post: LoopPost, texts: Sequence[ServedRequest], seconds: float | None = None
+    ) -> None:
+        self._worker, self._post, self._seconds, self._left = worker, post, seconds, len(texts)
         self._queue: asyncio.Queue[TextEvent] = asyncio.Queue()
         self._numbers = worker.submit([(text, self._sink(place)) for place, text in enumerate(texts)])
 
@@ -48,7 +49,6 @@ class TextInquiry:
 
     def _sink(self, place: int) -> Sink:
         def given(event: TextEvent) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody reads any more
-                self._loop.call_soon_threadsafe(self._queue.put_nowait, replace(event, number=place))
+            self._post.put(self._queue, replace(event, number=place))
 
         return given

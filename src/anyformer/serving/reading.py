@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.chances import Chances, chances
-from anyformer.generation.decode import read_pieces, read_source
+from anyformer.generation.decode import chunk_of, read_pieces, read_source
 from anyformer.generation.images import on
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
@@ -21,7 +21,8 @@ class PromptReading:
 
     A prompt whose parts cannot be read in pieces, and a source, are one chunk. `told`: the log-probabilities of the prompt's
     tokens from the second on, as far as they were read, where the request asks for them. `read`: is called with the logits when
-    all is read, and may keep the state. `prefixes`: of the same chunk, from which it may go on.
+    all is read, and may keep the state. `prefixes`: of the same chunk, from which it may go on. `chunk`: tokens of a step at
+    most, where it may be read in pieces; `count`: of the last one.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class PromptReading:
         prefixes: PromptPrefixes | None = None,
     ) -> None:
         self.request, self.told = request, list[Chances]()
+        self.chunk, self.count = chunk_of(model, chunk), 0
         self.logits: Tensor | None = None
         self._model, self._state, self._read = model, state, read
         # The prompt's own log-probabilities take all of it, and tokens do not tell what images and sounds show.
@@ -58,7 +60,8 @@ class PromptReading:
         images = None if images is None else on(model.device, images)
         sounds = None if sounds is None else sounds.on(model.device)
         for features in read_pieces(model, self.tokens_BT, None, self._state, images, chunk, sounds, first=count):
-            count += features.shape[1]
+            self.count = features.shape[1]
+            count += self.count
             if self._prefixes is not None:
                 self._prefixes.keep(tokens[:count], self._state)
             if self.request.echo:
@@ -68,6 +71,7 @@ class PromptReading:
 
     def _source(self, start: int) -> Iterator[Tensor]:
         first = torch.full((1, 1), start, device=self.tokens_BT.device)
+        self.count = self.tokens_BT.shape[1]
         yield read_source(self._model, self.tokens_BT, None, first, None, self._state)
 
     def _tell(self, logits_TV: Tensor, count: int) -> None:

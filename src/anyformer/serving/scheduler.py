@@ -1,8 +1,8 @@
 """`Scheduler`: which text is read or gone on with next. It knows no thread and no clock: every step is a call.
 
-A prompt is read in chunks, one between two steps of the texts under way, so that none of these waits for more than a chunk
-(Agrawal et al. 2024, Sarathi-Serve, arXiv 2403.02310). Texts are taken in the order in which they came: none
-overtakes another, so that a large one cannot wait for ever.
+Prompts are read in chunks, one between two steps of the texts under way, so that none of these waits for more than a chunk;
+short prompts share one (Agrawal et al. 2024, Sarathi-Serve, arXiv 2403.02310). Texts are taken in the order in which they came:
+none overtakes another, so that a large one cannot wait for ever.
 """
 
 from __future__ import annotations
@@ -78,8 +78,13 @@ class Scheduler:
             self.states.leave(number)
 
     def step(self) -> list[TextEvent]:
-        """One token of every text under way, and one chunk of a prompt."""
-        return [*self._advance(), *self._read()]
+        """One token of every text under way, and one chunk of prompts."""
+        return list(self.events())
+
+    def events(self) -> Iterator[TextEvent]:
+        """Those of `step`, each as soon as it is known: a chunk may hold several prompts, and none waits for the next."""
+        yield from self._advance()
+        yield from self._read()
 
     def stop(self) -> list[TextEvent]:
         """End all texts: those under way with what they have, those that wait with an error."""
@@ -96,19 +101,26 @@ class Scheduler:
         return events
 
     def _read(self) -> Iterator[TextEvent]:
-        """Take the next request if there is room, and read a chunk of it."""
-        if self._reading is None:
-            first = next(iter(self._waiting.values()), None)
-            if first is None or not self.states.fits(first.request):
+        """A chunk of the prompt that is read, or of the next if there is room; and others that are whole within the chunk."""
+        left = None
+        while self._reading is not None or self._take(left):
+            text, reading = self._reading  # type: ignore[misc]
+            reading.step()
+            if reading.logits is None:
                 return
-            del self._waiting[first.number]
-            self._reading = first, self.states.enter(first.number, first.request)
-        text, reading = self._reading
-        reading.step()
-        if reading.logits is not None:
             self._reading = None
             self._running[text.number] = text
+            left = (reading.chunk if left is None else left) - reading.count
             yield self._chosen(text, reading.logits, tuple(reading.told))
+
+    def _take(self, most: int | None) -> bool:
+        """Begin with the next request if there is room, and its prompt has at most so many tokens."""
+        first = next(iter(self._waiting.values()), None)
+        if first is None or (most is not None and len(first.request.tokens) > most) or not self.states.fits(first.request):
+            return False
+        del self._waiting[first.number]
+        self._reading = first, self.states.enter(first.number, first.request)
+        return True
 
     def _advance(self) -> Iterator[TextEvent]:
         """A token of every text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import resource
 import signal
 import socket
@@ -15,6 +16,7 @@ import uvicorn
 
 from anyformer.describe import UserError
 from anyformer.serving.application import ModelService, application
+from anyformer.serving.freed_memory import keep_large_apart
 
 LOOPBACK = "127.0.0.1"
 LATER = 5
@@ -66,7 +68,9 @@ class ServiceServer(uvicorn.Server):
             timer = threading.Timer(grace, worker.end)
             timer.daemon = True
             timer.start()
-        super().handle_exit(sig, frame)
+        # uvicorn would raise the signal again in the end: whoever asked it to stop would read of a process that was killed.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
 
 
 def allow_connections() -> None:
@@ -83,6 +87,9 @@ def serve(service: ModelService, on: socket.socket, tell: Callable[[str], None] 
     if reload is not None and hangup is not None:
         signal.signal(hangup, lambda *_: threading.Thread(target=_reload, args=(reload, tell), daemon=True).start())
     allow_connections()
+    keep_large_apart()
+    gc.collect()
+    gc.freeze()  # what was loaded stays, and answers that have ended are found without going through it
     ServiceServer(service, tell).run(sockets=[on])
 
 

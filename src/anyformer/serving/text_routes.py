@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -25,6 +25,7 @@ from anyformer.serving.protocol_error import protocol_error
 from anyformer.serving.served_model import AskedTexts, ServedModel
 from anyformer.serving.worker import ServingWorker
 
+T = TypeVar("T")
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -84,7 +85,7 @@ class TextAnswer:
 
 
 class InquiryResponse(StreamingResponse):
-    """A stream that frees its texts however it ends, begun or not."""
+    """A stream that frees its texts however it ends, begun or not, and ends when its client goes away."""
 
     def __init__(self, inquiry: TextInquiry, content: AsyncIterator[bytes], **how: Any) -> None:
         super().__init__(content, **how)
@@ -92,7 +93,7 @@ class InquiryResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await super().__call__(scope, receive, send)
+            await _unless_gone(receive, self.stream_response(send))
         finally:
             self._inquiry.close()
 
@@ -103,19 +104,19 @@ def text_endpoint(dialect: Dialect, model: ServedModel, worker: ServingWorker, s
     async def endpoint(request: Request) -> Response:
         body = await request.body()
         asked = await run_in_threadpool(dialect.asked, model, body)
-        answer, inquiry = TextAnswer(dialect, model, asked), TextInquiry(worker, asked.texts, seconds)
+        answer, inquiry = TextAnswer(dialect, model, asked), TextInquiry(worker, request.app.state.post, asked.texts, seconds)
         if asked.body.stream:
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
             return InquiryResponse(inquiry, answer.pieces(inquiry), media_type="text/event-stream", headers=headers)
-        found = await _unless_gone(request, answer.whole(inquiry))
+        found = await _unless_gone(request.receive, answer.whole(inquiry))
         return Response(status_code=499) if found is None else JSONResponse(found)
 
     return endpoint
 
 
-async def _unless_gone(request: Request, work: Awaitable[dict[str, Any]]) -> dict[str, Any] | None:
+async def _unless_gone(receive: Receive, work: Awaitable[T]) -> T | None:
     """What comes of work, which ends when the client goes away; then None."""
-    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(receive))
     try:
         await asyncio.wait([working, gone], return_when=asyncio.FIRST_COMPLETED)
         return working.result() if working.done() else None
@@ -125,9 +126,9 @@ async def _unless_gone(request: Request, work: Awaitable[dict[str, Any]]) -> dic
         await asyncio.gather(working, gone, return_exceptions=True)
 
 
-async def _gone(request: Request) -> None:
+async def _gone(receive: Receive) -> None:
     """Waits until the client has gone away."""
-    while (await request.receive())["type"] != "http.disconnect":
+    while (await receive())["type"] != "http.disconnect":
         pass
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -11,6 +12,7 @@ from threading import Event, RLock, Thread
 from typing import Any
 
 from anyformer.describe import UserError
+from anyformer.serving.freed_memory import give_back
 from anyformer.serving.metrics import ServingMetrics
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import Scheduler
@@ -18,6 +20,8 @@ from anyformer.serving.served_text import TextEvent
 
 Sink = Callable[[TextEvent], None]
 """Is called in the worker's thread, and must not wait."""
+GIVING_BACK = 5.0
+"""Seconds after which what was freed goes back to the system: it takes milliseconds."""
 FAILED = "the server failed while it computed this text; its terminal says why"
 
 
@@ -113,6 +117,7 @@ class ServingWorker:
         self._thread.join()
 
     def _run(self) -> None:
+        given_back = time.monotonic()
         while True:
             self._take()
             if self._end.is_set():
@@ -124,11 +129,14 @@ class ServingWorker:
                     return
                 continue
             try:
-                self._tell(self.scheduler.step())
+                self._tell(self.scheduler.events())
             except Exception:  # whatever a model does, the server goes on
                 traceback.print_exc()
                 self._fail()
             self.metrics.saw(self.scheduler)
+            if time.monotonic() >= given_back + GIVING_BACK:
+                give_back()
+                given_back = time.monotonic()
 
     def _take(self) -> None:
         """All that has come; without anything to do, wait for it."""
@@ -163,7 +171,7 @@ class ServingWorker:
                     traceback.print_exc()
             message.done(result, problem)
 
-    def _tell(self, events: list[TextEvent]) -> None:
+    def _tell(self, events: Iterable[TextEvent]) -> None:
         for event in events:
             self.metrics.told(event)
             sink = self._sinks.get(event.number)
