@@ -39,7 +39,7 @@ class PooledIndexer(BlockChoice):
     learns: ClassVar[bool] = True
     kind: Literal["pooled_indexer"] = "pooled_indexer"
     heads: Count = 4
-    """J, index heads."""
+    """Index heads J."""
     head_width: Count = 128
     """E."""
     norm: Norm | None = None

@@ -19,16 +19,16 @@ class LowRankConnections(StepStreams):
 
     With v_n = (1 + g_n) * x_n / rms(x_n) and v all N side by side:
 
-        m = sigmoid(silu(v A / N) C), A (N D, R), C (R, N D)     w = 2 sigmoid(v W / N), W (N D, N)
+        m = sigmoid(silu(v A / N) B), A (N D, P), B (P, N D)     w = 2 sigmoid(v W / N), W (N D, N)
 
     and the stream behind the last layer is h of gates of its own. Steps need no norm before their branches, since v is one.
-    `hyper_connections` of Qwen4-Exp (transformers 5.23, `qwen4_exp`): full vectors of gates at the price of rank R, where other
+    `hyper_connections` of Qwen4-Exp (transformers 5.23, `qwen4_exp`): vectors of gates at the price of a rank P, where other
     hyper-connections have a number per stream.
     """
 
     kind: Literal["low_rank_connections"] = "low_rank_connections"
     rank: Count = 320
-    """R."""
+    """Features P that the gates pass through."""
     eps: Positive = 1e-6
     """Of the norm of each stream."""
 
