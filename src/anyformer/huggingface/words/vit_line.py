@@ -55,13 +55,7 @@ def image_encoder(
     """
     config.assume(num_hidden_layers=12, hidden_size=768, hidden_dropout_prob=0.0, patch_size=patch)
     patch = side_of(config, "patch_size", patch)
-    side = side_of(config, "image_size", 224)
-    if side % patch:
-        raise HuggingFaceError(
-            f"{config.where}: image_size = {side} is no multiple of patch_size = {patch}: transformers cuts the rest of an "
-            f"image off, and here images divide into patches; give it the size that is kept, {side // patch * patch}"
-        )
-    length = (side // patch) ** 2 + class_tokens
+    length = (side_of(config, "image_size", 224) // patch) ** 2 + class_tokens
     gap = class_tokens - (class_tokens if placed is None else placed)
     position = GappedPosition(length=length, start=placed or 0, gap=gap) if gap else LearnedPosition(length=length)
     around: dict[str, Any] = {"position": position, "dropout": config("hidden_dropout_prob", 0.0), "final_norm": norm}
