@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import statistics
 import tomllib
+from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,9 @@ REFERENCE = PAGE.parent / "reference" / "published.md"
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
 SOURCES = PAGE.parents[1] / "benchmarks" / "results" / "published_sources.json"
 OUTLIER = 0.15
-SIZES = (3, 10, 30, 100, 1000)
-"""Ends of the classes of sizes, in thousand millions of parameters."""
+SIZES = (3, 10, 30, 100)
+CLASSES = ("below 3 G", "3 to 10 G", "10 to 30 G", "30 to 100 G", "100 G and more")
+"""Classes of sizes, and their ends in thousand millions of parameters."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,7 @@ def summary(found: Sequence[Row]) -> str:
     lines = []
     for title, group in groups:
         names = dict.fromkeys(name for row in found if (name := group(row.run)) is not None)
+        names = dict.fromkeys(sorted(names, key=lambda name: name in CLASSES and CLASSES.index(name)))
         lines += [[title, name, *_medians([row for row in found if group(row.run) == name])] for name in names]
     return table(["by", "", "fitted to", "median error", "test", "median error", "outliers of test"], lines)
 
@@ -151,7 +154,7 @@ def summary(found: Sequence[Row]) -> str:
 def size_class(run: Timed) -> str:
     """A class of the parameters that a token uses."""
     active = cost(described(run.name, run.length)).params.active
-    return next(f"below {most:,} G" for most in SIZES if active < most * 1e9)
+    return CLASSES[bisect(SIZES, active / 1e9)]
 
 
 def intervals(found: Sequence[Row]) -> str:
@@ -168,7 +171,9 @@ def intervals(found: Sequence[Row]) -> str:
 
 
 def by_source() -> str:
-    """Both halves of a split by source, as `published_sources.py` judged it."""
+    """Both halves of a split by source, as `published_sources.py` judged it; nothing where it has not."""
+    if not SOURCES.exists():
+        return ""
     record = json.loads(SOURCES.read_text())
     lines = []
     for each in record["generations"]:
@@ -184,7 +189,8 @@ def by_source() -> str:
             cells += [f"{len(of)}, {len(every)}", f"{statistics.median(every):.0%}", f"{middle:.0%}"]
         lines.append([each["generation"], shares, *cells])
     head = ["sources, rates", "median", "of sources"]
-    return table(["generation", "shares", *(f"{half}: {each}" for half in ("fitted", "test") for each in head)], lines)
+    found = table(["generation", "shares", *(f"{half}: {each}" for half in ("fitted", "test") for each in head)], lines)
+    return f"{TEXT['sources'].format(most=record['most'])}\n{found}"
 
 
 def medians(found: Sequence[Row]) -> dict[str, float]:
@@ -283,7 +289,6 @@ def guide(found: Sequence[Row]) -> str:
         summary(found),
         TEXT["intervals"],
         intervals(found),
-        TEXT["sources"].format(most=json.loads(SOURCES.read_text())["most"]),
         by_source(),
         TEXT["unexplained"],
         TEXT["shares"],

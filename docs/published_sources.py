@@ -24,7 +24,7 @@ from published_runs import Timed, timed
 from anyformer.costs.hardware import Efficiency
 
 RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "published_sources.json"
-MOST = 12
+MOST = 8
 GRIDS: Mapping[str, Sequence[float]] = {
     "matrix": tuple(round(0.35 + 0.05 * i, 2) for i in range(12)),
     "attention": tuple(round(0.1 + 0.1 * i, 2) for i in range(7)),

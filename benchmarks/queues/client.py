@@ -63,6 +63,8 @@ async def ask(port: int, prompt: int, output: int, token: int, begin: float) -> 
     async for line in reader:
         if line.startswith(b"data: {"):
             now, piece = time.perf_counter() - begin, json.loads(line[6:])
+            if "error" in piece:
+                raise SystemExit(f"the server ended a text: {piece['error']}")
             times += [now] if piece["choices"] else []
             made = (piece.get("usage") or {}).get("completion_tokens", made)
     writer.close()

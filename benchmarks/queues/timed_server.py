@@ -46,6 +46,7 @@ class StepWriter:
 
     def advancing(self, advance: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
         states: Any = scheduler.states
+        states = states.base  # of the model itself: no adapter is served
         numbers = list(scheduler._running)
         rows = 1 << max((states._places[number] for number in numbers), default=0).bit_length()
         alike = max(len(numbers), rows // 2 + 1 if rows > 1 else 1) if numbers else 0

@@ -103,6 +103,22 @@ def test_mixtures_come_out_as_the_page_says(runs):
     assert int(said) <= 15
 
 
+@pytest.mark.parametrize(("title", "mixture"), [("dense", False), ("mixtures of experts", True)])
+def test_nine_in_ten_are_where_the_page_says(runs, title, mixture):
+    """Of rates, by the errors that the page shows of every run, to a whole percent."""
+    of_mixtures = {run.name for run in runs if run.mixture}
+    rates = [row for row in lines() if row[4] == "rate" and (row[0].strip("| ") in of_mixtures) is mixture]
+    errors = {
+        half: sorted(int(re.match(r"[+-]\d+", row[7])[0]) for row in rates if row[9] == half) for half in ("fitted", "test")
+    }
+    said = re.search(rf"\| {title} \| ([+-]\d+)% to ([+-]\d+)% \| (\d+) \| (\d+)% \|", PAGE)
+    least, most, count, kept = map(int, said.groups())
+    fitted, test = errors["fitted"], errors["test"]
+    assert (fitted[round(0.05 * (len(fitted) - 1))], fitted[round(0.95 * (len(fitted) - 1))]) == (least, most)
+    assert count == len(test)
+    assert abs(100 * sum(least <= error <= most for error in test) / count - kept) <= 3
+
+
 def test_experts_wait_for_hosts_as_long_as_fits_best(maker, runs):
     errors = importlib.import_module("published_fit").waits(runs)
     assert min(errors, key=errors.get) == 1000 * importlib.import_module("anyformer.planning.step").WAITS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from dataclasses import replace
 from pathlib import Path
@@ -52,3 +53,15 @@ def test_formulas_are_those_of_their_sources_by_hand():
     assert per_token["MaxText"] == per_token["Megatron-LM"]
     assert per_token["NeMo"] == 3 * 12 * (24 * 768**2 + 2 * 1024 * 768) + 6 * 768 * 51_200
     assert per_token["Levanter"] == 3 * (12 * (2 * layer + 4 * 1024 * 768 + 3 * 1024 * 12) + 2 * 768 * 50_257)
+
+
+def test_the_first_snippet_says_what_it_prints(capsys):
+    first = re.findall(r"^```python\n(.*?)^```$", MAKER["PAGE"].read_text(encoding="utf-8"), re.S | re.M)[0]
+    exec(first, {})
+    of_row, share, every = capsys.readouterr().out.split()
+    assert (int(of_row), int(every)) == (
+        af.flops("llama-3-8b", length=8192),
+        af.cost("mixtral-8x7b", length=8192).flops.total.dense,
+    )
+    assert f"{float(share):.0%}" == "62%"
+    assert "of eight together: 62 %" in first

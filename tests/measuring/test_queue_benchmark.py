@@ -68,11 +68,12 @@ def test_a_server_writes_its_steps(tmp_path):
     from anyformer.generation.sampling import Sampling
     from anyformer.serving.request import ServedRequest
     from anyformer.serving.scheduler import Scheduler
+    from anyformer.serving.several_states import SeveralStates
     from anyformer.serving.shared_rows import SharedRows
 
     model = af.build(af.architecture("llama-12m", tiny=True), seed=0).eval()
     writer = StepWriter(str(tmp_path / "steps"))
-    scheduler = Scheduler(SharedRows(model, 4, 128, chunk=CHUNK))
+    scheduler = Scheduler(SeveralStates(SharedRows(model, 4, 128, chunk=CHUNK)))
     for number, length in enumerate((70, 5)):
         scheduler.submit(number, ServedRequest(tuple(range(1, length + 1)), 3, Sampling(temperature=0.0)))
     while not scheduler.idle:

@@ -98,7 +98,7 @@ def test_the_callback_of_lightning_logs_what_was_trained_since_the_last_time(mon
     for name, module in (("lightning", ModuleType("lightning")), ("lightning.pytorch", inner)):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "anyformer.measuring.lightning_callback", raising=False)
-    made = importlib.import_module("anyformer.measuring.lightning_callback").MfuCallback
+    made = importlib.import_module("anyformer.measuring.lightning_callback").LightningMfuCallback
     monkeypatch.delitem(sys.modules, "anyformer.measuring.lightning_callback")
     module, logged = nn.Module(), []
     module.model, module.log = LlamaForCausalLM(LLAMA), lambda *entry: logged.append(entry)

@@ -1,4 +1,4 @@
-"""MFU in the logs of Lightning: `Trainer(..., callbacks=[MfuCallback("llama-3-8b")])`."""
+"""MFU in the logs of Lightning: `Trainer(..., callbacks=[LightningMfuCallback("llama-3-8b")])`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyformer.measuring.utilisation import UtilisationMeter
 from anyformer.resolving import ArchitectureLike
 
 
-class MfuCallback(Callback):  # type: ignore[misc]
+class LightningMfuCallback(Callback):  # type: ignore[misc]
     """Logs `mfu` after every `every` batches, of this process since the time before, without validation.
 
     `what`: the architecture that is trained, however named. `watched`: the path in the module of the model that is called with

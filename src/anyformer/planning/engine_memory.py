@@ -18,7 +18,7 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
-from anyformer.precision import Bf16
+from anyformer.precision import Bf16, Fp32
 from anyformer.quantising import FORMATS
 
 Engine = Literal["vllm", "sglang", "llama.cpp"]
@@ -130,7 +130,7 @@ class EngineMemory:
     @cached_property
     def slot(self) -> int:
         """Bytes of a text's states that never grow, in fp32 as llama.cpp keeps them, undivided; 0 where there are none."""
-        kept = decode_state(self.architecture, context=FAR, plan=Plan(precision="fp32"))
+        kept = decode_state(self.architecture, context=FAR, plan=Plan(precision=Fp32()))
         return sum(memory.bytes for memory in kept.memories if memory.grows == "never")
 
     @property
