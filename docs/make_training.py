@@ -40,9 +40,9 @@ def pages() -> dict[Path, str]:
 def objectives() -> Iterator[str]:
     """Every objective: what it is, the kinds of data it reads, its recipe."""
     recipes = _recipes()
-    yield "| objective | what the model learns | data | recipe |\n|---|---|---|---|"
+    yield "| objective | what the model learns | data, any of | recipe |\n|---|---|---|---|"
     for kind, entry in sorted(Objective.kinds.items()):
-        reads = " or ".join(f"`{name}`" for name, data in Data.kinds.items() if issubclass(data, entry.reads))
+        reads = ", ".join(f"`{name}`" for name, data in Data.kinds.items() if issubclass(data, entry.reads))
         written = ", ".join(f"[{name}](../recipes/{name})" for name in recipes.get(kind, ())) or "-"
         yield f"| `{kind}` | {first_sentence(entry)} | {reads} | {written} |"
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from zoo import DECODERS, PAIRS
 
+from anyformer.describe import change
 from anyformer.generation import Sampling, continuations, generating, recorded
 from anyformer.generation.compiled import compiled
 from anyformer.generation.decode import decode, prefill, read_source
@@ -237,14 +238,16 @@ def test_a_compiler_leaves_products_with_one_row_as_they_are(tiles):
 @pytest.mark.parametrize(
     ("name", "form"),
     [
-        ("llama", "bf16"),
+        ("shallow", "bf16"),  # generating code takes seconds for each layer
+        pytest.param("llama", "bf16", marks=pytest.mark.slow),
         pytest.param("latent", "int8", marks=pytest.mark.slow),
         pytest.param("experts", "fp32", marks=pytest.mark.slow),
         pytest.param("delta", "bf16", marks=pytest.mark.slow),
     ],
 )
 def test_a_compiled_recording_computes_what_the_plain_step_does(name, form):
-    model = generating(build(DECODERS[name], seed=1).eval(), form)
+    models = {**DECODERS, "shallow": change(DECODERS["llama"], "decoder.order", "layer")}
+    model = generating(build(models[name], seed=1).eval(), form)
     with torch.inference_mode():
         plain, other, step = begun(model), begun(model), RecordedDecode(compiled)
         for number in range(4):

@@ -34,7 +34,7 @@ def test_no_graph_begins_the_autocast_of_a_plan_and_gradients_are_computed_witho
         return aot_eager(graph, inputs)
 
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
-    run = change_all(tiny, {"plan.precision": "bf16", "plan.compile": "on"})
+    run = change_all(tiny, {"plan.precision": "bf16", "plan.compile": "on", "architecture.decoder.order": "layer"})
     if experts:
         block = pre_norm(RMSNorm(), Attention(heads=4, place=Rotary()), Experts(experts=4, chosen=2, width=24, router=Router()))
         run = run.but(architecture=decoder_only(Embedding(vocab=257), 32, [block], final_norm=RMSNorm()))
