@@ -73,9 +73,9 @@ def fitted(served: Sequence[ServedStep]) -> tuple[MeasuredSteps, dict[str, Any]]
     known = np.array(TEXTS)[seen]
     bases = np.interp(TEXTS, known, base)
     decoding = tuple(tuple(float(bases[i] + key * texts * keys) for i, texts in enumerate(TEXTS)) for keys in KEYS)
-    chunks = [each for each in served if each.tokens]
-    facts = np.array([[1.0, each.tokens, each.tokens * each.past, each.past == 0, each.last] for each in chunks])
-    weights, *_ = np.linalg.lstsq(facts, np.array([each.reading for each in chunks]), rcond=None)
+    reading = [each for each in served if each.chunks]
+    facts = np.array([sum(_facts(*chunk) for chunk in each.chunks) for each in reading])
+    weights, *_ = np.linalg.lstsq(facts, np.array([each.reading for each in reading]), rcond=None)
     prompts = tuple(_prompt(length, weights) for length in LENGTHS)
     record = {"texts": TEXTS, "keys": KEYS, "decoding": decoding, "lengths": LENGTHS, "prompts": prompts, "steps": len(served)}
     return MeasuredSteps(TEXTS, KEYS, decoding, LENGTHS, prompts), record
@@ -86,5 +86,10 @@ def _prompt(length: int, weights: np.ndarray[Any, Any]) -> float:
     total = 0.0
     for past in range(0, length, CHUNK):
         tokens = min(CHUNK, length - past)
-        total += float(weights @ np.array([1.0, tokens, tokens * past, past == 0, past + tokens == length]))
+        total += float(weights @ _facts(tokens, past, past + tokens == length))
     return total
+
+
+def _facts(tokens: int, past: int, last: bool) -> np.ndarray[Any, Any]:
+    """What the seconds of a chunk go with."""
+    return np.array([1.0, tokens, tokens * past, past == 0, last])

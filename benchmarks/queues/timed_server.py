@@ -16,13 +16,13 @@ from benchmarks.queues.server import CHUNK
 
 from anyformer.cli import main
 from anyformer.serving.scheduler import Scheduler
-from anyformer.serving.served_text import TextEvent
+from anyformer.serving.served_text import ServedText, TextEvent
 
 
 class ServedStep(NamedTuple):
     """Seconds `between` the step before and this one, -1 where nothing was to be done; of a token of `texts`, computed as for
-    `alike` side by side (see `PaddedPlaces`) with `keys` of the longest; of a chunk of `tokens` behind `past`, `last` of its
-    prompt."""
+    `alike` side by side (see `PaddedPlaces`) with `keys` of the longest; of `chunks` of prompts, [tokens, tokens before them,
+    whether they are the last]."""
 
     between: float
     advancing: float
@@ -30,9 +30,7 @@ class ServedStep(NamedTuple):
     alike: int
     keys: int
     reading: float
-    tokens: int
-    past: int
-    last: bool
+    chunks: list[tuple[int, int, bool]]
 
 
 class StepWriter:
@@ -59,20 +57,24 @@ class StepWriter:
         return found
 
     def reading(self, read: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
-        begun = scheduler._reading[0] if scheduler._reading else next(iter(scheduler._waiting.values()), None)
+        waiting = [*scheduler._waiting.values()]
+        texts = [*([] if scheduler._reading is None else [scheduler._reading[0]]), *waiting]
         begin = time.perf_counter()
         found = [*read(scheduler)]
         ended = time.perf_counter()
-        tokens = past = 0
-        if begun is not None and begun.number not in scheduler._waiting:
-            past = self._past.pop(begun.number, 0)
-            tokens = min(CHUNK, len(begun.request.tokens) - past)
-            if past + tokens < len(begun.request.tokens):
-                self._past[begun.number] = past + tokens
-        last = begun is not None and tokens > 0 and begun.number not in self._past
-        self._file.write(json.dumps(ServedStep(*self._half, ended - begin, tokens, past, last)) + "\n")  # type: ignore[arg-type]
+        unread = None if scheduler._reading is None else scheduler._reading[0].number
+        chunks = [self._chunk(text, whole=text.number != unread) for text in texts if text.number not in scheduler._waiting]
+        self._file.write(json.dumps(ServedStep(*self._half, ended - begin, chunks)) + "\n")  # type: ignore[arg-type]
         self._ended = None if scheduler.idle else time.perf_counter()
         return found
+
+    def _chunk(self, text: ServedText, *, whole: bool) -> tuple[int, int, bool]:
+        """What was read of a prompt in this step; `whole`: to its end."""
+        past, length = self._past.pop(text.number, 0), len(text.request.tokens)
+        tokens = length - past if whole else CHUNK
+        if not whole:
+            self._past[text.number] = past + tokens
+        return tokens, past, whole
 
 
 def watch(path: str) -> None:

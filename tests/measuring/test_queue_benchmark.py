@@ -30,7 +30,7 @@ def _steps(seed=0, noise=0.0):
         tokens = min(CHUNK, length - past)
         last, between = past + tokens == length, float(random.uniform(1e-4, 3e-4))
         own = _decoding(alike, keys) * float(random.normal(1, noise)) - between
-        yield ServedStep(between, own, alike, alike, keys, _reading(tokens, past, last), tokens, past, last)
+        yield ServedStep(between, own, alike, alike, keys, _reading(tokens, past, last), [(tokens, past, last)])
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -80,10 +80,6 @@ def test_a_server_writes_its_steps(tmp_path):
         writer.advancing(Scheduler._advance, scheduler)
         writer.reading(Scheduler._read, scheduler)
     steps = [ServedStep(*json.loads(line)) for line in (tmp_path / "steps").read_text().splitlines()]
-    assert [(each.tokens, each.past, each.last) for each in steps if each.tokens] == [
-        (64, 0, False),
-        (6, 64, True),
-        (5, 0, True),
-    ]
-    assert [(each.texts, each.alike) for each in steps] == [(0, 0), (0, 0), (1, 1), (2, 2), (1, 2)]
-    assert [each.keys for each in steps if each.texts] == [71, 72, 7]
+    assert [each.chunks for each in steps] == [[[64, 0, False]], [[6, 64, True], [5, 0, True]], [], []]
+    assert [(each.texts, each.alike) for each in steps] == [(0, 0), (0, 0), (2, 2), (2, 2)]
+    assert [each.keys for each in steps if each.texts] == [71, 72]

@@ -70,10 +70,12 @@ def tick_by_tick(requests, clock, rules):
                 left -= tokens
         while left > 0 and waiting and requests.arrived[waiting[0]] <= now and len(texts) < rules.places:
             request = waiting[0]
-            if (rules.apart and chunks) or sum(whole(text["request"]) for text in texts) + whole(request) > clock.room:
+            start = int(requests.shared[request]) if int(requests.group[request]) in known else 0
+            if rules.apart and chunks and int(requests.prompt[request]) - start > left:
+                break
+            if sum(whole(text["request"]) for text in texts) + whole(request) > clock.room:
                 break
             waiting.pop(0)
-            start = int(requests.shared[request]) if int(requests.group[request]) in known else 0
             place = min(set(range(rules.places)) - {each["place"] for each in texts})
             text = {"request": request, "prompt": int(requests.prompt[request]), "read": start, "told": 0, "place": place}
             texts.append(text)

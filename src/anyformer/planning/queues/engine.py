@@ -27,8 +27,8 @@ class EngineRules:
     """How an engine composes its steps.
 
     `places`: texts at most. `budget`: new tokens of a step at most, those of texts under way among them, as vLLM's
-    `max_num_batched_tokens`; with `apart`, tokens of the one chunk that is read in a pass of its own behind that of the texts,
-    as `anyformer serve` does. `padded`: a step computes the first 1, 2, 4, ... places, as many as hold texts, each with the
+    `max_num_batched_tokens`; with `apart`, tokens that are read in passes of their own behind that of the texts, of one prompt and
+    of those that are whole within what it leaves, as `anyformer serve` does. `padded`: a step computes the first 1, 2, 4, ... places, as many as hold texts, each with the
     keys of the longest text, as `anyformer serve` does too. `drafts`: speculative decoding.
     """
 
@@ -146,15 +146,17 @@ class ServingEngine:
             if left <= 0:
                 return
             left -= self._chunk(begun, chunks, left)
-        while left > 0 and self.waiting and not (rules.apart and chunks):
+        while left > 0 and self.waiting:
             request = self.waiting[0]
+            past = self._shared[request] if self._group[request] in self._known else 0
+            if rules.apart and chunks and self._prompt[request] - past > left:
+                return
             taken = len(self._running) + len(self._reading) + len(self._first)
             if taken >= rules.places * self.times.lanes or not self._fits(request):
                 return
             self.waiting.popleft()
             if self._places is not None:
                 self._places.take(request)
-            past = self._shared[request] if self._group[request] in self._known else 0
             begun = [request, past]
             self._reading.append(begun)
             left -= self._chunk(begun, chunks, left)
