@@ -97,13 +97,13 @@ def test_a_rate_comes_back_evenly():
 
 def held_worker(made):
     """A worker of a service whose steps wait until they are let go."""
-    gate, step = threading.Event(), made.worker.scheduler.step
+    gate, step = threading.Event(), made.worker.scheduler.events
 
     def waits():
         assert gate.wait(20)
         return step()
 
-    made.worker.scheduler.step = waits
+    made.worker.scheduler.events = waits
     return gate
 
 
@@ -184,13 +184,13 @@ def test_after_its_grace_texts_end_as_they_are(model):
 
 def test_a_step_that_fails_ends_its_texts_and_not_the_server(model, capsys):
     made, events = service(model, None), []
-    worker, step = made.worker, made.worker.scheduler.step
+    worker, step = made.worker, made.worker.scheduler.events
 
     def fails():
-        worker.scheduler.step = step
+        worker.scheduler.events = step
         raise RuntimeError("out of memory")
 
-    worker.scheduler.step = fails
+    worker.scheduler.events = fails
     with running(made) as client:
         broken = client.post(COMPLETIONS, json=BODY)
         assert broken.status_code == 500
