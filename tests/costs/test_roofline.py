@@ -145,6 +145,8 @@ def test_hardware_is_plausible():
         # No accelerator has its ridge outside these, unless a figure is off by a unit or counts sparsity; TPU v6e's is 560.
         assert 20 < item.ridge("bf16") < 600, name
         assert item.network <= item.link <= item.bandwidth, name
+        peaks = [item.peaks[each] for each in ("fp32", "tf32", "bf16", "fp8", "fp4") if each in item.peaks]
+        assert peaks == sorted(peaks), f"{name}: numbers of fewer bits are multiplied no slower"
     assert all(target in HARDWARE for target in ALIASES.values())
     assert hardware_of("H100-SXM") is HARDWARE["h100"]
     assert hardware_of("v100").peak("bf16") == 125e12
