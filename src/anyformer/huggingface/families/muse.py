@@ -81,7 +81,7 @@ def read_spark(config: Config) -> Architecture:
         gate=Gate(),
         qk_norm=QKNorm(norm=bare),
         mixed_norm=MixedNorm(norm=bare),
-        rotary=words.rotary(config, theta=500_000.0),
+        rotary=words.rotary_or(config, {"rope_type": "default", "rope_theta": 500_000.0}, theta=10_000.0),
     )
     heads = _scaled(config, heads, 5.4730064863875)
     after = {"attention": (before, bare.but(eps=eps)), "feedforward": (before, GainedFirst(eps=eps, first="one_plus_weight"))}
