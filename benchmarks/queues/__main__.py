@@ -24,16 +24,15 @@ import numpy as np
 from benchmarks.queues.calibration import CLIENTS, EACH, calibrated
 from benchmarks.queues.client import Answered, SentRequest, open_loop
 from benchmarks.queues.server import CHUNK, LENGTH, PLACES, TOKEN, served, write_model
+from benchmarks.queues.ways import RULES, came, foretold
 from benchmarks.sitting import RESULTS, machine, written
 
 from anyformer.planning.queues.distributions import lengths
-from anyformer.planning.queues.engine import EngineRules
 from anyformer.planning.queues.measured_steps import MeasuredSteps
 from anyformer.planning.queues.outcome import QueueOutcome
 from anyformer.planning.queues.requests import ArrivingRequests, Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
-RULES = EngineRules(places=PLACES, budget=CHUNK, apart=True, padded=True)
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
 FEWEST, MOST, LASTING = 50, 300, 13.0
@@ -56,36 +55,30 @@ def load(port: int, log: Path, share: float, most: float) -> dict[str, Any]:
     found = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS), seed=seed + 1))
     sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
     answered = asyncio.run(open_loop(port, sent, TOKEN))
-    order = np.argsort([each.sent for each in answered], kind="stable")
-    came = ArrivingRequests(
-        np.array([answered[i].sent for i in order]),
-        *(getattr(drawn, name)[order] for name in ("prompt", "output", "shared", "group", "steps")),
-    )
-    foretold = simulate(Fleet(found.steps, RULES), came)
-    measured = _measured(came, [answered[i] for i in order])
+    answered.sort(key=lambda each: each.sent)
+    simulated = foretold(answered, found.steps)
     return {
         "share": share,
         "rate": share * most,
         "requests": count,
-        "measured": _figures(measured),
-        "foretold": _figures(foretold, found.way),
-        "utilisation": foretold.utilisation,
+        "measured": _figures(_measured(answered)),
+        "foretold": _figures(found.ways.on(simulated)),
+        "utilisation": simulated.utilisation,
         "calibration": found.record,
     }
 
 
-def _measured(came: ArrivingRequests, answered: Sequence[Answered]) -> QueueOutcome:
+def _measured(answered: Sequence[Answered]) -> QueueOutcome:
+    requests = came(answered)
     first, last = np.array([each.first for each in answered]), np.array([each.last for each in answered])
-    return QueueOutcome(came, first, last, (0.0,), 0, 0, 0.0, float(last.max() - came.arrived[0]))
+    return QueueOutcome(requests, first, last, (0.0,), 0, 0, 0.0, float(last.max() - requests.arrived[0]))
 
 
-def _figures(outcome: QueueOutcome, way: float = 0.0) -> dict[str, float]:
-    """Throughput, and median and 95th percentile of every latency, the way to the server and back among them."""
+def _figures(outcome: QueueOutcome) -> dict[str, float]:
+    """Throughput, and median and 95th percentile of every latency."""
     found = {"tokens_per_second": outcome.tokens_per_second}
     for name in LATENCIES:
-        median, late = outcome.quantiles(getattr(outcome, name), (50.0, 95.0))
-        more = 0.0 if name == "tpot" else way
-        found |= {f"{name}_p50": median + more, f"{name}_p95": late + more}
+        found[f"{name}_p50"], found[f"{name}_p95"] = outcome.quantiles(getattr(outcome, name), (50.0, 95.0))
     return found
 
 

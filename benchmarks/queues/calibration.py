@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.queues.client import Answered, mixed_loop
+from benchmarks.queues.client import mixed_loop
 from benchmarks.queues.server import CHUNK, PLACES, TOKEN
 from benchmarks.queues.timed_server import ServedStep
+from benchmarks.queues.ways import Ways, ways
 
 from anyformer.planning.queues.measured_steps import MeasuredSteps
 from anyformer.planning.queues.requests import ArrivingRequests
@@ -35,10 +35,10 @@ ALONE, PAUSE = 20, 0.05
 
 @dataclass(frozen=True)
 class Calibration:
-    """The steps; seconds that a request and its answers take on their way; and all that was worked out, to be written down."""
+    """The steps; what a request and its answers take on their way; and all that was worked out, to be written down."""
 
     steps: MeasuredSteps
-    way: float
+    ways: Ways
     record: dict[str, Any]
 
 
@@ -46,20 +46,16 @@ def calibrated(port: int, log: Path, requests: ArrivingRequests) -> Calibration:
     """Of a server on a port, whose steps are in a log; `requests`: of the kind that is to be foretold."""
     begun = log.stat().st_size
     drawn = list(zip(requests.prompt.tolist(), requests.output.tolist(), strict=True))
-    for i, clients in enumerate(CLIENTS):
-        asyncio.run(mixed_loop(port, clients, drawn[i * EACH : (i + 1) * EACH], TOKEN))
+    sittings = [
+        asyncio.run(mixed_loop(port, clients, drawn[i * EACH : (i + 1) * EACH], TOKEN)) for i, clients in enumerate(CLIENTS)
+    ]
     with log.open() as lines:
         lines.seek(begun)
         served = [ServedStep(*json.loads(line)) for line in lines]
     steps, record = fitted(served)
-    alone = asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE))
-    way = statistics.median(_beyond(answer, steps) for answer in alone)
-    return Calibration(steps, way, record | {"way": way})
-
-
-def _beyond(answer: Answered, steps: MeasuredSteps) -> float:
-    """Seconds to the first token beyond those of reading the prompt."""
-    return answer.first - answer.sent - steps.prompt(answer.prompt)
+    sittings.append(asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE)))
+    found = ways(sittings, steps)
+    return Calibration(steps, found, record | {"ways": asdict(found)})
 
 
 def fitted(served: Sequence[ServedStep]) -> tuple[MeasuredSteps, dict[str, Any]]:

@@ -20,9 +20,9 @@ from anyformer.serving.served_text import ServedText, TextEvent
 
 
 class ServedStep(NamedTuple):
-    """Seconds `between` the step before and this one, -1 where nothing was to be done; of a token of `texts`, computed as for
-    `alike` side by side (see `PaddedPlaces`) with `keys` of the longest; of `chunks` of prompts, [tokens, tokens before them,
-    whether they are the last]."""
+    """Seconds `between` the step before and this one, -1 where nothing was to be done; `advancing`: of a token of `texts`,
+    computed as for `alike` side by side (see `PaddedPlaces`) with `keys` of the longest, and of telling it; `reading`: of
+    `chunks` of prompts, [tokens, tokens before them, whether they are the last]."""
 
     between: float
     advancing: float
@@ -40,7 +40,8 @@ class StepWriter:
         self._file = open(path, "w", buffering=1)  # noqa: SIM115 (as long as the process)
         self._ended: float | None = None
         self._past: dict[int, int] = {}
-        self._half: tuple[float, ...] = ()
+        self._begun = 0.0
+        self._half: tuple[float, int, int, int] = (-1.0, 0, 0, 0)
 
     def advancing(self, advance: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
         states: Any = scheduler.states
@@ -49,12 +50,10 @@ class StepWriter:
         rows = 1 << max((states._places[number] for number in numbers), default=0).bit_length()
         alike = max(len(numbers), rows // 2 + 1 if rows > 1 else 1) if numbers else 0
         keys = max(states._rows.spans, default=0) + 1
-        begin = time.perf_counter()
-        found = [*advance(scheduler)]
-        seconds = time.perf_counter() - begin
-        between = -1.0 if self._ended is None else begin - self._ended
-        self._half = between, seconds, len(numbers), alike, keys
-        return found
+        self._begun = time.perf_counter()
+        between = -1.0 if self._ended is None else self._begun - self._ended
+        self._half = between, len(numbers), alike, keys
+        return [*advance(scheduler)]
 
     def reading(self, read: Callable[[Scheduler], Iterator[TextEvent]], scheduler: Scheduler) -> list[TextEvent]:
         waiting = [*scheduler._waiting.values()]
@@ -64,7 +63,9 @@ class StepWriter:
         ended = time.perf_counter()
         unread = None if scheduler._reading is None else scheduler._reading[0].number
         chunks = [self._chunk(text, whole=text.number != unread) for text in texts if text.number not in scheduler._waiting]
-        self._file.write(json.dumps(ServedStep(*self._half, ended - begin, chunks)) + "\n")  # type: ignore[arg-type]
+        between, *texts_and_keys = self._half
+        step = ServedStep(between, begin - self._begun, *texts_and_keys, ended - begin, chunks)
+        self._file.write(json.dumps(step) + "\n")
         self._ended = None if scheduler.idle else time.perf_counter()
         return found
 

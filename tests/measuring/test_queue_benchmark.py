@@ -7,8 +7,10 @@ import json
 import numpy as np
 import pytest
 from benchmarks.queues.calibration import KEYS, LENGTHS, TEXTS, fitted
+from benchmarks.queues.client import Answered
 from benchmarks.queues.server import CHUNK, letters
 from benchmarks.queues.timed_server import ServedStep, StepWriter
+from benchmarks.queues.ways import Ways, finding_others, foretold, ways
 
 from anyformer.planning.queues.steps import PromptChunk
 
@@ -60,6 +62,19 @@ def test_every_token_shows_as_letters():
     made = letters(2048)
     assert made.get_vocab_size() == 2048
     assert all(made.decode([number]).isalpha() for number in range(2048))
+
+
+def test_the_way_of_requests_is_what_their_first_tokens_are_late():
+    """Of those that find others it is another than of those that find nobody."""
+    steps, _ = fitted(list(_steps()))
+    sent = [0.0, 0.01, 0.02, 5.0, 9.0]
+    plain = foretold([Answered(70, at, (0.0,) * 6) for at in sent], steps)
+    assert finding_others(plain).tolist() == [False, True, True, False, False]
+    seen = Ways(alone=0.002, beside=0.007).on(plain)
+    answered = [Answered(70, at, (first, *[last] * 5)) for at, first, last in zip(sent, seen.first, seen.last, strict=True)]
+    found = ways([answered, answered[::-1]], steps)
+    assert (found.alone, found.beside) == pytest.approx((0.002, 0.007))
+    assert (seen.ttft - plain.ttft).tolist() == pytest.approx([0.002, 0.007, 0.007, 0.002, 0.002])
 
 
 def test_a_server_writes_its_steps(tmp_path):
