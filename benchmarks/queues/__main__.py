@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.queues.calibration import CLIENTS, EACH, calibrated
+from benchmarks.queues.calibration import CLIENTS, EACH, calibrated, fitted, steps_since
 from benchmarks.queues.client import Answered, SentRequest, open_loop
 from benchmarks.queues.server import CHUNK, LENGTH, PLACES, TOKEN, served, write_model
 from benchmarks.queues.ways import RULES, came, foretold
@@ -48,13 +48,16 @@ def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
 
 
 def load(port: int, log: Path, share: float, most: float) -> dict[str, Any]:
-    """One load: measured, and foretold of the times at which its requests were sent."""
+    """One load: measured; foretold of the times at which its requests were sent, by the steps of the calibration before it; and
+    `replayed`, by the steps of the load itself, since the machine may be slower than a quarter of a minute ago."""
     count = max(FEWEST, min(MOST, round(share * most * LASTING)))
     seed = round(1000 * share)
     drawn = TRAFFIC.draw(count, seed=seed).at_rate(share * most)
     found = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS), seed=seed + 1))
     sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
+    begun = log.stat().st_size
     answered = asyncio.run(open_loop(port, sent, TOKEN))
+    own, _ = fitted(steps_since(log, begun))
     answered.sort(key=lambda each: each.sent)
     simulated = foretold(answered, found.steps)
     return {
@@ -63,6 +66,7 @@ def load(port: int, log: Path, share: float, most: float) -> dict[str, Any]:
         "requests": count,
         "measured": _figures(_measured(answered)),
         "foretold": _figures(found.ways.on(simulated)),
+        "replayed": _figures(found.ways.on(foretold(answered, own))),
         "utilisation": simulated.utilisation,
         "calibration": found.record,
     }
@@ -82,9 +86,9 @@ def _figures(outcome: QueueOutcome) -> dict[str, float]:
     return found
 
 
-def errors(row: Mapping[str, Any]) -> dict[str, float]:
-    """What is foretold over what is measured, less one."""
-    return {name: row["foretold"][name] / value - 1 for name, value in row["measured"].items()}
+def errors(row: Mapping[str, Any], by: str = "foretold") -> dict[str, float]:
+    """What is foretold, or replayed, over what is measured, less one."""
+    return {name: row[by][name] / value - 1 for name, value in row["measured"].items()}
 
 
 def main() -> None:
@@ -110,8 +114,9 @@ def main() -> None:
             for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
                 row = load(port, log, share, most)
                 record["loads"].append(row)
-                off = errors(row)
-                print(f"{share:.0%}: " + ", ".join(f"{name} {each:+.1%}" for name, each in off.items()), flush=True)
+                for by in ("foretold", "replayed"):
+                    off = ", ".join(f"{name} {each:+.1%}" for name, each in errors(row, by).items())
+                    print(f"{share:.0%} {by}: {off}", flush=True)
                 written(arguments.output, record)
     worst = max((abs(each), name, row["share"]) for row in record["loads"] for name, each in errors(row).items())
     print(f"worst of {len(record['loads'])} loads: {worst[1]} at {worst[2]:.0%}, {worst[0]:.1%} off (wanted: {WITHIN:.0%})")

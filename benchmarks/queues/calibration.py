@@ -49,13 +49,17 @@ def calibrated(port: int, log: Path, requests: ArrivingRequests) -> Calibration:
     sittings = [
         asyncio.run(mixed_loop(port, clients, drawn[i * EACH : (i + 1) * EACH], TOKEN)) for i, clients in enumerate(CLIENTS)
     ]
-    with log.open() as lines:
-        lines.seek(begun)
-        served = [ServedStep(*json.loads(line)) for line in lines]
-    steps, record = fitted(served)
+    steps, record = fitted(steps_since(log, begun))
     sittings.append(asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE)))
     found = ways(sittings, steps)
     return Calibration(steps, found, record | {"ways": asdict(found)})
+
+
+def steps_since(log: Path, begun: int) -> list[ServedStep]:
+    """The steps that a server wrote behind so many bytes."""
+    with log.open() as lines:
+        lines.seek(begun)
+        return [ServedStep(*json.loads(line)) for line in lines]
 
 
 def fitted(served: Sequence[ServedStep]) -> tuple[MeasuredSteps, dict[str, Any]]:

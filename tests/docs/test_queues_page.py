@@ -20,12 +20,14 @@ def test_the_page_is_that_of_its_result():
 
 def test_a_load_says_what_is_measured_and_how_far_off_the_rest_is():
     figures = dict.fromkeys(MAKER["FIGURES"], 2.0)
-    row = {"share": SHARES[0], "measured": figures, "foretold": dict.fromkeys(figures, 2.1)}
+    row = {"share": SHARES[0], "measured": figures}
+    row |= {"foretold": dict.fromkeys(figures, 2.1), "replayed": dict.fromkeys(figures, 2.4)}
     assert set(errors(row)) == set(MAKER["FIGURES"])
     record = {"loads": [row], "capacity": 9.0, "parameters": 6e6, "date": "2026-01-01", "machine": {"cpu": "a processor"}}
     text = MAKER["loads"](record)
-    assert "| 20% | 2 (+5%) | 2e+03 ms (+5%) |" in text
-    assert "7 of 7 figures within 10%" in text
+    assert "| 20% | 2 (+5%, +20%) | 2,000 ms (+5%, +20%) |" in text
+    assert "7 of 7 figures within 10%" in text.replace("\n", " ")
+    assert "0 of 7 figures within 10%, the median 20.0% off" in text.replace("\n", " ")
 
 
 def test_every_load_is_measured_where_one_is():
