@@ -58,11 +58,12 @@ def _of_stream(architecture: Architecture, mine: ProbedRun, where: str, theirs: 
     before = next((name for name in reversed(mine.order[:at]) if _STREAM.fullmatch(name)), None)
     if branch is None:
         table = mine.outputs.get("embedding")
-        if table is None or table.shape != stream.shape or not isinstance(architecture.embedding, Embedding):
+        embedding = architecture.resolved().embedding
+        if table is None or table.shape != stream.shape or not isinstance(embedding, Embedding):
             return
         rest = stream - table
         (factor, same), left = _solved([table, rest], theirs)
-        scale = architecture.resolved().embedding.scale
+        scale = embedding.scale
         if left <= _EXACT and (abs(same - 1) < _EXACT or not bool(rest.abs().max() > _EXACT)) and isinstance(scale, float):
             value = _plain(factor * scale)
             yield Hint(f"factor of embeddings, measured: {value}", (Put("embedding.scale", value),))

@@ -61,9 +61,9 @@ def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
     for layout, spacing, first in product(_LAYOUTS, _SPACINGS, firsts) if waved else ():
         for most in dict.fromkeys((length, None)):
             part = SinusoidalPosition(layout=layout, spacing=spacing, offset=first, length=most)
-            made = {f"{name}.position": part for name in waved}
-            if any(get(fit.architecture, path) != part for path in made):
-                yield Hint(f"sinusoids in {layout}, spacing {spacing}, from {first}", (PutAll.of(made),))
+            sinusoids = {f"{name}.position": part for name in waved}
+            if any(get(fit.architecture, path) != part for path in sinusoids):
+                yield Hint(f"sinusoids in {layout}, spacing {spacing}, from {first}", (PutAll.of(sinusoids),))
 
 
 def _shares(table: Mapping[str, Any]) -> Iterator[Any]:

@@ -38,6 +38,8 @@ def gate_guesses(fit: Fit) -> Iterator[Hint]:
     """Other nonlinearities of a gate."""
     heads = next(heads_in(fit.architecture), None)
     gate = None if heads is None else get(heads, "gate")
-    for activation in _NONLINEAR if gate is not None else ():
+    if gate is None:
+        return
+    for activation in _NONLINEAR:
         if gate.activation != activation:
             yield Hint(f"the gate of attention: {activation}", (Put("attention.gate.activation", activation),))
