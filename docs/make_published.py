@@ -131,9 +131,13 @@ def time_line(row: Row) -> list[str]:
     ]
 
 
-def summary(found: Sequence[Row]) -> str:
-    """Median errors of both halves: over all, of rates and hours, by generation, by source."""
-    groups: list[tuple[str, Callable[[Timed], str | None]]] = [
+Group = tuple[str, Callable[[Timed], str | None]]
+"""A title, and the group that a run belongs to; None for none."""
+
+
+def groups() -> list[Group]:
+    """What errors are told by."""
+    return [
         ("all", lambda run: "all"),
         ("networks", lambda run: "mixtures of experts" if run.mixture else "dense"),
         ("given as", lambda run: "hours of whole runs" if run.whole else "rates of running steps"),
@@ -141,12 +145,20 @@ def summary(found: Sequence[Row]) -> str:
         ("products in", lambda run: run.plan.named),
         ("attention", lambda run: "scores written" if run.plan.attention == "plain" else "one kernel"),
         ("parameters of a token", size_class),
-        ("source of rates", lambda run: None if run.whole else run.source.split(" (")[0]),
     ]
+
+
+def sources() -> list[Group]:
+    """By where they were read."""
+    return [("source of rates", lambda run: None if run.whole else run.source.split(" (")[0])]
+
+
+def summary(found: Sequence[Row], groups: Sequence[Group]) -> str:
+    """Median errors of both halves, of every group."""
     lines = []
     for title, group in groups:
         names = dict.fromkeys(name for row in found if (name := group(row.run)) is not None)
-        names = dict.fromkeys(sorted(names, key=lambda name: name in CLASSES and CLASSES.index(name)))
+        names = dict.fromkeys(sorted(names, key=lambda name: CLASSES.index(name) if name in CLASSES else 0))
         lines += [[title, name, *_medians([row for row in found if group(row.run) == name])] for name in names]
     return table(["by", "", "fitted to", "median error", "test", "median error", "outliers of test"], lines)
 
@@ -286,7 +298,7 @@ def guide(found: Sequence[Row]) -> str:
     parts = [
         TEXT["introduction"],
         TEXT["predicted"].format(hours=f"{HOURS:.0%}", waits=step.WAITS * 1000, runs=len(found), **counts, **medians(found)),
-        summary(found),
+        summary(found, groups()),
         TEXT["intervals"],
         intervals(found),
         by_source(),
@@ -329,8 +341,8 @@ def reference(found: Sequence[Row]) -> str:
         parts.append(f"### {source}")
         parts.append(" ".join(filter(None, [*said, seen])))
         parts.append(table(columns, (time_line(row) for row in found if row.run.source == source)))
-    sources = "".join(f"{number}. {run['name']}: {run['source']}.\n" for number, run in enumerate(RUNS, 1))
-    parts += ["## Sources of runs", sources]
+    told = "".join(f"{number}. {run['name']}: {run['source']}.\n" for number, run in enumerate(RUNS, 1))
+    parts += ["## Errors by source", summary(found, sources()), "## Sources of runs", told]
     return _joined(parts)
 
 

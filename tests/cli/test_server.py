@@ -49,7 +49,7 @@ def test_it_serves_conforms_and_ends_at_a_signal(folder):
             assert stream.readline().startswith(b"data: ")
             process.send_signal(signal.SIGTERM)
             assert stream.read().endswith(b"data: [DONE]\n\n")
-            assert process.wait(60) == -signal.SIGTERM, "it ends as a signal asks"
+            assert process.wait(60) == 0, "it ends as a signal asks, and was not killed"
             said = process.stderr.read()  # a fast machine has written the text before the signal comes
             assert re.search(r"stops: [01] texts are under way or wait, and have 30 s", said), said
         finally:

@@ -44,7 +44,7 @@ def test_what_stands_around_the_layers_is_found(model_type, task, among, more, s
 SMALL = decoder_only(
     Embedding(vocab=31),
     16,
-    [pre_norm(RMSNorm(), Attention(heads=2, rotary=Rotary()), FeedForward(width=24))] * 2,
+    [pre_norm(RMSNorm(), Attention(heads=2, place=Rotary()), FeedForward(width=24))] * 2,
     final_norm=RMSNorm(),
     head=Head(),
 )
@@ -82,7 +82,7 @@ def test_keys_that_a_family_does_not_read_are_put_at_the_place_that_they_have_in
     heads = [get(found.architecture, f"decoder.{name}.attention") for name in found.architecture.decoder.layers]
     assert [get(each, "scale") for each in heads] == [pytest.approx(1 / 3)] * 2
     assert [get(each, "softcap") for each in heads] == [3.0] * 2
-    assert [each.mask.window for each in heads] == [4, None]
+    assert [get(each, "mask").window for each in heads] == [4, None]
     assert found.architecture.head.softcap == 2.0
     assert "windows of 4 tokens in 1 layers, by layer_types" in found.certain
 

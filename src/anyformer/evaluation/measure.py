@@ -139,7 +139,7 @@ def task_of(
     own = own_data(subject)
     trained = None if own is None else own[1]
     corpus = whole(run, trained, labels=labels_of(subject.path), progress=progress) if paths else corpus_of(run)
-    if subject.run is None and "length" not in (changes or {}):
+    if subject.run is None and (changes or {}).get("length") is None:
         run = run.but(length=longest(run, corpus))
     if by_document is None:
         by_document = subject.run is None and bool(corpus.tokenizer.frame.single.before)

@@ -188,9 +188,7 @@ OF_OTHERS = frozenset({"encoder_decoder"})
 OWN = "anyformer"
 """Model type and file of our own layout, which expresses every architecture."""
 
-_FILES: Mapping[str, str] = {model_type: file for file, types in {**FAMILIES, **READ_ONLY}.items() for model_type in types} | {
-    OWN: OWN
-}
+_FILES: Mapping[str, str] = {kind: file for file, kinds in {**FAMILIES, **READ_ONLY}.items() for kind in kinds} | {OWN: OWN}
 
 
 def family(model_type: str) -> Family:

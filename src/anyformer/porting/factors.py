@@ -18,7 +18,7 @@ from anyformer.porting.probes import Probe, ProbedRun
 
 _STREAM = re.compile(r"\w+\.(layers\.\d+\.(\w+\.norm_before|step_\d+_norm_(before|after))|final_norm|input_norm)")
 """Modules of ours whose input is the residual stream."""
-_BRANCH = re.compile(r"\w+\.layers\.\d+\.(\w+)\.sublayer\b.*")
+_BRANCH = re.compile(r"(\w+\.layers\.\d+\.(\w+)\.sublayer)\b.*")
 _EXACT = 1e-4
 """Largest part of the reference's stream that two factors may leave unexplained."""
 
@@ -54,8 +54,10 @@ def _of_stream(architecture: Architecture, mine: ProbedRun, where: str, theirs: 
     if stream.numel() != theirs.numel():
         return
     theirs = theirs.reshape(stream.shape)
-    branch = next((found[1] for name in reversed(mine.order[:at]) if (found := _BRANCH.fullmatch(name))), None)
-    before = next((name for name in reversed(mine.order[:at]) if _STREAM.fullmatch(name)), None)
+    latest = next((found for name in reversed(mine.order[:at]) if (found := _BRANCH.fullmatch(name))), None)
+    branch = None if latest is None else latest[2]
+    begun = 0 if latest is None else mine.order.index(latest[1])
+    before = next((name for name in reversed(mine.order[:begun]) if _STREAM.fullmatch(name)), None)
     if branch is None:
         table = mine.outputs.get("embedding")
         embedding = architecture.resolved().embedding

@@ -8,7 +8,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.verify import example_of, target_of
+from anyformer.huggingface.verifying import example_of, target_of
 from anyformer.model import Architecture
 from anyformer.parts import SinusoidalPosition
 from anyformer.porting.proof import logits_of

@@ -32,6 +32,7 @@ def _library() -> Any:
     """GNU's C library, of which alone these are functions; else None."""
     try:
         library = ctypes.CDLL(None)
-        return library if hasattr(library, "malloc_trim") and hasattr(library, "mallopt") else None
-    except (OSError, TypeError):  # as on Windows
+        _ = library.malloc_trim, library.mallopt
+    except (OSError, TypeError, AttributeError):  # as on Windows, and with other C libraries
         return None
+    return library

@@ -12,13 +12,12 @@ from anyformer.describe import change_all
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.families import apertus, hy_v4
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words import DELTA, SIDES, apertus_line, hy_line
 from anyformer.huggingface.words.names import (
     ATTENTION,
     CORRECTION,
@@ -99,7 +98,7 @@ def read_apertus(config: Config) -> Architecture:
     config.assume(
         vocab_size=266_752, hidden_size=4096, intermediate_size=14_336, num_hidden_layers=32, num_attention_heads=32,
     )  # fmt: skip
-    made = apertus.read(config)
+    made = apertus_line.read(config)
     kept = config("output_vocab_size", None, "head.outputs", kind=SIZE)
     if kept is None or made.head is None or not isinstance(made.embedding, Embedding):
         return made
@@ -115,7 +114,7 @@ def read_apertus(config: Config) -> Architecture:
 def read_hy(config: Config) -> Architecture:
     """The text model beside images: pairs of neighbours turn, and latents are normalised with the layers' epsilon."""
     config.assume(vocab_size=120_832, hidden_size=6144, num_hidden_layers=78, num_attention_heads=64, intermediate_size=18_432)
-    made = hy_v4.read_of(config, q_rank=2048, index_heads=32, expert_width=2048, pairing="adjacent")
+    made = hy_line.read_of(config, q_rank=2048, index_heads=32, expert_width=2048, pairing="adjacent")
     return change_all(made, {f"decoder.{name}.latent_attention.norm.eps": _eps(made) for name in made.output_stack.variants})
 
 
@@ -128,14 +127,14 @@ def _eps(made: Architecture) -> float:
 FAMILIES = (
     Family("sarvam_mla", read_sarvam, sarvam_names, "", inert=("default_theta", "head_dim", "use_qk_norm")),
     Family("lara_mini", read_lara, lara_names, ""),
-    Family("apertus1p5_text", read_apertus, apertus.NAMES, "", inert=("hidden_dropout",)),
+    Family("apertus1p5_text", read_apertus, apertus_line.NAMES, "", inert=("hidden_dropout",)),
     Family(
         "hy_v4_vl_text",
         read_hy,
-        hy_v4.names,
+        hy_line.names,
         "",
-        inert=hy_v4.INERT,
+        inert=hy_line.INERT,
         ignored=(r"model\.mtp_layers\..*",),
-        older_names=hy_v4.SPELLINGS,
+        older_names=hy_line.SPELLINGS,
     ),
 )

@@ -10,7 +10,6 @@ from typing import Any
 from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.qwen_next import gated_attention, gated_experts, layer_names, separate
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Rows, Table, To
@@ -18,6 +17,7 @@ from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.activations import known, named
 from anyformer.huggingface.words.layers import types
 from anyformer.huggingface.words.names import OUTSIDE, decoder_names
+from anyformer.huggingface.words.qwen_line import gated_attention, gated_experts, layer_names, separate
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Gate, LowRankConnections, PooledIndexer, RMSNorm, Rotary, Step, residual
 from anyformer.parts.sublayer import Sublayer

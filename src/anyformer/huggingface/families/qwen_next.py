@@ -10,27 +10,13 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
-from anyformer.huggingface.rules import GroupedRows, Names, Rows, Table, To
-from anyformer.huggingface.target import Target
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.rules import GroupedRows, Names, Table, To
+from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.multi_token import apart, later_tokens
-from anyformer.huggingface.words.names import (
-    ATTENTION,
-    FEEDFORWARD,
-    NORMS,
-    QK_NORM,
-    ROUTED,
-    decoder_names,
-    fused_convolutions,
-    joined,
-    shared_names,
-)
-from anyformer.huggingface.words.rope import SHARE, rope_table_with_share
+from anyformer.huggingface.words.names import decoder_names
+from anyformer.huggingface.words.qwen_line import BETA, DECAY, GATE, QKV, gated_attention, gated_experts, layer_names, separate
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, Gate, QKNorm, RMSNorm, Router, pre_norm
-
-_QKV = tuple(f"{DELTA}.{side}" for side in SIDES)
-_GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta", "decay.projection"))
+from anyformer.parts import pre_norm
 
 
 def read_next(config: Config) -> Architecture:
@@ -69,62 +55,17 @@ def _read(
     return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, block, layers[-1][1], key=key, most=1))
 
 
-def gated_attention(config: Config, norm: RMSNorm, kv_heads: int, share: float = 0.25) -> Attention:
-    """Attention with normed heads and a gate of each feature; `share`: of a head that rotates, where no key says it."""
-    table = words.rope_parameters(config, at=rope_table_with_share)
-    rotary, biased = words.with_share(table, config(SHARE, share)), bool(config("attention_bias", False))
-    usual: dict[str, Any] = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
-    return words.attention(config, **usual, qk_norm=QKNorm(norm=norm), rotary=rotary, gate=Gate(bias=biased))
-
-
-def gated_experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
-    """Experts beside a shared one of a width and a gate of its own."""
-    router = Router(renormalise=words.EXACT if renormalises else None)
-    experts = words.experts(config, router, width=512, counted=("num_experts",), **absent)
-    return words.shared_of_width(config, experts, 512, gate="sigmoid")
-
-
 def _grouped(heads: int) -> Table:
     """Projections of Qwen3-Next: fused, grouped by key heads."""
     return {
-        (*_QKV, _GATE): To("linear_attn.in_proj_qkvz", GroupedRows(heads)),
-        (_BETA, _DECAY): To("linear_attn.in_proj_ba", GroupedRows(heads)),
-    }
-
-
-def separate(heads: int) -> Table:
-    """Projections of Qwen3.5: queries, keys and values fused, the others separate."""
-    return {
-        _QKV: To("linear_attn.in_proj_qkv", Rows()),
-        _GATE: "linear_attn.in_proj_z",
-        _BETA: "linear_attn.in_proj_b",
-        _DECAY: "linear_attn.in_proj_a",
+        (*QKV, GATE): To("linear_attn.in_proj_qkvz", GroupedRows(heads)),
+        (BETA, DECAY): To("linear_attn.in_proj_ba", GroupedRows(heads)),
     }
 
 
 def _names(projections: Callable[[int], Table], architecture: Architecture) -> Names:
     made = decoder_names(layer_names(projections, architecture))
     return apart(made, architecture, "mtp.layers.{i}.", _BESIDE)
-
-
-def layer_names(projections: Callable[[int], Table], architecture: Architecture) -> Table:
-    """Names of the layers; `projections`: of those of delta nets, by key heads."""
-    target = Target(architecture)
-    kernel = target.get(f"{DELTA}.convolution.kernel", 0)
-    own: Table = {
-        ("attention.query", "attention.gate.projection"): To("self_attn.q_proj", GroupedRows(target.get("attention.heads", 1))),
-        **shared_names("mlp.shared_expert"),
-        "experts.shared_gate": "mlp.shared_expert_gate",
-        f"{DELTA}.norm_before": "input_layernorm",
-        tuple(f"{side}_convolution" for side in _QKV): To("linear_attn.conv1d", fused_convolutions(kernel)),
-        f"{DELTA}.decay.A_log": "linear_attn.A_log",
-        f"{DELTA}.decay.dt_bias": "linear_attn.dt_bias",
-        f"{DELTA}.norm": "linear_attn.norm",
-        f"{DELTA}.output": "linear_attn.out_proj",
-    }
-    others = {ours: theirs for ours, theirs in ATTENTION.items() if ours != "attention.query"}
-    usual = joined(others, QK_NORM, FEEDFORWARD, ROUTED, NORMS)
-    return joined(usual, own, projections(target.get(f"{DELTA}.heads", 1)))
 
 
 _BESIDE = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Shape, Tally, Watchables, Weight, matrix, total, value
@@ -45,7 +45,8 @@ class Comba(Sublayer):
     """E, features of a value; M by default."""
     convolution: ShortConvolution | None = None
     """Convolution of queries, keys and values, each with weights of its own (the paper: kernel 4, silu)."""
-    decay: ScalarDecay = ScalarDecay()
+    decay: ClassVar[ScalarDecay] = ScalarDecay()
+    """Of every head, by the input, as in a gated delta net."""
     length_eps: Positive = 1e-6
     """Added to the squared lengths that queries and keys are divided by."""
     scale: Positive | None = None
