@@ -28,7 +28,7 @@ from anyformer.describe import change_all
 from anyformer.files import write_text
 from anyformer.mesh import Mesh
 from anyformer.plan import Plan
-from anyformer.training import Checkpoints, Evaluation, Run, loop, memory_meter, train
+from anyformer.training import Checkpoints, Evaluation, Run, allocator, loop, memory_meter, train
 from anyformer.training.memory_meter import members_of
 from anyformer.training.priced import step_of
 from anyformer.training.session import Session
@@ -96,7 +96,7 @@ def watched(run: Run, place: Path) -> dict[str, int]:
     found, start, save = dict[str, Any](), Trainer.start, Session._write
 
     def started(*given: object) -> Trainer:
-        memory_meter.give_back()
+        allocator.give_back()
         found["before"] = memory_meter.status("VmRSS")
         return start(*given)  # type: ignore[arg-type]
 

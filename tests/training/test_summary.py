@@ -18,7 +18,7 @@ from rich.console import Console
 from anyformer.costs import cost, hardware_of, step_time
 from anyformer.describe import change_all
 from anyformer.operations import Shape
-from anyformer.training import allocator, memory_meter, resume, train
+from anyformer.training import allocator, resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.display import COMPILING, Display
@@ -257,15 +257,15 @@ def test_free_memory_is_given_back_whole_or_left_where_that_cannot_be_asked(monk
         def __init__(self, name):
             self.malloc_trim = left.append
 
-    monkeypatch.setattr(memory_meter.ctypes, "CDLL", Library)
-    memory_meter.give_back()
+    monkeypatch.setattr(allocator.ctypes, "CDLL", Library)
+    allocator.give_back()
     assert left == [0], "bytes that stay"
 
     def missing(name):
         raise error
 
-    monkeypatch.setattr(memory_meter.ctypes, "CDLL", missing)
-    memory_meter.give_back()
+    monkeypatch.setattr(allocator.ctypes, "CDLL", missing)
+    allocator.give_back()
 
 
 @pytest.mark.parametrize(("predicted", "measured", "factor"), [(300.0, 100.0, "3"), (199.0, 100.0, None), (50.0, 100.0, None)])

@@ -16,7 +16,7 @@ import uvicorn
 
 from anyformer.describe import UserError
 from anyformer.serving.application import ModelService, application
-from anyformer.serving.freed_memory import keep_large_apart
+from anyformer.training.allocator import keep_large_apart
 
 LOOPBACK = "127.0.0.1"
 LATER = 5

@@ -12,11 +12,11 @@ from threading import Event, RLock, Thread
 from typing import Any
 
 from anyformer.describe import UserError
-from anyformer.serving.freed_memory import give_back
 from anyformer.serving.metrics import ServingMetrics
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import Scheduler
 from anyformer.serving.served_text import TextEvent
+from anyformer.training.allocator import give_back
 
 Sink = Callable[[TextEvent], None]
 """Is called in the worker's thread, and must not wait."""

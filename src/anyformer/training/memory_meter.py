@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -25,6 +24,7 @@ from anyformer.objectives import divides_logits
 from anyformer.operations import Shape
 from anyformer.planning.process_memory import members
 from anyformer.quantising.tensor import stored_bytes
+from anyformer.training.allocator import give_back
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run
@@ -114,14 +114,6 @@ def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
     """Bytes of the weights and of the optimiser's state, as far as this process holds them."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
     return sum(stored_bytes(local(x)) for x in (*model.parameters(), *moments))
-
-
-def give_back() -> None:
-    """Return free memory to the system, as far as glibc can, so that reusing it counts as growth."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (OSError, AttributeError, TypeError):
-        return
 
 
 def peak_of_process(device: torch.device) -> int | None:

@@ -33,8 +33,8 @@ from anyformer.objectives import Examples, Feed, asked_of
 from anyformer.objectives.teacher_answers import AskedTeacher
 from anyformer.operations import Shape
 from anyformer.resolving import architecture as resolved
+from anyformer.training.allocator import give_back
 from anyformer.training.answers import INDEX, AnswerFile, Answers, gaps, token_type, whole_parts, write_index, write_part
-from anyformer.training.memory_meter import give_back
 from anyformer.training.partners import at_path
 from anyformer.training.precision import autocast, deterministic, units
 from anyformer.training.run import Run
