@@ -98,7 +98,7 @@ def start(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment, **other},
+        env={**os.environ, **_own_graphs(), **environment, **other},
     )
     return Contender(name, process)
 
@@ -196,6 +196,13 @@ def told(rows: Sequence[Mapping[str, Any]]) -> None:
 
 LOWERING = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 """Variables of the environment that hide instructions of a processor from torch and its libraries."""
+
+
+def _own_graphs() -> dict[str, str]:
+    """Where instructions are hidden, a folder of compiled graphs for these alone: torch would give peers the graphs that it
+    compiled with all instructions, whose results are wrong here (`anyformer.processor.compiler_options`)."""
+    hidden = [os.environ[name].lower() for name in LOWERING if name in os.environ]
+    return {"TORCHINDUCTOR_CACHE_DIR": f"{tempfile.gettempdir()}/compiled-{'-'.join(hidden)}"} if hidden else {}
 
 
 def machine() -> dict[str, Any]:

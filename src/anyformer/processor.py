@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +34,21 @@ def _model() -> str:
     facts = {name.strip(): fact.strip() for name, _, fact in (line.partition(":") for line in lines)}
     wanted = ("model name", "cpu family", "model", "stepping")
     return ", ".join(facts[name] for name in wanted if name in facts) or platform.machine()
+
+
+VECTORS: Mapping[str, int] = {"AVX512": 512, "AVX2": 256, "NO AVX": 1}
+"""Bits of a vector that inductor writes code for, by torch's name of the processor's instructions; 1: no vectors."""
+
+
+def compiler_options() -> dict[str, object]:
+    """What `torch.compile` is told about this processor: the bits of its vectors.
+
+    Inductor would choose the same ones, but keeps compiled graphs on disk by its configuration and not by the processor: a graph
+    written for vectors of 512 bits, loaded where torch uses 256 (another machine that shares the folder, or
+    ATEN_CPU_CAPABILITY=avx2), computes half of every vector and leaves the rest as memory had it.
+    """
+    bits = VECTORS.get(torch.backends.cpu.get_cpu_capability())
+    return {} if bits is None else {"cpp.simdlen": bits}
 
 
 def multiplies_tiles() -> bool:

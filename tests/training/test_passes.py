@@ -29,7 +29,7 @@ def test_no_graph_begins_the_autocast_of_a_plan_and_gradients_are_computed_witho
     """Routers multiply in fp32, and so must their gradients be, for which no autocast may hold."""
     called: list[str] = []
 
-    def backend(graph, inputs):
+    def backend(graph, inputs, **options):
         called.extend(getattr(node.target, "__name__", str(node.target)) for node in graph.graph.nodes)
         return aot_eager(graph, inputs)
 

@@ -15,6 +15,7 @@ from anyformer.generation.recorder import Recorder
 from anyformer.model.reductions import COMPILED
 from anyformer.parts.experts.chosen import CHOSEN, chosen_product
 from anyformer.parts.experts.grouped import PRODUCT, grouped_products
+from anyformer.processor import compiler_options
 from anyformer.quantising.tensor import PackedMatrix
 
 LONG_JOB = 16_384
@@ -29,7 +30,7 @@ def compiled(recorder: Recorder, result: Tensor) -> Bind:
         dynamic=False,
         fullgraph=True,
         # What was recorded is of one model and one size of everything: a call has nothing to check.
-        options={"guard_filter_fn": lambda guards: [False] * len(guards)},
+        options={"guard_filter_fn": lambda guards: [False] * len(guards), **compiler_options()},
     )
 
     def repeat(*tensors: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from anyformer.plan import Plan
 from anyformer.training.computing_place import Within
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.precision import autocast
+from anyformer.training.products import options_of
 
 Loads = dict[str, tuple[Tensor, Tensor]]
 """The load of the experts by layer, as plain tuples: a compiled function cannot return our classes."""
@@ -125,7 +126,7 @@ def compiled(loss: MicroBatchLoss) -> Summed:
     Autocast begins outside of the graph: torch keeps no graph on disk that begins it, and a second start would trace all of it
     again. Gradients are computed without it, as those of `loss.summed` are.
     """
-    inner = torch.compile(loss.summed, dynamic=False, fullgraph=True)
+    inner = torch.compile(loss.summed, dynamic=False, fullgraph=True, options=options_of(loss.plan, loss.device))
 
     def summed(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, Reported]:
         with autocast(loss.plan, loss.device), functorch.patch(backward_pass_autocast="off"):

@@ -15,8 +15,10 @@ from anyformer.costs.named_hardware import recognised
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.precision import Auto
+from anyformer.processor import compiler_options
 from anyformer.quantising import FORMATS, Quantising
 from anyformer.training.attention_kernel import with_kernel
+from anyformer.training.products import notes_of
 from anyformer.tuning import Base
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
@@ -101,7 +103,7 @@ def resolve(plan: Plan, machine: Host, base: Base = "fp32", *, long: bool) -> tu
             notes.append(f"running without torch.compile: {problem}")
         plan = plan.but(compile="off" if problem else "on")
     plan, told = with_kernel(plan, machine.device, long=long)
-    return plan, [*notes, *told]
+    return plan, [*notes, *told, *notes_of(plan, machine.device)]
 
 
 def thread_hint(parameters: int, device: torch.device) -> list[str]:
@@ -120,7 +122,7 @@ def compile_problem(device_type: str) -> str:
             from torch._inductor.cpp_builder import get_cpp_compiler
 
             get_cpp_compiler()
-        probe = torch.compile(lambda x: (x * 2 + 1).sum(), dynamic=False)
+        probe = torch.compile(lambda x: (x * 2 + 1).sum(), dynamic=False, options=compiler_options())
         probe(torch.ones(64, device=device_type))
     except Exception as error:  # whatever the reason, the run goes on in eager mode and says why
         lines = str(error).strip().splitlines() or [type(error).__name__]

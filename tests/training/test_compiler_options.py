@@ -1,0 +1,46 @@
+"""Code that torch compiled for one processor and kept on disk is not run on another."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from anyformer.processor import compiler_options
+
+WORK = """
+import torch
+from anyformer.processor import compiler_options
+
+x = torch.arange(640.0).reshape(10, 64).requires_grad_()
+loss = torch.compile(lambda x: (torch.exp(-x / 640) * x.roll(1, 0)).softmax(-1).square().sum(-1).log(), options=compiler_options())
+loss(x).sum().backward()
+twin = torch.arange(640.0).reshape(10, 64).requires_grad_()
+(torch.exp(-twin / 640) * twin.roll(1, 0)).softmax(-1).square().sum(-1).log().sum().backward()
+torch.testing.assert_close(x.grad, twin.grad)
+"""
+
+
+def test_vectors_are_those_that_inductor_would_choose() -> None:
+    from torch._inductor.cpu_vec_isa import pick_vec_isa
+
+    told, chosen = compiler_options(), pick_vec_isa()
+    if told.get("cpp.simdlen", 1) == 1:
+        assert not chosen or not told  # no vectors, or a processor of another kind than x86
+    else:
+        assert chosen.bit_width() == told["cpp.simdlen"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(torch.backends.cpu.get_cpu_capability() != "AVX512", reason="hides AVX-512, which this processor lacks")
+def test_graphs_that_were_kept_with_wider_vectors_are_compiled_again(tmp_path: Path) -> None:
+    kept = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for hidden in ({}, {"ATEN_CPU_CAPABILITY": "avx2"}):
+        done = subprocess.run(
+            [sys.executable, "-c", WORK], env=kept | hidden, capture_output=True, text=True, timeout=600, check=False
+        )
+        assert done.returncode == 0, done.stderr
