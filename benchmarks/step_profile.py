@@ -29,7 +29,7 @@ from anyformer.training.attention_kernel import with_kernel
 
 STEPS = 3
 GROUPS: Mapping[str, tuple[str, ...]] = {
-    "products": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm"),
+    "products": ("aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "mkldnn::_linear", "anyformer::onednn_product"),
     "attention's kernel": ("anyformer::attend_native", "GeneratedBackwardFor_anyformer", "aten::_scaled_dot_product"),
     "optimiser": ("aten::_fused_adamw_",),
     "clipping": ("aten::linalg_vector_norm", "aten::mul_"),
