@@ -56,6 +56,7 @@ from anyformer.parts import (
     FourierMixing,
     Gain,
     GainedFirst,
+    GainedGate,
     Gate,
     GatedNorm,
     GatedResidual,
@@ -109,6 +110,7 @@ from anyformer.parts import (
     ProjectionLoRA,
     Proportional,
     QKNorm,
+    QueryGain,
     RelativeBuckets,
     RelativeLogits,
     RelativeTable,
@@ -119,6 +121,7 @@ from anyformer.parts import (
     RowCapacity,
     RWKV7ChannelMix,
     Sampled,
+    ScaledGain,
     ScaledResidual,
     Score,
     ScoreCorrectionBias,
@@ -145,6 +148,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    UnitNorm,
     UnitScaledUpdate,
     ValueBias,
     ValueConvolution,
@@ -203,6 +207,40 @@ LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, place=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
 
+STORED = ScaledGain(initial=1.5, stored=0.4)
+
+
+def _on_sphere(name, sublayer) -> Step:
+    """A step from a vector of length 1 a share of the way to another."""
+    branch = Branch(sublayer=sublayer, norm_after=UnitNorm())
+    interpolation = ScaledGain(initial=0.3, stored=0.4)
+    return Step(norm_before=UnitNorm(), branches=Named({name: branch}), residual="normed", interpolation=interpolation)
+
+
+SPHERE = Block(
+    steps=(
+        _on_sphere(
+            "attention",
+            SELF.but(
+                kv_heads=2,
+                qk_norm=QKNorm(norm=UnitNorm()),
+                query_gain=QueryGain(initial=1.5, stored=0.4),
+                gained_gate=GainedGate(gain=STORED),
+                sub_norm=UnitNorm(eps=1e-3),
+            ),
+        ),
+        _on_sphere("feedforward", FEED.but(gains=STORED, sub_norm=UnitNorm())),
+    )
+)
+AGAIN = Block(
+    steps=(
+        Step(
+            norm_before=UnitNorm(),
+            branches=Named(skip=Branch(sublayer=Skip(variant="first"), norm_after=UnitNorm())),
+            residual="normed",
+        ),
+    )
+)
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
@@ -599,6 +637,37 @@ DECODERS = {
                 ),
             )
         )
+    ),
+    "unit_sphere": _decoder(SPHERE, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(first=SPHERE, join=AGAIN, looped=SPHERE.but(steps=SPHERE.steps[::-1]), last=SPHERE),
+            order="first (join looped)*2 last",
+            shared_weights=("looped",),
+            final_norm=UnitNorm(),
+        ),
+        head=Head(gain=ScaledGain(initial=2.0, stored=0.5)),
+    ),
+    "gains_stored_otherwise": _decoder(
+        Block(
+            steps=(
+                Step(
+                    branches=Named(
+                        attention=Branch(
+                            norm_before=UnitNorm(eps=1e-2, gain="weight", bias=True, cast="after_gain"),
+                            sublayer=SELF.but(
+                                gained_gate=GainedGate(per="head", activation="tanh", bias=True, rank=3, gain=STORED)
+                            ),
+                        ),
+                        other=Branch(sublayer=PLAIN_FEED.but(gains=STORED)),
+                    ),
+                    norm_branches=RMS,
+                    interpolation=STORED,
+                    gain=Gain(initial=0.8),
+                ),
+            )
+        ),
+        pre_norm(UnitNorm(gain="one_plus_weight"), SELF.but(gained_gate=GainedGate(bias="head"), query_gain=QueryGain()), FEED),
+        head=Head(tied=True, bias=True, gain=STORED, scale=0.5, softcap=3.0),
     ),
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(

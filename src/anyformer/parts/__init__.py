@@ -31,6 +31,7 @@ from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.relative_logits import RelativeLogits
+from anyformer.parts.attention.scaled_heads import GainedGate, QueryGain
 from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, Remembered, Term
@@ -121,11 +122,13 @@ from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.gained_first import GainedFirst
 from anyformer.parts.norms.gated_norm import GatedNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.unit_norm import UnitNorm
 from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalGrid, SinusoidalPosition
 from anyformer.parts.positions.convolutional import ConvolutionalPosition

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from naive.basics import linear, low_rank, norm, norm_of_each_head
+from naive.basics import linear, low_rank, norm, norm_of_each_head, scaled
 from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
 from naive.span import beside
@@ -95,6 +95,7 @@ COMBINE = {
         part.factor * norm(part.norm, f"{a.name}.mixed_norm", a.weights, m) for m in heads
     ],
     "gate": lambda part, a, heads, t: gated(part, a, heads, t),
+    "gained_gate": lambda part, a, heads, t: gated(part, a, heads, t, scaled(part.gain, a["gained_gate.gain"]) ** 2),
     "sub_norm": lambda part, a, heads, t: split(norm(part.norm, f"{a.name}.sub_norm", a.weights, torch.cat(heads)), heads),
     "convolution": lambda part, a, heads, t: [
         *heads,
@@ -149,8 +150,8 @@ def near(part, a, g, t):
     return sum(a["value_convolution.weight"][g, j] * a.values[s][g] for j, s in around)
 
 
-def gated(part, a, heads, t):
-    factor = gate(part, f"{a.name}.gate", a.weights, a.x[t]).view(len(heads), -1)
+def gated(part, a, heads, t, gain=1.0):
+    factor = gate(part, f"{a.name}.{part.name}", a.weights, a.x[t], gain).view(len(heads), -1)
     return [m * factor[h] for h, m in enumerate(heads)]
 
 
@@ -250,6 +251,8 @@ def placed(a, place, heads, side, t):
     for part in a.part.project.adjust.values():
         if part.name == "qk_norm":
             heads = [norm_of_head(part, a, h, side, "after_rotary") for h in heads]
+        if part.name == "query_gain" and side == "query":
+            heads = [g**2 * h for g, h in zip(split(scaled(part, a["query_gain"]), heads), heads, strict=True)]
     return heads
 
 

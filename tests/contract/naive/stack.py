@@ -6,7 +6,7 @@ import torch
 
 from naive import alternating
 from naive.attention import attention, cross_attention, latent_attention
-from naive.basics import convolved_positions, linear, norm, position
+from naive.basics import convolved_positions, linear, norm, position, scaled
 from naive.compressed import compressed_attention
 from naive.dictionaries import dictionary
 from naive.experts import attention_experts, experts, latent_experts
@@ -91,6 +91,9 @@ def run_stack(
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
                     for (_, mixed, write), g in zip(weighed, given, strict=True)
                 ]
+            if step.interpolation is not None:
+                rate = abs(scaled(step.interpolation, weights[f"{path}.step_{number}_interpolation"]))
+                given = [rate * (b - a) for a, b in zip(x, given, strict=True)]
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]

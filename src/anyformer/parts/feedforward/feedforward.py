@@ -11,12 +11,14 @@ from pydantic import model_validator
 
 from anyformer.describe import Choice, Count, Positive, Probability
 from anyformer.operations import Dimension, Role, Shape, Tally, Watchables, matrix, total, value
+from anyformer.operations.elementwise import gated
 from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
@@ -125,6 +127,8 @@ class FeedForward(PositionwiseNetwork):
     """Low-rank matrices beside gate and up, with one A for both, of each layer that shares these."""
     sparse: StatisticalTopK | None = None
     """What is left of the activation's input, the gate or without one up (Gemma 3n)."""
+    gains: ScaledGain | None = None
+    """Learned factors of what the gate and up give, (F,) each (nGPT, arXiv 2410.01131)."""
 
     @property
     def sharers(self) -> int | None:
@@ -168,7 +172,7 @@ class FeedForward(PositionwiseNetwork):
         return self, 1.0 if self.sub_norm is not None else 1 / spread(self.activation)
 
     def layout(self, width: int) -> WeightLayout:
-        if self.grouped is not None:
+        if self.grouped is not None or self.gains is not None:
             return WeightLayout()
         function = dict(self.function)
         if self.sub_norm is not None:
@@ -193,6 +197,7 @@ class FeedForward(PositionwiseNetwork):
         norm = None if self.sub_norm is None else Cell("norm", "norm")
         extra = [part.words for part in (self.grouped, self.sparse) if part is not None]
         extra += [] if self.lora is None else [self.lora.beside]
+        extra += [] if self.gains is None else ["learned factors of its features"]
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
@@ -217,6 +222,10 @@ class FeedForward(PositionwiseNetwork):
             inner["sparse"] = self.sparse.cost(self.width, rows)
         if self.lora is not None:
             inner["lora"] = self.lora.work(width, dict.fromkeys(self.projections[:-1], self.width), rows)
+        if self.gains is not None:
+            for name in self.projections[:-1]:
+                gain = self.gains.weight(self.width, "column", (features,))
+                inner[f"{name}_gain"] = Tally({"": gain}, {"": gated(rows * self.width)})
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
         return sum((*into, total(inner), down), Tally())
 

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, Watchable, Watchables, inside, total, value
+from anyformer.operations.elementwise import interpolated
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.branch import Branch
@@ -167,6 +168,8 @@ class Block(Value):
                 beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i)
             if step.gain is not None:
                 beside["gain"] = Tally({"": step.gain.weight(width)})
+            if step.interpolation is not None:
+                beside["interpolation"] = Tally({"": step.interpolation.weight(width)}, {"": interpolated(shape.rows * width)})
             for name, part in beside.items():
                 tally += part.within(f"step_{i}_{name}", "branch", name)
         if isinstance(streams, AlternatingUpdates):

@@ -47,6 +47,8 @@ class BlockModule(nn.Module):
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
             if step.gain is not None:
                 self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
+            if step.interpolation is not None:
+                self.register_parameter(f"step_{i}_interpolation", nn.Parameter(torch.empty(width)))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         late: list[Tensor] = []
@@ -62,6 +64,10 @@ class BlockModule(nn.Module):
             else:
                 x = read if step.residual == "normed" else entered if step.residual == "block" else x
                 x = x if step.residual_scale == 1.0 else x * step.residual_scale
+            if step.interpolation is not None:
+                rate_D = step.interpolation.taken(self.get_parameter(f"step_{i}_interpolation")).abs()
+                first, *others = outputs
+                outputs = iter([rate_D.to(x.dtype) * (sum(others, first) - x)])
             for y in outputs:
                 x = x + y
             x = context.normed(self.get_submodule(f"step_{i}_norm_after"), x, f"step[{i}].norm_after")

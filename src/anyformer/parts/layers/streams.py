@@ -68,7 +68,7 @@ class StepStreams(Streams):
 
     def problem(self, steps: Sequence[Step]) -> str | None:
         if any(step.shapes_residual or step.added_late for step in steps):
-            changes = "norm_after, residual, residual_scale, gain and added"
+            changes = "norm_after, residual, residual_scale, gain, interpolation and added"
             return f"streams weigh the residual themselves: take {changes} out of {{}}"
         return None
 
