@@ -95,6 +95,7 @@ LINEAGES = {
     "xlstm": "NXAI",
     "zamba": "Zyphra",
     "hrm": "Sapient Intelligence",
+    "dory": "NVIDIA",
     "grok": "xAI",
     "undisclosed": "",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +13,9 @@ from anyformer.huggingface.fixed_tables import FixedTable
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
+
+Renaming = str | Callable[[re.Match[str]], str]
+"""What takes the place of a pattern that was found: as `re.sub` reads it."""
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,7 +39,7 @@ class Family:
     """Patterns of stored tensors that are not read, such as buffers."""
     fixed: Mapping[str, FixedTable] = field(default_factory=dict)
     """Pattern of stored tables that follow from a formula -> the formula."""
-    older_names: Mapping[str, str] = field(default_factory=dict)
+    older_names: Mapping[str, Renaming] = field(default_factory=dict)
     """Pattern in names of tensors of older files -> what transformers writes there now."""
     told: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """Tensor that published files hold although no key says so -> the key and the value that say it."""

@@ -32,7 +32,6 @@ _BY_MECHANISM: Mapping[str, str] = {
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
 LATER: Mapping[str, str] = {
-    "dory": "steps along the unit sphere at learned rates, and logits with a factor of each token",
     "inkling2_loop": "messages from loop to loop, and convolutions whose taps depend on the token",
     "inkling2_loop_text": "messages from loop to loop, and convolutions whose taps depend on the token",
 }

@@ -177,6 +177,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "step3p7": ("step3p5",),
     "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
+    "dory": ("dory",),
     "later": ("sarvam_mla", "lara_mini", "apertus1p5_text", "hy_v4_vl_text"),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of

@@ -91,6 +91,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         LAYERS,
         """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
         H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
+        n_recurrent_layers n_recurrent_loops
         num_decoder_layers num_feat_extract_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
@@ -141,7 +142,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     ),
     (
         WHOLE,
-        """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
+        """n_input_layers n_output_layers
+        additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
         encoder_sparse_step subs_pad_id tag_pad_id
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
@@ -161,7 +163,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
-        residual_gate_temperature
+        residual_gate_temperature ngpt_alpha_init
         logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
         scale_depth
         swa_rope_theta""",

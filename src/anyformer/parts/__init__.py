@@ -99,6 +99,7 @@ from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
+from anyformer.parts.layers.looped import Looped
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.low_rank_connections import LowRankConnections
 from anyformer.parts.layers.manifold import ManifoldConnections
