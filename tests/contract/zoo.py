@@ -33,6 +33,7 @@ from anyformer.parts import (
     ChannelCrossAttention,
     Chunk,
     Clip,
+    ClippedRelativeLogits,
     Collisions,
     CompressedAttention,
     Compressor,
@@ -79,12 +80,14 @@ from anyformer.parts import (
     LatentAttention,
     LatentExperts,
     Latents,
+    LateTemperature,
     LayerEmbedding,
     LayerInput,
     LayerInputs,
     LayerLoRA,
     LayerNorm,
     LearnedPosition,
+    LengthClip,
     LengthTemperature,
     LinearAttention,
     LinearScaling,
@@ -115,6 +118,7 @@ from anyformer.parts import (
     RelativeLogits,
     RelativeTable,
     Renormalise,
+    ResidualConvolution,
     RMSNorm,
     Rotary,
     Router,
@@ -130,9 +134,11 @@ from anyformer.parts import (
     SharedExpert,
     SharedIndex,
     ShortConvolution,
+    SideConvolution,
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    SoftCaps,
     Softmax,
     Softpick,
     SpanConvolution,
@@ -144,6 +150,7 @@ from anyformer.parts import (
     Strided,
     SubNorm,
     TalkingHeads,
+    TokenSink,
     TokenTable,
     TopK,
     TransformerXL,
@@ -241,6 +248,13 @@ AGAIN = Block(
         ),
     )
 )
+
+
+def convolved(block: Block, convolution: ResidualConvolution) -> Block:
+    """The block with a filter behind every branch."""
+    return change_all(block, {f"{name}.convolution": convolution for name in block.branches})
+
+
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
@@ -831,6 +845,48 @@ DECODERS = {
     ),
     "transformer_xl": _llama(**_at(rotary=None, score_bias=TransformerXL(), kv_heads=2)),
     "transformer_xl_window": _llama(**_at(rotary=None, score_bias=TransformerXL(), mask=Window(size=4))),
+    "late_temperature": _llama(**_at(temperature=LateTemperature(strength=0.7, floor=3), kv_heads=2)),
+    "convolved_sides": _decoder(
+        convolved(
+            pre_norm(RMS, SELF.but(kv_heads=2, side_convolution=SideConvolution(kernel=3)), FEED), ResidualConvolution(kernel=2)
+        ),
+        convolved(
+            output_norm(
+                RMS,
+                SELF.but(
+                    kv_heads=2,
+                    mask=Window(size=4),
+                    side_convolution=SideConvolution(kernel=3, taps="token", normalised=False),
+                    value_norm=RMS,
+                ),
+                PLAIN_FEED,
+            ),
+            ResidualConvolution(kernel=3, normalised=False),
+        ),
+    ),
+    "convolved_sides_forgetting": _decoder(
+        pre_norm(RMS, SELF.but(side_convolution=SideConvolution(taps="token"), forget=ForgettingGate()), FEED)
+    ),
+    "clipped_lengths": _decoder(
+        pre_norm(
+            RMS,
+            SELF.but(
+                rotary=None,
+                kv_heads=2,
+                length_clip=LengthClip(bound=1.1),
+                score_bias=ClippedRelativeLogits(
+                    features=3, extent=5, bound=0.9, temperature=LateTemperature(strength=0.5, floor=4)
+                ),
+                weigh=TokenSink(dropout=0.0),
+            ),
+            FEED.but(activation="sigmoid", caps=SoftCaps(gate=0.8, up=0.6), gate_multiplier=1.3),
+        ),
+        pre_norm(
+            RMS,
+            SELF.but(length_clip=LengthClip(bound=0.7), score_bias=ClippedRelativeLogits(features=2, extent=3, bound=0.5)),
+            Experts(experts=4, chosen=2, width=12, activation="sigmoid", caps=SoftCaps(gate=1.5)),
+        ),
+    ),
     "relative_logits": _llama(**_at(score_bias=RelativeLogits(features=3, extent=5), kv_heads=2)),
     "relative_logits_window": _llama(
         **_at(rotary=None, score_bias=RelativeLogits(features=2, extent=3), mask=Window(size=4), sink="head")

@@ -6,6 +6,7 @@ What is imported here is the room's: no list names it again (`pyproject.toml` sa
 from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.clipped_relative_logits import ClippedRelativeLogits
 from anyformer.parts.attention.collisions import Collisions
 from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
@@ -22,6 +23,7 @@ from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined_stream import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.length_clip import LengthClip
 from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
@@ -31,13 +33,15 @@ from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.relative_logits import RelativeLogits
+from anyformer.parts.attention.residual_convolution import ResidualConvolution, SideConvolution
 from anyformer.parts.attention.scaled_heads import GainedGate, QueryGain
 from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, Remembered, Term
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.talking_heads import TalkingHeads
-from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
+from anyformer.parts.attention.temperature import LateTemperature, LengthTemperature, LogTemperature, PowerTemperature
+from anyformer.parts.attention.token_sink import TokenSink
 from anyformer.parts.attention.value_bias import ValueBias
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
@@ -68,7 +72,7 @@ from anyformer.parts.experts.latent_experts import LatentExperts
 from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
-from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.feedforward.feedforward import FeedForward, SoftCaps, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
 from anyformer.parts.images.chained import ChainedProjector
 from anyformer.parts.images.condensed import CondensedProjector

@@ -10,7 +10,7 @@ import torch
 
 from naive.basics import linear, low_rank, norm, norm_of_each_head, scaled
 from naive.networks import gate
-from naive.positions import allowed, bucket, rotate, score_bias, temperature
+from naive.positions import allowed, bucket, clipped, rotate, score_bias, temperature
 from naive.span import beside
 
 
@@ -61,6 +61,9 @@ FLAT = {
 # Project, one head of position s.
 HEAD = {
     "qk_norm": lambda part, a, h, side, g, s: norm_of_head(part, a, h, side, "before_rotary"),
+    "length_clip": lambda part, a, h, side, g, s: (
+        h if side == "value" else clipped(h * a["query_scale"][g] if side == "query" else h, part.bound)
+    ),
     "value_norm": lambda part, a, h, side, g, s: (
         norm(part.norm, f"{a.name}.value_norm", a.weights, h) if side == "value" else h
     ),
@@ -162,6 +165,7 @@ def split(y, like):
 # Weigh: the weights of the keys that a query sees, of their scores, in order; `h`: the head.
 MAPS = {
     "softmax": lambda part, a, scores, h: softmax_with_sink(part, a, scores, h),
+    "token_sink": lambda part, a, scores, h: shares_beside(scores, a["token_sink.weight"][h] @ a.x[len(a.scored) - 1]),
     "sigmoid_weights": lambda part, a, scores, h: 1 / (1 + (part.length or len(scores)) * torch.exp(-scores)),
     "softpick": lambda part, a, scores, h: softpick(part, scores),
     "collisions": lambda part, a, scores, h: torch.stack([collided(part, s) for s in scores]),
@@ -178,6 +182,11 @@ def collided(part, score):
 def softmax_with_sink(part, a, scores, h):
     shares = scores.exp()
     return shares / (shares.sum() + (a["sink"][h].exp() if part.sink else 0))
+
+
+def shares_beside(scores, sink):
+    """The softmax of scores, and of one more that has no value."""
+    return scores.exp() / (scores.exp().sum() + sink.exp())
 
 
 def softpick(part, scores):
@@ -236,6 +245,8 @@ def projected(a, side, v, s):
     """The heads of one side at one position, before they are placed."""
     of = "key" if side == "value" and a.part.project.values == "keys" else side
     y, parts = linear(f"{a.name}.{of}", a.weights, v), a.part.project.adjust.values()
+    if side != "query" and "side_convolution" in a.part.project.adjust:
+        y = convolved_side(a.part.project.adjust["side_convolution"], a, side, y, v, s)
     for part in parts:
         y = FLAT[part.name](part, a, y, side, of, v) if part.name in FLAT else y
     heads = list(y.view(a.H if side == "query" else a.K, -1))
@@ -243,6 +254,19 @@ def projected(a, side, v, s):
         if part.name in HEAD:
             heads = [HEAD[part.name](part, a, h, side, g, s) for g, h in enumerate(heads)]
     return heads
+
+
+def convolved_side(part, a, side, y, v, s):
+    """A side of position s with those before it, each head by taps of its own or of the token's."""
+    own, n = f"{side}_convolution", part.kernel
+    if part.taps == "token":
+        taps = linear(f"{a.name}.{own}.taps", a.weights, v).view(a.K, n)
+        tap = lambda j: a[f"{own}.static"][j] + taps[:, j].repeat_interleave(len(y) // a.K)  # noqa: E731
+    else:
+        tap = lambda j: a[f"{own}.weight"][:, n - 1 - j]  # noqa: E731
+    before = [linear(f"{a.name}.{side}", a.weights, a.x[s - j]) for j in range(min(n, s + 1))]
+    terms = (2 * n if part.taps == "token" else n) + 1
+    return (y + sum(tap(j) * u for j, u in enumerate(before))) / (terms**0.5 if part.normalised else 1.0)
 
 
 def placed(a, place, heads, side, t):

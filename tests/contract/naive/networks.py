@@ -53,6 +53,10 @@ def gate(part, name, weights, v, gain=1.0):
 def between(part, act, gate, up):
     """What stands between a network's projections."""
     bound = math.inf if part.clamp is None else part.clamp
+    if part.caps is not None:
+        cap = lambda v, bound: bound * torch.tanh(v / bound)  # noqa: E731
+        z = gate * part.gate_multiplier
+        return act(z) * cap(z, part.caps.gate) * cap(up, part.caps.up)
     early = part.clamp_at == "before_activation"
     bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
     return bounded(up) if gate is None else bounded(gate * part.gate_multiplier) * (up.clamp(-bound, bound) + part.up_offset)

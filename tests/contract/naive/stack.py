@@ -142,11 +142,18 @@ def given_by(step, number, path, weights, read, run, share, late):
         assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
         y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
         y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
+        y = y if branch.convolution is None else convolved(branch.convolution, weights[f"{inner}.convolution.weight"], y)
         y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) * gate for v in y]
         gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
         sums = given if branch.added is None else late
         sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
     return [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
+
+
+def convolved(part, weight, x):
+    """Each position with a weighted sum of itself and those before it."""
+    n, share = part.kernel, (part.kernel + 1) ** -0.5 if part.normalised else 1.0
+    return [share * (v + sum(weight[:, n - 1 - j] * x[t - j] for j in range(min(n, t + 1)))) for t, v in enumerate(x)]
 
 
 def low_rank_residual(part, name, weights, x, run):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from anyformer.parts.call.context import Context, Memory, Visible
     from anyformer.parts.call.opened import OpenedPart
-    from anyformer.parts.call.state import State
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState, State
 
 
 class Attending(Protocol):
@@ -99,6 +100,14 @@ class Adjustment(Part, SlotPart):
     def sharers(self) -> int | None:
         """The most layers that can share the weights of an attention with it; None: any number."""
         return None
+
+    def state_elements(self, sizes: HeadSizes, batch: int) -> int:
+        """Numbers of the width of activations that the decode state holds for it, however long the text."""
+        return 0
+
+    def state(self, state: FullState | RingState, sizes: HeadSizes) -> FullState | RingState:
+        """The state of keys and values, with what it holds beside them."""
+        return state
 
     def inputs(self, features: int) -> int:
         """Features of what projections read, of so many before it."""

@@ -195,9 +195,7 @@ class Block(Value):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> dict[str, State]:
         """The decode state of every branch that has memory, by branch name."""
-        states = {
-            name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
-        }
+        states = {name: branch.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()}
         return {name: state for name, state in states.items() if state is not None}
 
 
