@@ -94,11 +94,13 @@ from anyformer.parts import (
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    LoopedResiduals,
     LowRankConnections,
     LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MessageGate,
     MixedNorm,
     MultiTokenWeights,
     NetworkGroups,
@@ -135,6 +137,7 @@ from anyformer.parts import (
     SharedIndex,
     ShortConvolution,
     SideConvolution,
+    SideInputs,
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
@@ -213,6 +216,34 @@ SCALED = SELF.but(rotary=None, gate=Gate(bias="head"), temperature=PowerTemperat
 LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, place=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
+
+SELF_AND_FEED = pre_norm(RMS, SELF, FEED)
+
+
+def sides(depth: str, norms: str = "each") -> Block:
+    """A layer whose queries, keys and values have inputs of their own."""
+    attention = SELF.but(kv_heads=2, side_inputs=SideInputs(norm=RMSNorm(eps=1e-2), depth=depth, norms=norms))
+    return change_all(pre_norm(RMS, attention, FEED), {"attention.norm_before": None})
+
+
+def _looped(order: str, **streams) -> Architecture:
+    """Layers of which those in parentheses are computed several times."""
+    variants = {
+        "first": SELF_AND_FEED,
+        "gated": sides("gated", "shared"),
+        "read": sides("read"),
+        "again": pre_norm(LAYER, SELF, FEED),
+        "last": sides("read", "shared"),
+    }
+    stack = Stack(
+        variants=Named({name: block for name, block in variants.items() if name in order}),
+        order=order,
+        shared_weights=tuple(name for name in ("gated", "read", "again") if name in order),
+        streams=LoopedResiduals(**streams),
+        final_norm=RMS,
+    )
+    return _decoder(SELF_AND_FEED).but(decoder=stack)
+
 
 STORED = ScaledGain(initial=1.5, stored=0.4)
 
@@ -691,6 +722,17 @@ DECODERS = {
         pre_norm(RMS, SELF, FEED),
         pre_norm(RMS, SELF, PLAIN_FEED),
         streams=AttentionResiduals(count=5, norm=RMS),
+    ),
+    "attention_residuals_of_sides": _decoder(
+        sides("read"),
+        pre_norm(RMS, SELF, FEED),
+        sides("read", "shared"),
+        streams=AttentionResiduals(block=4, count=3, norm=RMSNorm(gain="none"), values="normed", scale=0.4),
+    ),
+    "looped_residuals": _looped("first last (gated read)*2 last", block=2, before=2, looped=2, count=8, scale=0.5),
+    "looped_residuals_by_blocks": _looped("first*2 (gated again)*2 last", block=4, count=5, norm=RMSNorm(gain="none")),
+    "looped_residuals_thrice": _looped(
+        "first (read)*3", block=2, passes=3, count=4, values="normed", gate=MessageGate(rank=5, eps=1e-2)
     ),
     "attention_residuals_by_blocks": _decoder(
         *[pre_norm(RMS, SELF, FEED)] * 2,

@@ -37,6 +37,7 @@ from anyformer.parts.attention.residual_convolution import ResidualConvolution, 
 from anyformer.parts.attention.scaled_heads import GainedGate, QueryGain
 from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.side_inputs import SideInputs
 from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, Remembered, Term
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.talking_heads import TalkingHeads
@@ -104,6 +105,7 @@ from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
 from anyformer.parts.layers.looped import Looped
+from anyformer.parts.layers.looped_residuals import LoopedResiduals
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.low_rank_connections import LowRankConnections
 from anyformer.parts.layers.manifold import ManifoldConnections
@@ -133,6 +135,7 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.message_gate import MessageGate
 from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalGrid, SinusoidalPosition

@@ -30,6 +30,8 @@ class Seen:
     """Before they are placed."""
     values: list = field(default_factory=list)
     keys: list = field(default_factory=list)
+    reads: dict = field(default_factory=dict)
+    """What keys and values are projected from, by side."""
     gates: list = field(default_factory=list)
     scored: list = field(default_factory=list)
     """The scores of each query so far, by head: a dict from the keys that it sees."""
@@ -256,6 +258,14 @@ def projected(a, side, v, s):
     return heads
 
 
+def with_inputs(part, a):
+    """Norms of what each side reads."""
+    called = lambda side: f"{side}_input_norm" if part.norms == "each" else "input_norm"  # noqa: E731
+    given = dict(zip(("query", "key", "value"), (a.x, *(a.run.sides or (a.x, a.x))), strict=True))
+    made = {side: [norm(part.norm, f"{a.name}.{called(side)}", a.weights, v) for v in x] for side, x in given.items()}
+    a.x, a.reads = made.pop("query"), made
+
+
 def convolved_side(part, a, side, y, v, s):
     """A side of position s with those before it, each head by taps of its own or of the token's."""
     own, n = f"{side}_convolution", part.kernel
@@ -264,7 +274,7 @@ def convolved_side(part, a, side, y, v, s):
         tap = lambda j: a[f"{own}.static"][j] + taps[:, j].repeat_interleave(len(y) // a.K)  # noqa: E731
     else:
         tap = lambda j: a[f"{own}.weight"][:, n - 1 - j]  # noqa: E731
-    before = [linear(f"{a.name}.{side}", a.weights, a.x[s - j]) for j in range(min(n, s + 1))]
+    before = [linear(f"{a.name}.{side}", a.weights, a.reads[side][s - j]) for j in range(min(n, s + 1))]
     terms = (2 * n if part.taps == "token" else n) + 1
     return (y + sum(tap(j) * u for j, u in enumerate(before))) / (terms**0.5 if part.normalised else 1.0)
 
@@ -290,13 +300,15 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
     memory = {} if source is not None else part.memory
     if "joined" in part.project.adjust:
         a.x = joined(part.project.adjust["joined"], a)
+    a.reads = {"key": a.x if source is None else source, "value": of_values or (a.x if source is None else source)}
+    if "side_inputs" in part.project.adjust:
+        with_inputs(part.project.adjust["side_inputs"], a)
     a.queries = [projected(a, "query", v, t) for t, v in enumerate(a.x)]
     if "keys_from" in memory:
         a.keys, a.values = run.memories[memory["keys_from"].variant]
     else:
-        reads = a.x if source is None else source
-        a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(reads)]
-        a.values = [projected(a, "value", v, s) for s, v in enumerate(of_values or reads)]
+        a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(a.reads["key"])]
+        a.values = [projected(a, "value", v, s) for s, v in enumerate(a.reads["value"])]
         if source is None:
             run.memories[run.variant], run.values[run.variant] = (a.keys, a.values), a.values
     virtual = range(memory["virtual_tokens"].count if "virtual_tokens" in memory else 0)

@@ -24,7 +24,7 @@ from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.slot import SlotPart
-from anyformer.parts.sublayer import Sublayer, Traits
+from anyformer.parts.sublayer import Inputs, Sublayer, Traits
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -183,6 +183,10 @@ class Attention(Heads):
                 where = f"reads {read.name!r} of variant {read.variant!r}, where it is {theirs}"
                 return f"has {name} = {own} and {where}: set {name} = {theirs}"
         return None
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        return next((found for each in self.project.adjust.values() if (found := each.inputs_of_depth)), None)
 
     @property
     def reports_index(self) -> bool:

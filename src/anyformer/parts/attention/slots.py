@@ -12,6 +12,7 @@ from anyformer.describe import Part
 from anyformer.parts.call.shared import Read
 from anyformer.parts.sketch import Flow
 from anyformer.parts.slot import HeadSizes, Side, SlotPart, Way
+from anyformer.parts.sublayer import Inputs
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -115,6 +116,15 @@ class Adjustment(Part, SlotPart):
 
     def read(self, x_BTD: Tensor, call: AttentionCall) -> Tensor:
         """What projections read."""
+        return x_BTD
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        """What the sides read of the depth of the model, where each has an input of its own."""
+        return None
+
+    def read_by(self, side: Side, x_BTD: Tensor, call: AttentionCall) -> Tensor:
+        """What keys or values are projected from, where queries read x."""
         return x_BTD
 
     def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:

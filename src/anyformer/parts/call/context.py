@@ -122,6 +122,8 @@ class Context(Showing):
     """The variant of the layer that is computed, if other layers read values of that variant."""
     turn: int = 0
     """Of the layers that share the weights of the one that is computed, how many stand before it."""
+    sides: tuple[Tensor, ...] | None = None
+    """(B, T, D) each: what keys and values of a step read, where it is not what queries do (`SideInputs`)."""
     shared: Shared = field(default_factory=dict)
     """Values that the stack and its layers have left for later layers."""
     share: Share | None = None

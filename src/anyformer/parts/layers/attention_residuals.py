@@ -12,6 +12,7 @@ from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +35,7 @@ class AttentionResiduals(StepStreams):
 
     stability: ClassVar[str | None] = "attention residuals"
     placed: ClassVar[bool] = True
+    deep: ClassVar[bool] = True
     kind: Literal["attention_residuals"] = "attention_residuals"
     block: Count = 1
     """Steps of a block."""
@@ -75,18 +77,18 @@ class AttentionResiduals(StepStreams):
     def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
         return Tally(), self._cost(width, rows, self.count)
 
-    def build(self, width: int, index: int) -> nn.Module:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> nn.Module:
         from anyformer.parts.layers.attention_residuals_module import DepthStep, FirstStep
 
-        return DepthStep(self, width, index) if index else FirstStep()
+        return DepthStep(self, width, index, inputs) if index else FirstStep()
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
-        return self._cost(width, rows, self.standing(index)) if index else Tally()
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
+        return self._cost(width, rows, self.standing(index), 3 if inputs == "read" else 1) if index else Tally()
 
-    def _cost(self, width: int, rows: int, values: int) -> Tally:
-        query = matrix("query", width, 1, rows * values, role="replicate", fill="zeros", sensitive=True)
+    def _cost(self, width: int, rows: int, values: int, queries: int = 1) -> Tally:
+        query = matrix("query", width, queries, rows * values, role="replicate", fill="zeros", sensitive=True)
         work: dict[str, Operation] = {
-            "weights": softmax(rows * values, rows * values),
-            "mix": Contraction(2 * rows * values * width),
+            "weights": softmax(rows * values * queries, rows * values * queries),
+            "mix": Contraction(2 * rows * values * width * queries),
         }
         return query + total({"norm": self.norm.cost(width, rows * values)}) + Tally(own_work=work)

@@ -73,6 +73,8 @@ class Block(Value):
     @property
     def needs_streams(self) -> str | None:
         """Why a single stream is not enough, with {} for the block's name; None if it is."""
+        if any(step.inputs_of_depth for step in self.steps):
+            return "side_inputs in {} read the depth of the model: set streams to attention_residuals"
         if self.steps[-1].residual != "inactive":
             return None
         return "residual = 'inactive' in {} adds to streams that a layer does not compute: set streams to alternating_updates"
@@ -165,7 +167,7 @@ class Block(Value):
             if step.norm_branches is not None:
                 beside["norm_branches"] = beside["norm_branches"].writing()
             if isinstance(streams, StepStreams):
-                beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i)
+                beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i, step.inputs_of_depth)
             if step.gain is not None:
                 beside["gain"] = Tally({"": step.gain.weight(width)})
             if step.interpolation is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
 from anyformer.parts.layers.alternating import AlternatingUpdates
+from anyformer.parts.layers.attention_residuals_module import DepthStep
 from anyformer.parts.layers.step import STEP_NORMS, Step
 from anyformer.parts.layers.streams import StepStreams
 from anyformer.plan import Plan
@@ -116,11 +118,16 @@ class StreamedBlockModule(BlockModule):
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: StepStreams, layer: int) -> None:
         super().__init__(steps, width, plan, name)
         for i in range(len(steps)):
-            self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
+            self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i, steps[i].inputs_of_depth))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         for i, step in enumerate(self.steps):
-            h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
+            streams = self.get_submodule(f"step_{i}_streams")
+            if isinstance(streams, DepthStep):
+                (h_BTD, *others), mixed_BTND, write_BTN1 = streams.entered(x, context.turn)
+                context = replace(context, sides=tuple(others) or None)
+            else:
+                h_BTD, mixed_BTND, write_BTN1 = streams(x)
             sum_BTD = self._sum(i, step, h_BTD, context, states)
             x = after(step, mixed_BTND + write_BTN1 * sum_BTD[..., None, :], context)
         return x

@@ -12,6 +12,7 @@ from anyformer.parts.layers.branch import Branch
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.scaled_gain import ScaledGain
+from anyformer.parts.sublayer import Inputs
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 TAKEN = frozenset((
@@ -96,6 +97,11 @@ class Step(Value):
         if self.residual == "none" and all(branch.added for branch in self.branches.values()):
             raise ValueError("residual = 'none' leaves nothing of a step whose branches are all added after the block")
         return self
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        """What the sides of its branches read of the depth of the model."""
+        return next((found for each in self.branches.values() if (found := each.sublayer.inputs_of_depth)), None)
 
     @property
     def added_late(self) -> bool:
