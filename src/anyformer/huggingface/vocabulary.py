@@ -91,12 +91,13 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         LAYERS,
         """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
         H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
-        n_recurrent_layers n_recurrent_loops
+        n_recurrent_layers n_recurrent_loops loop_layer_index_start loop_layer_index_end loop_num_passes
         num_decoder_layers num_feat_extract_layers num_hidden_layers num_layers num_layers_per_stack""",
     ),
     (
         SIZE,
-        """adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
+        """d_rel rel_extent log_scaling_n_floor unpadded_vocab_size n_layers_per_attn_res_block loop_gate_rank
+        adapter_rank altup_num_inputs attention_chunk_size attention_head_dim attention_head_size attention_heads
         attention_hidden_size gated_norm_rank shared_experts_intermediate_size swa_kv_lora_rank swa_q_lora_rank
         swa_qk_nope_head_dim swa_qk_rope_head_dim compress_rate_csa compress_rate_hca adapter_reduction_factor
         attention_window_size attn_layer_period block_ff_dim block_multiple_of classifier_proj_size context_length conv1d_width
@@ -163,7 +164,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
-        residual_gate_temperature ngpt_alpha_init
+        residual_gate_temperature ngpt_alpha_init qk_l2_clip_threshold rel_l2_clip_threshold mlp_gate_softcap mlp_up_softcap
+        log_scaling_alpha
         logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
         scale_depth
         swa_rope_theta""",
@@ -269,7 +271,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         TABLE,
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
-        rope_parameters rope_scaling sliding_attention""",
+        loop_config rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER | _list_of(LAYER, "numbers of layers"), """vision_feature_layer"""),
     (GRIDS, """image_grid_pinpoints"""),
