@@ -72,12 +72,9 @@ def read_of(config: Config, *, floor: int, heads: int, experts: int, looped: ran
         kinds,
         ["looped" if i in looped else "once" for i in range(len(kinds))],
     )
-    around: dict[str, Any] = {"input_norm": norm}
-    if not looped:
-        each = block_of(config)
-        around["streams"] = AttentionResiduals(**residuals(config), count=1 + -(-len(kinds) // each))
+    streams = AttentionResiduals(**residuals(config), count=1 + -(-len(kinds) // block_of(config)))
     cap = config("final_logit_softcapping", 30.0)
-    made = words.decoder(config, layers, norm, vocab=201_024, softcap=cap, around=around)
+    made = words.decoder(config, layers, norm, vocab=201_024, softcap=cap, around={"input_norm": norm, "streams": streams})
     config.expect("tie_word_embeddings", False, why="the class has a matrix of logits of its own")
     vocab = config("vocab_size", 201_024)
     kept = config("unpadded_vocab_size", 200_058, lambda target: target("head.outputs") or vocab, kind=SIZE)
