@@ -283,7 +283,7 @@ AGAIN = Block(
 
 def convolved(block: Block, convolution: ResidualConvolution) -> Block:
     """The block with a filter behind every branch."""
-    return change_all(block, {f"{name}.convolution": convolution for name in block.branches})
+    return change_all(block, {f"{name}.residual_convolution": convolution for name in block.branches})
 
 
 LATENT = LatentAttention(

@@ -96,6 +96,7 @@ LINEAGES = {
     "zamba": "Zyphra",
     "hrm": "Sapient Intelligence",
     "dory": "NVIDIA",
+    "inkling": "Thinking Machines",
     "grok": "xAI",
     "undisclosed": "",
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import parse_order, write_order
+from anyformer.parts.layers.streams import Streams
 
 LIMITS = {
     "width": 16,
@@ -199,9 +200,13 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     layers = first if len(first) > 1 else first * 2
     if stack.get("layer_inputs") is not None:
         _fit_inputs(stack, max(1, INPUTS // len(layers)))
-    stack["order"] = write_order(layers)
     shared = [name for name in stack.get("shared_weights", ()) if name in first]
     stack |= {"shared_weights": shared} if shared else {}
+    if stack.get("streams") is not None:
+        steps = len(variants[layers[0]]["steps"])
+        streams, layers = Streams.parse(stack["streams"]).fitting(layers, shared, steps)
+        stack["streams"] = streams.plain()
+    stack["order"] = write_order(layers)
     for name in shared:
         _set("layers", layers.count(name), variants[name])
 

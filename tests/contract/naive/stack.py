@@ -150,7 +150,11 @@ def given_by(step, number, path, weights, read, run, share, late):
         assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
         y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
         y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
-        y = y if branch.convolution is None else convolved(branch.convolution, weights[f"{inner}.convolution.weight"], y)
+        y = (
+            y
+            if branch.residual_convolution is None
+            else convolved(branch.residual_convolution, weights[f"{inner}.residual_convolution.weight"], y)
+        )
         y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) * gate for v in y]
         gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
         sums = given if branch.added is None else late

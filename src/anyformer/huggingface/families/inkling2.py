@@ -56,7 +56,7 @@ def read_of(config: Config, *, floor: int, heads: int, experts: int, looped: ran
     config.expect("hidden_act", "silu", why="the class has no other network than a SwiGLU with bounds")
     config.expect("scoring_func", "sigmoid")
     norm = words.rms_norm(config, cast="after_gain")
-    kinds = _kinds(config)
+    kinds = kinds_of(config)
     attention = {kind: _attention(config, kind, floor, heads, norm.eps) for kind in _TYPES.values()}
     router = words.sigmoid_router(config, renormalise=Renormalise(), scale=8.0, key="route_scale")
     caps = SoftCaps(
@@ -93,7 +93,7 @@ def _attentions(target: Target) -> list[Attention]:
     return [each for each in found if isinstance(each, Attention)]
 
 
-def _kinds(config: Config) -> list[str]:
+def kinds_of(config: Config) -> list[str]:
     """`local` or `full` for every layer."""
     theirs = {ours: word for word, ours in _TYPES.items()}
 
@@ -163,7 +163,7 @@ def _temperature(config: Config, floor: int) -> LateTemperature:
 def _layer(norm: RMSNorm, attention: Attention, experts: Experts, kind: str, place: str, kernel: int) -> Block:
     """A layer; in full ones, and in a loop, queries, keys and values have inputs of their own."""
     filtered = ResidualConvolution(kernel=kernel)
-    changes: dict[str, Any] = {"attention.convolution": filtered, "experts.convolution": filtered}
+    changes: dict[str, Any] = {"attention.residual_convolution": filtered, "experts.residual_convolution": filtered}
     if kind == "full" or place == "looped":
         sides = SideInputs(norm=norm, depth="read") if kind == "full" else SideInputs(norm=norm, depth="gated", norms="shared")
         attention, changes["attention.norm_before"] = attention.but(side_inputs=sides), None
@@ -229,8 +229,8 @@ def _names_of_layer(kernel: int) -> Table:
         "attention.query_scale": "attn.q_l2_clip.scale",
         "attention.score_bias.scale": "attn.rel_l2_clip.scale",
         "attention.score_bias.profiles.weight": To("attn.rel_logits_proj.proj", Transposed()),
-        "attention.convolution.weight": To("attn_sconv.weight", filtered),
-        "experts.convolution.weight": To("mlp_sconv.weight", filtered),
+        "attention.residual_convolution.weight": To("attn_sconv.weight", filtered),
+        "experts.residual_convolution.weight": To("mlp_sconv.weight", filtered),
         "experts.norm_before": "mlp_norm",
         "experts.router": "mlp.gate",
         "experts.router.correction": "mlp.gate.bias",

@@ -9,7 +9,7 @@ from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
-from anyformer.huggingface.families.inkling2 import INERT, STEPS, block_of, names, read_of, residuals
+from anyformer.huggingface.families.inkling2 import INERT, STEPS, block_of, kinds_of, names, read_of, residuals
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import LAYERS
@@ -36,6 +36,7 @@ def read_loop(config: Config) -> Architecture:
     )
     if table is not None:
         table.finish(())
+    kinds = kinds_of(config)
     made = read_of(config, floor=8192, heads=24, experts=128, looped=range(first, last))
     stack, each, depth = made.output_stack, block_of(config), config("num_hidden_layers")
     if first % each or last % each or not 0 < first < last <= depth or passes < 2:
@@ -46,7 +47,7 @@ def read_loop(config: Config) -> Architecture:
         )
     blocks = [stack.variants[name] for name in stack.layers]
     inner = [f"looped_{i}" for i in range(first, last)]
-    names = [*stack.layers[:first], *inner, *stack.layers[last:]]
+    names = [*kinds[:first], *inner, *kinds[last:]]
     order = [*names[:first], *inner * passes, *names[last:]]
     streams = LoopedResiduals(
         **residuals(config), count=1 + 2 * (last - first) // each + first // each - (last - depth) // each,

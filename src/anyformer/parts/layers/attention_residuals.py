@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
@@ -64,6 +64,9 @@ class AttentionResiduals(StepStreams):
             made = f"the input and {sum(steps)} steps in blocks of {self.block} are {needed} values"
             return f"{made}: set streams.count = {needed}, not {self.count}"
         return None
+
+    def fitting(self, layers: Sequence[str], shared: Collection[str], steps: int) -> tuple[AttentionResiduals, Sequence[str]]:
+        return self.but(count=1 + -(-len(layers) * steps // self.block)), layers
 
     def standing(self, index: int) -> int:
         """n, the values that step `index` reads."""

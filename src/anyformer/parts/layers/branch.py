@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Branch(Value):
-    """drop_path(multiplier * gain * dropout(norm_after(convolution(sublayer(norm_before(x)) + b)))): what a sublayer
+    """drop_path(multiplier * gain * dropout(norm_after(filtered(sublayer(norm_before(x)) + b)))): what a sublayer
     adds to the stream.
 
     A modulation stands behind both norms.
@@ -38,7 +38,7 @@ class Branch(Value):
     """Shift, scale and gate by the stack's condition."""
     output_bias: Literal[True] | None = None
     """Add b, a learned bias (D,), to what the sublayer gives (JetMoE: one beside all experts, arXiv 2404.07413)."""
-    convolution: ResidualConvolution | None = None
+    residual_convolution: ResidualConvolution | None = None
     """A short filter over what the sublayer gives, before a norm (Inkling)."""
     norm_after: Norm | None = None
     multiplier: float = 1.0
@@ -93,11 +93,11 @@ class Branch(Value):
     ) -> State | None:
         """The decode state of its sublayer, with that of its convolution."""
         inner = self.sublayer.state(width, batch, capacity, source, dtype, device)
-        if self.convolution is None:
+        if self.residual_convolution is None:
             return inner
         from anyformer.parts.call.branch_state import BranchState
 
-        return BranchState(inner, self.convolution.state(width, batch, dtype, device))
+        return BranchState(inner, self.residual_convolution.state(width, batch, dtype, device))
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         before, after = self.norm_before, self.norm_after
@@ -106,10 +106,10 @@ class Branch(Value):
         tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
         if self.modulation is not None:
             tally += total({"modulation": self.modulation.cost(width, shape.batch, shape.rows)})
-        if self.convolution is not None:
-            size = self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
+        if self.residual_convolution is not None:
+            size = self.residual_convolution.state_elements(width, shape.batch) * plan.activation_bytes
             own = Tally(own_state=StateBytes(size, size if shape.length == 1 else 0, size))
-            tally += (self.convolution.cost(width) + own).within("convolution", "branch")
+            tally += (self.residual_convolution.cost(width) + own).within("residual_convolution", "branch")
         weights = {"gain": self.gain.weight(width)} if self.gain else {}
         weights |= {"output_bias": Weight((width,), "replicate", "zeros", writes=True)} if self.output_bias else {}
         return tally + Tally(weights, {"residual": added(shape.rows * width)})

@@ -28,7 +28,7 @@ class BranchModule(nn.Module):
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
         self.modulation = branch.modulation.build(width) if branch.modulation else None
         self.output_bias = nn.Parameter(torch.empty(width)) if branch.output_bias else None
-        self.convolution = branch.convolution.build(width) if branch.convolution else None
+        self.residual_convolution = branch.residual_convolution.build(width) if branch.residual_convolution else None
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
         self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
@@ -47,7 +47,7 @@ class BranchModule(nn.Module):
         y_BTD = through(self.sublayer, x_BTD, context, self.crossing, inner)
         y_BTD = context.see("sublayer.output", y_BTD)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
-        y_BTD = y_BTD if self.convolution is None else self.convolution(y_BTD, context, recent)
+        y_BTD = y_BTD if self.residual_convolution is None else self.residual_convolution(y_BTD, context, recent)
         y_BTD = context.normed(self.norm_after, y_BTD, "norm_after")
         for gate_B1D in gates:
             y_BTD = y_BTD * gate_B1D.to(y_BTD.dtype)

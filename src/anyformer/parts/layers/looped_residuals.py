@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -59,6 +59,14 @@ class LoopedResiduals(AttentionResiduals):
             made = f"the input, {self.before} blocks before the loop, twice {self.looped} in it and {behind} behind"
             return f"{made} are {needed} values: set streams.count = {needed}, not {self.count}"
         return None
+
+    def fitting(self, layers: Sequence[str], shared: Collection[str], steps: int) -> tuple[LoopedResiduals, Sequence[str]]:
+        inner = [name for name in layers if name in shared]
+        first = layers.index(inner[0])
+        before, behind = layers[:first], [name for name in layers[first:] if name not in shared]
+        count = 1 + len(before) + 2 * len(inner) + len(behind)
+        fitted = self.but(block=steps, before=len(before), looped=len(inner), passes=2, count=count)
+        return fitted, (*before, *inner * 2, *behind)
 
     def own(self, index: int) -> tuple[int, int]:
         """The number of step `index` among those with weights of their own, and its pass."""

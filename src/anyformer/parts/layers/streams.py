@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -48,6 +48,10 @@ class Streams(Drawn):
         """Why layers of so many steps each cannot have them, None if they can; `own`: whether every layer has weights of its
         own."""
         return None
+
+    def fitting(self, layers: Sequence[str], shared: Collection[str], steps: int) -> tuple[Streams, Sequence[str]]:
+        """These streams of other layers, of so many steps each, some of which share weights; and the order that they need."""
+        return self, layers
 
     def build_ends(self, width: int) -> StreamEnds:
         """The module at both ends of the layers."""
