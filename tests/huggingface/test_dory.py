@@ -13,11 +13,11 @@ import torch
 from safetensors.torch import save_file
 
 from anyformer import huggingface
-from anyformer.building import build
 from anyformer.catalogue import architecture
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
 from anyformer.huggingface.convert import tensors_of
 from anyformer.huggingface.rules import rules
+from huggingface.recorded import by_formula, stored_shapes
 
 SIZES = {
     "model_type": "dory", "vocab_size": 53, "hidden_size": 24, "intermediate_size": 20, "num_hidden_layers": 5,
@@ -32,15 +32,6 @@ IN_BLOCKS = {
     "layer_types": ["sliding_attention", "mlp"] * 3 + ["full_attention", "mlp", "sliding_attention", "mlp"],
 }
 """The same as published files say it: a block for each attention and each network."""
-
-
-def by_formula(shapes: dict[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
-    """Weights by transformers' names: 0.4 sin(i (1 + k / 7) + k), i their numbers, k the place of the name among all."""
-    made = {}
-    for k, name in enumerate(sorted(shapes)):
-        i = torch.arange(torch.Size(shapes[name]).numel(), dtype=torch.float64)
-        made[name] = (0.4 * torch.sin(i * (1 + k / 7) + k)).float().view(shapes[name])
-    return made
 
 
 def of(**keys: object):
@@ -65,11 +56,7 @@ def as_published(name: str) -> str:
 @pytest.fixture(scope="module")
 def stored() -> dict[str, torch.Tensor]:
     """All weights by transformers' names."""
-    made = of(**SIZES)
-    shapes = {name: tuple(each.shape) for name, each in build(made, device="meta").named_parameters()}
-    family = huggingface.family("dory")
-    names = {rule.stored[0]: shapes[rule.parameters[0]] for rule in rules(family.names_of(made), shapes)}
-    return by_formula(names)
+    return by_formula(stored_shapes(of(**SIZES), "dory"))
 
 
 LAST = [0.0, -0.110102, 0.093147, -0.000709, 0.072484, -0.12663, 0.022177, -0.017598]

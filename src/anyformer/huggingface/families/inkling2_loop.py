@@ -11,7 +11,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.families.inkling2 import INERT, STEPS, block_of, kinds_of, names, read_of, residuals
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import LAYERS
 from anyformer.model import Architecture
 from anyformer.parts import LoopedResiduals, MessageGate, Stack
@@ -29,13 +29,14 @@ KEYS = (
 def read_loop(config: Config) -> Architecture:
     """Inkling 2 Mini: `loop_config` of published files is a table of the four keys."""
     config.assume(hidden_size=2304, num_hidden_layers=24, moe_intermediate_size=1152)
-    table = config.inner("loop_config") if config.target is None and "loop_config" in config else None
+    table = config("loop_config", None, nowhere) or {}
+    for name, value in table.items():
+        if name not in {short for _, short, _ in KEYS} or not LAYERS.fits(value):
+            known = ", ".join(short for _, short, _ in KEYS)
+            raise config.refused(f"loop_config.{name}", value, f"{LAYERS.words}, of one of {known}")
     first, last, passes, rank = (
-        config(key, default if table is None else table(short, default, kind=LAYERS), partial(_of_loop, key), kind=LAYERS)
-        for key, short, default in KEYS
+        config(key, table.get(short, default), partial(_of_loop, key), kind=LAYERS) for key, short, default in KEYS
     )
-    if table is not None:
-        table.finish(())
     kinds = kinds_of(config)
     made = read_of(config, floor=8192, heads=24, experts=128, looped=range(first, last))
     stack, each, depth = made.output_stack, block_of(config), config("num_hidden_layers")
