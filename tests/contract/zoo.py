@@ -531,6 +531,7 @@ PUBLISHED_EXPERTS = {
 }
 
 LATENT_EXPERTS = {
+    "capped": {"activation": "sigmoid", "caps": SoftCaps(gate=0.9, up=0.7)},
     "nemotron": {
         "router": DEEPSEEK, "shared": SMALL.but(gate="sigmoid"), "latent_bias": True, "gated": False, "activation": "relu",
         "bias": ["up", "down"], "clamp": 0.6,
@@ -919,7 +920,7 @@ DECODERS = {
                 score_bias=ClippedRelativeLogits(
                     features=3, extent=5, bound=0.9, temperature=LateTemperature(strength=0.5, floor=4)
                 ),
-                weigh=TokenSink(dropout=0.0),
+                weigh=TokenSink(dropout=0.1),
             ),
             FEED.but(activation="sigmoid", caps=SoftCaps(gate=0.8, up=0.6), gate_multiplier=1.3),
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,12 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import FixedTable
-from anyformer.huggingface.rules import Names
+from anyformer.huggingface.rules import Names, Renaming
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
-
-Renaming = str | Callable[[re.Match[str]], str]
-"""What takes the place of a pattern that was found: as `re.sub` reads it."""
 
 if TYPE_CHECKING:
     from torch import Tensor

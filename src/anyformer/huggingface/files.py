@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.family import Renaming
+from anyformer.huggingface.rules import Renaming
 from anyformer.huggingface.stored import INDEX, WHOLE, Held, RestoredWeights, TensorFiles
 from anyformer.precision.finite import check_finite
 

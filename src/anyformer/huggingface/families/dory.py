@@ -11,9 +11,9 @@ from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
-from anyformer.huggingface.family import Family, Renaming
+from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
-from anyformer.huggingface.rules import Names, Table, To, under
+from anyformer.huggingface.rules import Names, Renaming, Table, To, under
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.huggingface.words.names import FEEDFORWARD, OUTSIDE, projections

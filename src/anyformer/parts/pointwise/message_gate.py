@@ -20,7 +20,7 @@ class MessageGate(Value):
     """
 
     rank: Count = 64
-    """P."""
+    """Features (P) of z."""
     eps: Positive = 1e-6
 
     def build(self, width: int) -> MessageGateModule:
