@@ -229,7 +229,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
         feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
-        mamba_hidden_act mlp_hidden_act alpha_type
+        mamba_hidden_act mlp_hidden_act alpha_type recurrent_kv_cache_mode
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers output_gate_type pe_type pooler_hidden_act
         position_embedding_type projector_hidden_act qk_norm_type

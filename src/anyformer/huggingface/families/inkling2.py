@@ -110,7 +110,10 @@ def _of(kind: str, value: Callable[[Attention], Any]) -> Place:
     def at(target: Target) -> Any:
         for each in _attentions(target):
             if (each.mask.window is not None) == (kind == "local"):
-                return value(each)
+                try:
+                    return value(each)
+                except (AttributeError, KeyError):
+                    raise MismatchError(f"a {kind} layer lacks a part of Inkling's") from None
         raise MismatchError(f"no layer is {kind}")
 
     return at
@@ -153,10 +156,10 @@ def _attention(config: Config, kind: str, floor: int, heads: int, eps: float) ->
 
 
 def _temperature(config: Config, floor: int) -> LateTemperature:
-    at = _of("full", lambda each: each.place["temperature"])
+    strength = _of("full", lambda each: each.place["temperature"].strength)
     return LateTemperature(
-        strength=config("log_scaling_alpha", 0.1, lambda target: at(target).strength),
-        floor=config("log_scaling_n_floor", floor, lambda target: at(target).floor, kind=SIZE),
+        strength=config("log_scaling_alpha", 0.1, strength),
+        floor=config("log_scaling_n_floor", floor, _of("full", lambda each: each.place["temperature"].floor), kind=SIZE),
     )
 
 
