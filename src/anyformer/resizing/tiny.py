@@ -184,14 +184,15 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     order = parse_order(stack["order"])
     behind = _always_behind(order)
     read = _values_of("variant", variants)
-    kind_of: dict[str, str] = {}
+    kind_of, group_of, firsts = dict[str, str](), dict[str, str](), dict[tuple[str, str], str]()
     for name in dict.fromkeys(order):
         alike = str(_without_numbers(variants[name]))
-        owned, before = name in stack.get("shared_weights", ()), behind.get(name)
-        if owned and before in kind_of and name not in read and alike == str(_without_numbers(variants[before])):
-            kind_of[name] = kind_of[before]  # one more layer of a group that is passed as a whole
+        if name in stack.get("shared_weights", ()):
+            # Layers that always stand behind one another are passed as a whole: of those alike, the first stands for all.
+            group_of[name] = group_of.get(behind.get(name, ""), name)
+            kind_of[name] = name if name in read else firsts.setdefault((group_of[name], alike), name)
         else:
-            kind_of[name] = name if owned or name in read else alike
+            kind_of[name] = name if name in read else alike
     kinds: dict[str, str] = {}
     for name, kind in kind_of.items():
         kinds.setdefault(kind, name)

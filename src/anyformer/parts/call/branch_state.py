@@ -15,7 +15,11 @@ class BranchState:
 
     def __init__(self, inner: State | None, convolution: ConvolutionState) -> None:
         self.inner, self.convolution = inner, convolution
-        self.held: tuple[State, ...] = (convolution,) if inner is None else (inner, convolution)
+
+    @property
+    def held(self) -> tuple[State, ...]:
+        """Both, or the one that there is."""
+        return (self.convolution,) if self.inner is None else (self.inner, self.convolution)
 
     @property
     def nbytes(self) -> int:
