@@ -123,8 +123,8 @@ def _check_filters(stack: Stack) -> None:
         for branch, each in block.branches.items():
             if each.residual_convolution is not None:
                 raise UserError(
-                    f"plan.mesh.context: {name}.{branch}.residual_convolution reads the positions before each, of which processes "
-                    "have a share: leave context out"
+                    f"plan.mesh.context: {name}.{branch}.residual_convolution reads the positions before each, of which "
+                    "processes have a share: leave context out"
                 )
 
 
