@@ -64,7 +64,7 @@ def _layer(mask: Mask, theta: float) -> Block:
 
 def _on_sphere(sublayer: Sublayer) -> Step:
     """From a vector of length 1 a learned share of the way to another."""
-    branches = Named({sublayer.called: Branch(sublayer=sublayer, norm_after=NORM)})
+    branches: Named[Branch] = Named({sublayer.called: Branch(sublayer=sublayer, norm_after=NORM)})
     return Step(norm_before=NORM, branches=branches, residual="normed", interpolation=ScaledGain(initial=0.05, stored=STORED))
 
 

@@ -198,7 +198,7 @@ def _fit_layers(stack: dict[str, Any]) -> None:
         kinds.setdefault(kind, name)
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
-    layers = first if len(first) > 1 else first * 2
+    layers: Sequence[str] = first if len(first) > 1 else first * 2
     if stack.get("layer_inputs") is not None:
         _fit_inputs(stack, max(1, INPUTS // len(layers)))
     shared = [name for name in stack.get("shared_weights", ()) if name in first]

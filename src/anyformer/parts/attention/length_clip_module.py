@@ -13,4 +13,5 @@ def clipped(x_E: Tensor, bound: float, scale_HE: Tensor | None = None) -> Tensor
     """(..., E): vectors, times a factor of each feature if there is one, no longer than the bound; in fp32 within."""
     y_E = x_E.float() if scale_HE is None else x_E.float() * scale_HE.float()
     length = torch.linalg.vector_norm(y_E, dim=-1, keepdim=True)
-    return (y_E * (bound / (length + LEAST)).clamp(max=1.0)).to(x_E.dtype)
+    bounded: Tensor = y_E * (bound / (length + LEAST)).clamp(max=1.0)
+    return bounded.to(x_E.dtype)
