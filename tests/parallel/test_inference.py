@@ -132,9 +132,9 @@ def portions(**pieces: EqualPart) -> Portions:
 
 
 def test_factors_of_logits_are_those_of_a_process_s_own_tokens(monkeypatch):
-    monkeypatch.setattr(hooks, "side_by_side", lambda own, group: own)
+    monkeypatch.setattr("anyformer.inference.hooks.side_by_side", lambda own, group: own)
     x, table, gain = torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)
-    found = hooks.RowsOfTokens("group", 1, 2).logits(x, table, None, gain)
+    found = RowsOfTokens("group", 1, 2).logits(x, table, None, gain)
     torch.testing.assert_close(found, (x @ table.T) * gain)
 
 
