@@ -15,6 +15,7 @@ from anyformer import cost, huggingface
 from anyformer.catalogue import architecture
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
 from anyformer.huggingface.convert import tensors_of
+from anyformer.huggingface.families.inkling2 import FirstRows
 from anyformer.huggingface.rules import rules
 from huggingface.recorded import by_formula, stored_shapes
 
@@ -82,10 +83,19 @@ def test_weights_and_keys_are_written_as_they_were_read(directory):
     assert of(**keys) == architecture
 
 
-def test_logits_of_fewer_tokens_than_rows_are_stored_with_zeros():
+def test_logits_of_fewer_tokens_than_rows_are_stored_with_zeros(directory):
     made = of(**{**SIZES, "unpadded_vocab_size": 47})
     assert made.head.outputs == 47
     assert stored_shapes(made, "inkling2_loop_text")["model.llm.unembed.weight"] == (53, 24)
+    whole = huggingface.load(directory)[0]
+    (directory / "config.json").write_text(json.dumps({**SIZES, "unpadded_vocab_size": 47}))
+    fewer = huggingface.load(directory)[0]
+    (directory / "config.json").write_text(json.dumps(SIZES))
+    with torch.no_grad():
+        torch.testing.assert_close(fewer(TOKENS), whole(TOKENS)[..., :47])
+    rows = FirstRows(53).write([fewer.head.weight.detach()])[0]
+    assert torch.equal(rows[:47], whole.head.weight[:47])
+    assert not rows[47:].any()
 
 
 def test_the_composite_has_the_keys_of_published_files():

@@ -1,4 +1,4 @@
-"""Inkling 2: layers with a window and without, blocks of several layers, and logits for fewer tokens than rows."""
+"""Inkling 2: layers with a window and without, and blocks of several layers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASE = {
 CASES = cases(
     "inkling2_text",
     BASE,
-    {"unpadded_vocab_size": 47, "final_logit_softcapping": 2.0, "attention_dropout": 0.1, "route_scale": 2.5},
+    {"final_logit_softcapping": 2.0, "attention_dropout": 0.1, "route_scale": 2.5},
     {"mlp_gate_softcap": 0.5, "mlp_up_softcap": 0.7, "n_layers_per_attn_res_block": 1, "layer_types": ["hybrid"] * 4},
     {"num_hidden_layers": 7, "layer_types": None, "n_layers_per_attn_res_block": 3, "max_position_embeddings": 64},
 )

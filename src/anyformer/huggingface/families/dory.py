@@ -81,7 +81,7 @@ def read(config: Config) -> Architecture:
         mixer = heads.but(mask=words.mask(config, kind), rotary=words.from_table(table))
         towards = ScaledGain(initial=rate, stored=stored)
         blocks[kind] = Block(steps=(_on_sphere(mixer, towards), _on_sphere(network, towards)))
-    made = words.decoder(config, [("layer", blocks["full"])], NORM, gain=ScaledGain(stored=stored))
+    made = words.decoder(config, [("layer", blocks["full"])], None, gain=ScaledGain(stored=stored))
     return made.but(decoder=layers.loop.stack([(kind, blocks[kind]) for kind in layers.kinds], NORM))
 
 

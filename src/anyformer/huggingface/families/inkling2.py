@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from anyformer.describe import change_all
 from anyformer.huggingface import words
@@ -104,7 +104,7 @@ def kinds_of(config: Config) -> list[str]:
     return words.types(config, lambda i: LOCAL if (i + 1) % 6 else FULL, "layer_types", _TYPES, at)
 
 
-def _of(kind: str, value: Callable[[Attention], Any]) -> Place:
+def _of(kind: str, value: Callable[[Any], Any]) -> Place:
     """The place of a value of the layers of a kind."""
 
     def at(target: Target) -> Any:
@@ -122,7 +122,7 @@ def _of(kind: str, value: Callable[[Attention], Any]) -> Place:
 def _attention(config: Config, kind: str, floor: int, heads: int, eps: float) -> Attention:
     local = kind == "local"
     prefix = "swa_" if local else ""
-    places = {
+    places: dict[str, tuple[int, Callable[[Any], Any]]] = {
         "num_attention_heads": (heads, lambda each: each.heads),
         "num_key_value_heads": (8, lambda each: each.kv_heads or each.heads),
         "head_dim": (128, lambda each: each.width_of_head(config("hidden_size"))),
@@ -131,7 +131,7 @@ def _attention(config: Config, kind: str, floor: int, heads: int, eps: float) ->
     size = config("sliding_window_size", 1024, window)
     reach = size if local else config("rel_extent", 1024, _of(kind, lambda each: each.score.terms["score_bias"].extent))
     late = None if local else _temperature(config, floor)
-    taps = "static" if local else "token"
+    taps: Literal["static", "token"] = "static" if local else "token"
     return Attention(
         heads=count,
         kv_heads=groups,

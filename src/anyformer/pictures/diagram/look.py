@@ -250,7 +250,7 @@ def _residual(step: Step) -> Iterator[str]:
     if step.residual == "inactive":
         yield "other streams"
     if step.interpolation is not None:
-        yield "a learned share of the way"
+        yield "× (1 − |g|)"
     if isinstance(step.residual_scale, str):
         yield "× √(1 − 1/n)"
     elif step.residual == "none" or step.residual_scale != 1:
