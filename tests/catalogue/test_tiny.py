@@ -107,6 +107,10 @@ def test_of_layers_that_are_passed_again_together_alike_ones_are_one():
         architecture(name, tiny=True).decoder for name in ("hrm-text-1b", "perceiver-imagenet", "zamba2-2.7b")
     )
     assert [name for name in hrm.layers if name in hrm.shared_weights] == ["low_0", "low_15", "high_0", "high_15"]
+    dory, inkling = (architecture(name, tiny=True).decoder for name in ("dory-4b", "inkling-2-mini"))
+    assert dory.order == "local full entry again looped_0 looped_3"
+    assert inkling.order == "local full (looped_6 looped_11)*2"
+    assert (inkling.streams.before, inkling.streams.looped, inkling.streams.passes, inkling.streams.count) == (2, 2, 2, 7)
     assert perceiver.layers == ("first_read", "latent_0", "read")
     assert zamba.shared_weights == ("shared_0", "shared_1")
 

@@ -33,6 +33,7 @@ from anyformer.parts import (
     ChannelCrossAttention,
     Chunk,
     Clip,
+    ClippedRelativeLogits,
     Collisions,
     CompressedAttention,
     Compressor,
@@ -56,6 +57,7 @@ from anyformer.parts import (
     FourierMixing,
     Gain,
     GainedFirst,
+    GainedGate,
     Gate,
     GatedNorm,
     GatedResidual,
@@ -78,23 +80,27 @@ from anyformer.parts import (
     LatentAttention,
     LatentExperts,
     Latents,
+    LateTemperature,
     LayerEmbedding,
     LayerInput,
     LayerInputs,
     LayerLoRA,
     LayerNorm,
     LearnedPosition,
+    LengthClip,
     LengthTemperature,
     LinearAttention,
     LinearScaling,
     Llama3Scaling,
     LogTemperature,
     LongRoPE,
+    LoopedResiduals,
     LowRankConnections,
     LowRankResidual,
     ManifoldConnections,
     MaximalUpdate,
     MeanKeys,
+    MessageGate,
     MixedNorm,
     MultiTokenWeights,
     NetworkGroups,
@@ -109,16 +115,19 @@ from anyformer.parts import (
     ProjectionLoRA,
     Proportional,
     QKNorm,
+    QueryGain,
     RelativeBuckets,
     RelativeLogits,
     RelativeTable,
     Renormalise,
+    ResidualConvolution,
     RMSNorm,
     Rotary,
     Router,
     RowCapacity,
     RWKV7ChannelMix,
     Sampled,
+    ScaledGain,
     ScaledResidual,
     Score,
     ScoreCorrectionBias,
@@ -127,9 +136,12 @@ from anyformer.parts import (
     SharedExpert,
     SharedIndex,
     ShortConvolution,
+    SideConvolution,
+    SideInputs,
     SigmoidWeights,
     SinusoidalPosition,
     Skip,
+    SoftCaps,
     Softmax,
     Softpick,
     SpanConvolution,
@@ -141,10 +153,12 @@ from anyformer.parts import (
     Strided,
     SubNorm,
     TalkingHeads,
+    TokenSink,
     TokenTable,
     TopK,
     TransformerXL,
     TruncatedNormal,
+    UnitNorm,
     UnitScaledUpdate,
     ValueBias,
     ValueConvolution,
@@ -202,6 +216,75 @@ SCALED = SELF.but(rotary=None, gate=Gate(bias="head"), temperature=PowerTemperat
 LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, place=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
+
+SELF_AND_FEED = pre_norm(RMS, SELF, FEED)
+
+
+def sides(depth: str, norms: str = "each") -> Block:
+    """A layer whose queries, keys and values have inputs of their own."""
+    attention = SELF.but(kv_heads=2, side_inputs=SideInputs(norm=RMSNorm(eps=1e-2), depth=depth, norms=norms))
+    return change_all(pre_norm(RMS, attention, FEED), {"attention.norm_before": None})
+
+
+def _looped(order: str, **streams) -> Architecture:
+    """Layers of which those in parentheses are computed several times."""
+    variants = {
+        "first": SELF_AND_FEED,
+        "gated": sides("gated", "shared"),
+        "read": sides("read"),
+        "again": pre_norm(LAYER, SELF, FEED),
+        "last": sides("read", "shared"),
+    }
+    stack = Stack(
+        variants=Named({name: block for name, block in variants.items() if name in order}),
+        order=order,
+        shared_weights=tuple(name for name in ("gated", "read", "again") if name in order),
+        streams=LoopedResiduals(**streams),
+        final_norm=RMS,
+    )
+    return _decoder(SELF_AND_FEED).but(decoder=stack)
+
+
+STORED = ScaledGain(initial=1.5, stored=0.4)
+
+
+def _on_sphere(name, sublayer) -> Step:
+    """A step from a vector of length 1 a share of the way to another."""
+    branch = Branch(sublayer=sublayer, norm_after=UnitNorm())
+    interpolation = ScaledGain(initial=0.3, stored=0.4)
+    return Step(norm_before=UnitNorm(), branches=Named({name: branch}), residual="normed", interpolation=interpolation)
+
+
+SPHERE = Block(
+    steps=(
+        _on_sphere(
+            "attention",
+            SELF.but(
+                kv_heads=2,
+                qk_norm=QKNorm(norm=UnitNorm()),
+                query_gain=QueryGain(initial=1.5, stored=0.4),
+                gained_gate=GainedGate(gain=STORED),
+                sub_norm=UnitNorm(eps=1e-3),
+            ),
+        ),
+        _on_sphere("feedforward", FEED.but(gains=STORED, sub_norm=UnitNorm())),
+    )
+)
+AGAIN = Block(
+    steps=(
+        Step(
+            norm_before=UnitNorm(),
+            branches=Named(skip=Branch(sublayer=Skip(variant="first"), norm_after=UnitNorm())),
+            residual="normed",
+        ),
+    )
+)
+
+
+def convolved(block: Block, convolution: ResidualConvolution) -> Block:
+    """The block with a filter behind every branch."""
+    return change_all(block, {f"{name}.residual_convolution": convolution for name in block.branches})
+
 
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
@@ -448,6 +531,7 @@ PUBLISHED_EXPERTS = {
 }
 
 LATENT_EXPERTS = {
+    "capped": {"activation": "sigmoid", "caps": SoftCaps(gate=0.9, up=0.7)},
     "nemotron": {
         "router": DEEPSEEK, "shared": SMALL.but(gate="sigmoid"), "latent_bias": True, "gated": False, "activation": "relu",
         "bias": ["up", "down"], "clamp": 0.6,
@@ -600,6 +684,37 @@ DECODERS = {
             )
         )
     ),
+    "unit_sphere": _decoder(SPHERE, final_norm=None).but(
+        decoder=Stack(
+            variants=Named(first=SPHERE, join=AGAIN, looped=SPHERE.but(steps=SPHERE.steps[::-1]), last=SPHERE),
+            order="first (join looped)*2 last",
+            shared_weights=("looped",),
+            final_norm=UnitNorm(),
+        ),
+        head=Head(gain=ScaledGain(initial=2.0, stored=0.5)),
+    ),
+    "gains_stored_otherwise": _decoder(
+        Block(
+            steps=(
+                Step(
+                    branches=Named(
+                        attention=Branch(
+                            norm_before=UnitNorm(eps=1e-2, gain="weight", bias=True, cast="after_gain"),
+                            sublayer=SELF.but(
+                                gained_gate=GainedGate(per="head", activation="tanh", bias=True, rank=3, gain=STORED)
+                            ),
+                        ),
+                        other=Branch(sublayer=PLAIN_FEED.but(gains=STORED)),
+                    ),
+                    norm_branches=RMS,
+                    interpolation=STORED,
+                    gain=Gain(initial=0.8),
+                ),
+            )
+        ),
+        pre_norm(UnitNorm(gain="one_plus_weight"), SELF.but(gained_gate=GainedGate(bias="head"), query_gain=QueryGain()), FEED),
+        head=Head(tied=True, bias=True, gain=STORED, scale=0.5, softcap=3.0),
+    ),
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
@@ -608,6 +723,17 @@ DECODERS = {
         pre_norm(RMS, SELF, FEED),
         pre_norm(RMS, SELF, PLAIN_FEED),
         streams=AttentionResiduals(count=5, norm=RMS),
+    ),
+    "attention_residuals_of_sides": _decoder(
+        sides("read"),
+        pre_norm(RMS, SELF, FEED),
+        sides("read", "shared"),
+        streams=AttentionResiduals(block=4, count=3, norm=RMSNorm(gain="none"), values="normed", scale=0.4),
+    ),
+    "looped_residuals": _looped("first last (gated read)*2 last", block=2, before=2, looped=2, count=8, scale=0.5),
+    "looped_residuals_by_blocks": _looped("first*2 (gated again)*2 last", block=4, count=5, norm=RMSNorm(gain="none")),
+    "looped_residuals_thrice": _looped(
+        "first (read)*3", block=2, passes=3, count=4, values="normed", gate=MessageGate(rank=5, eps=1e-2)
     ),
     "attention_residuals_by_blocks": _decoder(
         *[pre_norm(RMS, SELF, FEED)] * 2,
@@ -762,6 +888,48 @@ DECODERS = {
     ),
     "transformer_xl": _llama(**_at(rotary=None, score_bias=TransformerXL(), kv_heads=2)),
     "transformer_xl_window": _llama(**_at(rotary=None, score_bias=TransformerXL(), mask=Window(size=4))),
+    "late_temperature": _llama(**_at(temperature=LateTemperature(strength=0.7, floor=3), kv_heads=2)),
+    "convolved_sides": _decoder(
+        convolved(
+            pre_norm(RMS, SELF.but(kv_heads=2, side_convolution=SideConvolution(kernel=3)), FEED), ResidualConvolution(kernel=2)
+        ),
+        convolved(
+            output_norm(
+                RMS,
+                SELF.but(
+                    kv_heads=2,
+                    mask=Window(size=4),
+                    side_convolution=SideConvolution(kernel=3, taps="token", normalised=False),
+                    value_norm=RMS,
+                ),
+                PLAIN_FEED,
+            ),
+            ResidualConvolution(kernel=3, normalised=False),
+        ),
+    ),
+    "convolved_sides_forgetting": _decoder(
+        pre_norm(RMS, SELF.but(side_convolution=SideConvolution(taps="token"), forget=ForgettingGate()), FEED)
+    ),
+    "clipped_lengths": _decoder(
+        pre_norm(
+            RMS,
+            SELF.but(
+                rotary=None,
+                kv_heads=2,
+                length_clip=LengthClip(bound=1.1),
+                score_bias=ClippedRelativeLogits(
+                    features=3, extent=5, bound=0.9, temperature=LateTemperature(strength=0.5, floor=4)
+                ),
+                weigh=TokenSink(dropout=0.1),
+            ),
+            FEED.but(activation="sigmoid", caps=SoftCaps(gate=0.8, up=0.6), gate_multiplier=1.3),
+        ),
+        pre_norm(
+            RMS,
+            SELF.but(length_clip=LengthClip(bound=0.7), score_bias=ClippedRelativeLogits(features=2, extent=3, bound=0.5)),
+            Experts(experts=4, chosen=2, width=12, activation="sigmoid", caps=SoftCaps(gate=1.5)),
+        ),
+    ),
     "relative_logits": _llama(**_at(score_bias=RelativeLogits(features=3, extent=5), kv_heads=2)),
     "relative_logits_window": _llama(
         **_at(rotary=None, score_bias=RelativeLogits(features=2, extent=3), mask=Window(size=4), sink="head")

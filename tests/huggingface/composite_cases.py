@@ -317,6 +317,21 @@ TOWERS: Mapping[str, dict[str, Any]] = {
     "perception_lm": {"vision_config": {**SIGLIP, "model_args": {"embed_dim": 32}}},
     "luke": {"entity_vocab_size": 8},
     **{name: {"projector_hidden_size": 64} for name in ("muse_glimmer", "nemotron_h_omni")},
+    **{
+        name: {
+            "vision_config": {
+                "model_type": "inkling2_vision",
+                "hidden_size": 32,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "patch_size": 4,
+                "posemb_grid_size": 4,
+                "projection_hidden_dim": 16,
+                "text_hidden_size": 24,
+            }
+        }
+        for name in ("inkling2", "inkling2_loop")
+    },
     "emu3": {"vocabulary_map": {"<image>": 5, "<|extra_200|>": 6}},
     "florence2": {
         "vision_config": {

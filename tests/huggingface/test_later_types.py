@@ -10,7 +10,6 @@ import pytest
 
 from anyformer import Architecture, cost
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
-from anyformer.huggingface.missing import LATER
 
 PUBLISHED = {  # sarvamai/sarvam-105b
     "model_type": "sarvam_mla", "vocab_size": 262_144, "hidden_size": 4096, "intermediate_size": 16_384, "num_experts": 128,
@@ -92,12 +91,6 @@ def test_hy4_with_images_turns_neighbours_and_has_one_epsilon():
     # HYV4VLTextModel of transformers 5.24 on the meta device, a head, and what routers are corrected by, its buffers.
     whole = cost(of(model_type="hy_v4_vl_text"), batch=1, length=8).params.total
     assert whole == 769_164_997_277 + 120_832 * 6144 + 77 * 256
-
-
-def test_what_is_missing_of_types_of_5_24_is_named():
-    for model_type, needed in LATER.items():
-        with pytest.raises(HuggingFaceError, match=needed):
-            of(model_type=model_type, text_config={"model_type": f"{model_type}_text"})
 
 
 def test_lara_mini_turns_queries_and_keys_in_windows_alone():

@@ -205,3 +205,12 @@ def test_a_model_without_positions_to_divide_is_refused(run_of, monkeypatch):
         monkeypatch.setattr(part, "gathers", lambda self, width: None)
     with pytest.raises(UserError, match=r"divides positions of attention and of feed-forward networks, and the model has none"):
         check_mesh(run, Alone(size=2))
+
+
+def test_filters_behind_branches_are_refused(run_of):
+    """Each process has a share of the positions that such a filter reads."""
+    filtered = {"architecture.decoder.layer.feedforward.residual_convolution": {"kernel": 3}}
+    run = change_all(load_run(run_of("llama-3-8b")), filtered)
+    check_mesh(run, Alone(size=2))
+    with pytest.raises(UserError, match=r"layer\.feedforward\.residual_convolution reads the positions before each"):
+        check_mesh(change_all(run, {"plan.mesh.context": 2}), Alone(size=2))

@@ -131,6 +131,13 @@ def portions(**pieces: EqualPart) -> Portions:
     return made
 
 
+def test_factors_of_logits_are_those_of_a_process_s_own_tokens(monkeypatch):
+    monkeypatch.setattr("anyformer.inference.hooks.side_by_side", lambda own, group: own)
+    x, table, gain = torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5)
+    found = RowsOfTokens("group", 1, 2).logits(x, table, None, gain)
+    torch.testing.assert_close(found, (x @ table.T) * gain)
+
+
 def test_a_process_keeps_memory_of_its_own_for_a_part():
     weight = torch.arange(12.0).view(4, 3)
     kept = portions(weight=EqualPart(0, 1, 2))

@@ -23,6 +23,7 @@ from anyformer.parts import (
     LayerNorm,
     QKNorm,
     RMSNorm,
+    UnitNorm,
 )
 
 
@@ -81,6 +82,14 @@ def mean(v):
 
 def rms(v):
     root = (mean([x * x for x in v]) + 1e-5).root()
+    return [x / root for x in v]
+
+
+def to_length_1(v):
+    total = v[0] * v[0]
+    for x in v[1:]:
+        total = total + x * x
+    root = (total + 1e-6).root()
     return [x / root for x in v]
 
 
@@ -156,6 +165,8 @@ CASES = {
     "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
     "groups_rms": (GroupedRMSNorm(groups=3), in_pieces(rms, 3)),
     "affine": (Affine(), list),
+    "unit": (UnitNorm(), to_length_1),
+    "unit_gained": (UnitNorm(gain="weight", bias=True), to_length_1),
     "gained_first": (GainedFirst(), lambda v: rms([x * 0.9 for x in v])),
     "dynamic_tanh": (DynamicTanh(), bounded),
     "gated": (GatedNorm(rank=3), weighed),

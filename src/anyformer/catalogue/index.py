@@ -95,6 +95,8 @@ LINEAGES = {
     "xlstm": "NXAI",
     "zamba": "Zyphra",
     "hrm": "Sapient Intelligence",
+    "dory": "NVIDIA",
+    "inkling": "Thinking Machines",
     "grok": "xAI",
     "undisclosed": "",
 }

@@ -57,6 +57,7 @@ BESIDE = (
 """Keys of a composite that mean nothing of text where the text model has a table of its own."""
 
 # The classes of transformers 5.23 multiply the last features by the head's matrix alone, whatever the text model's class does.
+_INKLING = {r"(model\.llm\..*)": r"\1"}
 _UNSCALED, _UNCAPPED, _UNBIASED = {"head.scale": 1.0}, {"head.softcap": None}, {"head.bias": False}
 _GLM_ASR = sized(2048, 28, 16, 6144, 59_264, num_key_value_heads=4, rms_norm_eps=1e-5)
 _VOXTRAL = sized(
@@ -164,6 +165,7 @@ _ROWS: tuple[Composite, ...] = (
         older_key="llm_config",
         renamed={r"language_model\.((?:backbone|lm_head)\..*)": r"\1"},
     ),
+    Composite("inkling2", "Inkling2ForConditionalGeneration", "inkling2_text", False, renamed=_INKLING),
     Composite("ovis2", "Ovis2ForConditionalGeneration", "qwen2", True),
     Composite("perception_lm", "PerceptionLMForConditionalGeneration", "llama"),
     Composite("pp_chart2table", "GotOcr2ForConditionalGeneration", "qwen2", True),
@@ -233,6 +235,7 @@ _ROWS: tuple[Composite, ...] = (
         renamed={r"(model\.hc_(?:head|pre)\..*)": r"\1"},  # beside a tower called `vit`
     ),
     Composite("omniasr", "OmniASRForConditionalGeneration", "llama", False, absent=_OMNI_ASR),
+    Composite("inkling2_loop", "Inkling2LoopForConditionalGeneration", "inkling2_loop_text", False, renamed=_INKLING),
     # Encoders.
     Composite(
         "modernvbert",
@@ -259,5 +262,5 @@ _ROWS: tuple[Composite, ...] = (
 )
 COMPOSITES: Mapping[str, Composite] = {row.model_type: row for row in (*_ROWS, *SOUND_ALONE, *TEXT_ALONE)}
 """Model type -> the composite."""
-LATER = frozenset({"apertus1p5", "hy_v4_vl", "omniasr"})
+LATER = frozenset({"apertus1p5", "hy_v4_vl", "inkling2_loop", "omniasr"})
 """Composites of transformers 5.24: the tests run an earlier one, which has no class for them (`families/later.py`)."""

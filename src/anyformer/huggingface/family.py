@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import FixedTable
-from anyformer.huggingface.rules import Names
+from anyformer.huggingface.rules import Names, Renaming
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
 
@@ -35,7 +35,7 @@ class Family:
     """Patterns of stored tensors that are not read, such as buffers."""
     fixed: Mapping[str, FixedTable] = field(default_factory=dict)
     """Pattern of stored tables that follow from a formula -> the formula."""
-    older_names: Mapping[str, str] = field(default_factory=dict)
+    older_names: Mapping[str, Renaming] = field(default_factory=dict)
     """Pattern in names of tensors of older files -> what transformers writes there now."""
     told: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
     """Tensor that published files hold although no key says so -> the key and the value that say it."""

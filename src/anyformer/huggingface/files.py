@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.rules import Renaming
 from anyformer.huggingface.stored import INDEX, WHOLE, Held, RestoredWeights, TensorFiles
 from anyformer.precision.finite import check_finite
 
@@ -66,7 +67,7 @@ class Stored:
         self,
         directory: Path,
         base: str = "",
-        older_names: Mapping[str, str] | None = None,
+        older_names: Mapping[str, Renaming] | None = None,
         text_name: Callable[[str], str | None] | None = None,
         source: WeightSource | None = None,
         stand_ins: Mapping[str, tuple[str, ...]] | None = None,
@@ -147,7 +148,7 @@ class Stored:
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
 
 
-def _renamed(name: str, older_names: Mapping[str, str]) -> str:
+def _renamed(name: str, older_names: Mapping[str, Renaming]) -> str:
     """The name as transformers writes it today."""
     for pattern, now in older_names.items():
         name = re.sub(pattern, now, name)

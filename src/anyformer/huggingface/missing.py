@@ -11,8 +11,7 @@ _BY_MECHANISM: Mapping[str, str] = {
     "an indexer of pooled keys": "glm5_next glm5_next_text",
     "keys and values of an earlier layer's latent": "mistral_large4 mistral_large4_text",
     "embeddings in each layer that are projected from the model's": "gemma4_assistant gemma4_unified_assistant",
-    "a convolution over keys, values and branches, and shared experts that the router weighs": "inkling_mm_model "
-    "inkling_text inkling2 inkling2_text",
+    "shared experts that the router weighs": "inkling_mm_model inkling_text",
     "denoising of blocks with self-conditioning (a diffusion model of text)": "diffusion_gemma diffusion_gemma_text",
     "convolutions over compressed queries and keys, and a router with a state from layer to layer": "zaya",
     "global tokens with layers of their own, and staggered blocks": "pegasus_x",
@@ -31,18 +30,10 @@ _BY_MECHANISM: Mapping[str, str] = {
     "approximations of attention (multiresolution)": "mra",
 }
 """Mechanism -> the model types that need it and otherwise would be read, with those of their text models."""
-LATER: Mapping[str, str] = {
-    "dory": "steps along the unit sphere at learned rates, and logits with a factor of each token",
-    "inkling2_loop": "messages from loop to loop, and convolutions whose taps depend on the token",
-    "inkling2_loop_text": "messages from loop to loop, and convolutions whose taps depend on the token",
-}
-"""Model type of transformers 5.24 -> the mechanism that it needs."""
-
 TWO_TOWERS = ("clip", "siglip")
 """Model types of two architectures, which `two_towers` reads and no family does."""
 
 MISSING: Mapping[str, str] = {
     **{model_type: needed for needed, types in _BY_MECHANISM.items() for model_type in types.split()},
-    **LATER,
 }
 """Model type -> the mechanism that it needs and is missing here."""

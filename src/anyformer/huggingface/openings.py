@@ -145,6 +145,8 @@ def _of_head(architecture: Architecture) -> Iterator[str]:
         return
     if head.transform is not None or head.own is not None or architecture.table_width != architecture.width:
         yield "it multiplies the features of the last layer by one matrix, and the head does more"
+    if head.gain is not None:
+        yield "it has no factor of each logit, and the head has"
     if head.bias:
         yield "it reads a bias of logits under a name that this layout has not"
     if head.softcap is not None and head.scale != 1.0:

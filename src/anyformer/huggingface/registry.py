@@ -151,7 +151,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "esmc": ("esmc",),
     "ultrabert": ("ultrabert",),
     "aria": ("aria_text",),
-    "molmo2": ("molmo2_text",),
+    "inkling2": ("inkling2_text",), "molmo2": ("molmo2_text",),
     "mistral4": ("mistral4",),
     "clip_text": ("clip_text_model", "tipsv2_text_model"),
 }  # fmt: skip
@@ -177,7 +177,7 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "step3p7": ("step3p5",),
     "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
-    "later": ("sarvam_mla", "lara_mini", "apertus1p5_text", "hy_v4_vl_text"),
+    "later": ("sarvam_mla", "lara_mini", "apertus1p5_text", "hy_v4_vl_text", "dory", "inkling2_loop_text"),
 }
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""

@@ -5,8 +5,9 @@ Torch is imported by what moves tensors alone: a configuration is read without i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Shapes = Sequence[tuple[int, ...]]
+Renaming = str | Callable[[re.Match[str]], str]
+"""What takes the place of a pattern in a name: as `re.sub` reads it."""
 
 
 class Op(Protocol):

@@ -91,7 +91,8 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         LAYERS,
         """decoder_layers decoder_num_hidden_layers depth encoder_layers encoder_num_hidden_layers
         H_cycles inner_group_num L_cycles layers n_layer n_layers num_conv_layers
-        num_decoder_layers num_feat_extract_layers num_hidden_layers num_layers num_layers_per_stack""",
+        num_decoder_layers num_feat_extract_layers num_hidden_layers num_layers num_layers_per_stack n_recurrent_layers
+        n_recurrent_loops loop_layer_index_start loop_layer_index_end loop_num_passes""",
     ),
     (
         SIZE,
@@ -120,7 +121,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         max_2d_position_embeddings max_depth max_xpath_subs_unit_embeddings max_xpath_tag_unit_embeddings xpath_unit_hidden_size
         max_seq_len max_source_positions max_target_positions merge_size min_pixels mlp_ratio mm_tokens_per_image
         model_max_length moe_intermediate_size
-        moe_hidden_size
+        moe_hidden_size d_rel rel_extent log_scaling_n_floor unpadded_vocab_size n_layers_per_attn_res_block loop_gate_rank
         moe_k moe_latent_size moe_layer_interval moe_shared_expert_intermediate_size moe_top_k moe_topk n_embd n_embed
         n_group n_groups n_head n_heads n_inner n_langs n_mamba_heads n_positions n_words num_attention_heads num_channels
         num_conv_pos_embedding_groups num_conv_pos_embeddings
@@ -142,7 +143,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         WHOLE,
         """additional_vocab_size alibi_bias_max altup_active_idx attn_layer_offset conv_kernel_size decoder_sparse_step
-        encoder_sparse_step subs_pad_id tag_pad_id
+        encoder_sparse_step subs_pad_id tag_pad_id n_input_layers n_output_layers
         expert_layer_offset first_k_dense_replace hidden_size_per_layer_input image_token_id image_token_index
         index_local_blocks index_skip_topk_offset max_window_layers moe_layer_num_skipped moe_layer_start_index
         moe_num_experts moe_num_shared_experts mtp_num_hidden_layers n_routed_experts n_shared_experts no_rope_layer_interval
@@ -161,10 +162,9 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         POSITIVE,
         """alpha beta_fast beta_slow compress_rope_theta embed_init_std embedding_scale factor global_rope_theta hc_eps
         hc_magnitude high_freq_factor local_rope_theta
-        residual_gate_temperature
+        residual_gate_temperature ngpt_alpha_init log_scaling_alpha
         logits_scaling low_freq_factor pixel_shuffle_ratio query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base
-        scale_depth
-        swa_rope_theta""",
+        scale_depth qk_l2_clip_threshold rel_l2_clip_threshold mlp_gate_softcap mlp_up_softcap swa_rope_theta""",
     ),
     (
         NUMBER,
@@ -229,7 +229,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
         dtype encoder_attention_type expert_selection_fn feat_extract_activation feat_extract_norm
         feature_extractor_type feed_forward_proj ff_activation hidden_act
         hidden_activation hidden_mamba_act hybrid_override_pattern image_processor_type inference_state_dtype
-        mamba_hidden_act mlp_hidden_act alpha_type
+        mamba_hidden_act mlp_hidden_act alpha_type recurrent_kv_cache_mode
         mlp_type model_type moe_router_activation_func name norm_rel_ebd norm_type normalization_function normalization_type
         order_of_interleaved_layers output_gate_type pe_type pooler_hidden_act
         position_embedding_type projector_hidden_act qk_norm_type
@@ -267,7 +267,7 @@ _KEYS: tuple[tuple[ValueKind, str], ...] = (
     (
         TABLE,
         """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
-        rope_parameters rope_scaling sliding_attention""",
+        loop_config rope_parameters rope_scaling sliding_attention""",
     ),
     (LAYER | _list_of(LAYER, "numbers of layers"), """vision_feature_layer"""),
     (GRIDS, """image_grid_pinpoints"""),

@@ -15,6 +15,7 @@ from anyformer.describe import InputError
 from anyformer.model.reductions import side_by_side, summed
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
+from anyformer.parts.embedding.vocabulary import gained
 from anyformer.parts.experts.dispatch import ExpertRows
 from anyformer.parts.experts.exchange import Compute
 from anyformer.parts.layers.spread import Crossing, through
@@ -54,8 +55,8 @@ class RowsOfTokens:
         found = F.embedding(place * mine, table_VD)
         return summed(found * mine[..., None].to(found.dtype), self.group)
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
-        return side_by_side(F.linear(x_D, table_VD, bias_V), self.group)
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
+        return side_by_side(gained(F.linear(x_D, table_VD, bias_V), gain_V), self.group)
 
 
 @dataclass(frozen=True)

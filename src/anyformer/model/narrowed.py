@@ -87,6 +87,7 @@ def divided_vocabulary(architecture: Architecture, ways: int) -> frozenset[str]:
     if any(size % ways for size in sizes.values()):
         return frozenset()
     own = {"head.weight": not head.tied, "head.own": head.own is not None, "head.bias": head.bias}
+    own["head.gain"] = head.gain is not None
     return frozenset({f"{name}.weight" for name in sizes} | {name for name, given in own.items() if given})
 
 

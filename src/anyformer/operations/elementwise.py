@@ -69,5 +69,10 @@ def added(features: int) -> Elementwise:
     return _even("residual", features, 3 * features)
 
 
+def interpolated(features: int) -> Elementwise:
+    """A share of the way of `features` features to others: differences and products; two read, one written."""
+    return _even("residual", 2 * features, 3 * features)
+
+
 def _even(kind: Kind, count: int, moved: int) -> Elementwise:
     return Elementwise(kind, count, count, moved)

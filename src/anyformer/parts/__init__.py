@@ -6,6 +6,7 @@ What is imported here is the room's: no list names it again (`pyproject.toml` sa
 from anyformer.parts.attention.adjustments import Clip, ProjectionLoRA, ValueNorm, ValueScale
 from anyformer.parts.attention.attention import Attention
 from anyformer.parts.attention.block_indexer import BlockIndexer
+from anyformer.parts.attention.clipped_relative_logits import ClippedRelativeLogits
 from anyformer.parts.attention.collisions import Collisions
 from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
@@ -22,6 +23,7 @@ from anyformer.parts.attention.indexer import Indexer, SharedIndex
 from anyformer.parts.attention.joined_stream import Joined
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.length_clip import LengthClip
 from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
@@ -31,12 +33,16 @@ from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.relative_logits import RelativeLogits
+from anyformer.parts.attention.residual_convolution import ResidualConvolution, SideConvolution
+from anyformer.parts.attention.scaled_heads import GainedGate, QueryGain
 from anyformer.parts.attention.score import Score
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.side_inputs import SideInputs
 from anyformer.parts.attention.slots import Adjustment, AttentionCall, Combine, Remembered, Term
 from anyformer.parts.attention.span_convolution import SpanConvolution
 from anyformer.parts.attention.talking_heads import TalkingHeads
-from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature, PowerTemperature
+from anyformer.parts.attention.temperature import LateTemperature, LengthTemperature, LogTemperature, PowerTemperature
+from anyformer.parts.attention.token_sink import TokenSink
 from anyformer.parts.attention.value_bias import ValueBias
 from anyformer.parts.attention.value_convolution import ValueConvolution
 from anyformer.parts.attention.value_embedding import ValueEmbedding
@@ -67,7 +73,7 @@ from anyformer.parts.experts.latent_experts import LatentExperts
 from anyformer.parts.experts.router import Renormalise, Router
 from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TokenTable, TopK
 from anyformer.parts.experts.shared import SharedExpert
-from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.feedforward.feedforward import FeedForward, SoftCaps, gated_width
 from anyformer.parts.images.averaged import AveragedProjector
 from anyformer.parts.images.chained import ChainedProjector
 from anyformer.parts.images.condensed import CondensedProjector
@@ -98,6 +104,8 @@ from anyformer.parts.layers.constant import Constant
 from anyformer.parts.layers.cycles import Cycles
 from anyformer.parts.layers.gated_residual import GatedResidual
 from anyformer.parts.layers.independent import IndependentConnections
+from anyformer.parts.layers.looped import Looped
+from anyformer.parts.layers.looped_residuals import LoopedResiduals
 from anyformer.parts.layers.low_rank import LowRankResidual
 from anyformer.parts.layers.low_rank_connections import LowRankConnections
 from anyformer.parts.layers.manifold import ManifoldConnections
@@ -121,11 +129,14 @@ from anyformer.parts.norms.dynamic_tanh import DynamicTanh
 from anyformer.parts.norms.gained_first import GainedFirst
 from anyformer.parts.norms.gated_norm import GatedNorm
 from anyformer.parts.norms.layer_norm import GroupedLayerNorm, GroupedRMSNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.unit_norm import UnitNorm
 from anyformer.parts.parametrisation import MaximalUpdate, Parametrisation, UnitScaledUpdate
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.pointwise.grouped import HeadGroups, NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.message_gate import MessageGate
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.positions.absolute import GappedPosition, LearnedPosition, SinusoidalGrid, SinusoidalPosition
 from anyformer.parts.positions.convolutional import ConvolutionalPosition

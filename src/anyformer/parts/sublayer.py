@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import AfterValidator
 
@@ -109,6 +109,11 @@ class Coding:
     """As many of the loss of what the code's gates guess."""
 
 
+Inputs = Literal["gated", "read"] | None
+"""What queries, keys and values read of a model's depth: None, one thing; `gated`, one thing with a message each; `read`, a sum
+each, by a query of its own."""
+
+
 class Sublayer(Drawn):
     """The description of a branch's computation: (B, T, D) -> (B, T, D)."""
 
@@ -126,6 +131,11 @@ class Sublayer(Drawn):
     def reads(self) -> tuple[Read, ...]:
         """The values of the call, of its stack and of earlier layers that it reads beside the stream."""
         return ()
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        """What it reads of the depth of the model, where streams give its sides inputs of their own."""
+        return None
 
     def source_features(self, width: int) -> int:
         """Features of the source that it reads, if it reads one."""

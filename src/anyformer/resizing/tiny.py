@@ -12,6 +12,7 @@ from typing import Any
 
 from anyformer.model import Architecture
 from anyformer.parts.layers.order import parse_order, write_order
+from anyformer.parts.layers.streams import Streams
 
 LIMITS = {
     "width": 16,
@@ -183,25 +184,30 @@ def _fit_layers(stack: dict[str, Any]) -> None:
     order = parse_order(stack["order"])
     behind = _always_behind(order)
     read = _values_of("variant", variants)
-    kind_of: dict[str, str] = {}
+    kind_of, group_of, firsts = dict[str, str](), dict[str, str](), dict[tuple[str, str], str]()
     for name in dict.fromkeys(order):
         alike = str(_without_numbers(variants[name]))
-        owned, before = name in stack.get("shared_weights", ()), behind.get(name)
-        if owned and before in kind_of and name not in read and alike == str(_without_numbers(variants[before])):
-            kind_of[name] = kind_of[before]  # one more layer of a group that is passed as a whole
+        if name in stack.get("shared_weights", ()):
+            # Layers that always stand behind one another are passed as a whole: of those alike, the first stands for all.
+            group_of[name] = group_of.get(behind.get(name, ""), name)
+            kind_of[name] = name if name in read else firsts.setdefault((group_of[name], alike), name)
         else:
-            kind_of[name] = name if owned or name in read else alike
+            kind_of[name] = name if name in read else alike
     kinds: dict[str, str] = {}
     for name, kind in kind_of.items():
         kinds.setdefault(kind, name)
     first = list(kinds.values())
     stack["variants"] = {name: variants[name] for name in first}
-    layers = first if len(first) > 1 else first * 2
+    layers: Sequence[str] = first if len(first) > 1 else first * 2
     if stack.get("layer_inputs") is not None:
         _fit_inputs(stack, max(1, INPUTS // len(layers)))
-    stack["order"] = write_order(layers)
     shared = [name for name in stack.get("shared_weights", ()) if name in first]
     stack |= {"shared_weights": shared} if shared else {}
+    if stack.get("streams") is not None:
+        steps = len(variants[layers[0]]["steps"])
+        streams, layers = Streams.parse(stack["streams"]).fitting(layers, shared, steps)
+        stack["streams"] = streams.plain()
+    stack["order"] = write_order(layers)
     for name in shared:
         _set("layers", layers.count(name), variants[name])
 

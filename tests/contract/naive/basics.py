@@ -139,6 +139,11 @@ def softplus(x):
     return torch.log(1 + torch.exp(x))
 
 
+def scaled(part, stored):
+    """What a learned vector that is stored at another size acts as."""
+    return part.initial / part.stored * stored
+
+
 def factor(given, width):
     """A number, or what follows from the width."""
     return {"sqrt_width": width**0.5, "inverse_sqrt_width": 1 / width**0.5}.get(given, given)
@@ -153,6 +158,7 @@ ACTIVATIONS = {
 NORMS = {
     "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),
     "layer_norm": lambda part, own, v: layer(v, part.eps),
+    "unit_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() + part.eps),
     "affine": lambda part, own, v: v,
     "gained_first": lambda part, own, v: root_mean_square(v * (own("weight") + (part.first == "one_plus_weight")), part.eps),
     "dynamic_tanh": lambda part, own, v: torch.tanh(own("alpha") * v),

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from naive.basics import linear, low_rank, norm, norm_of_each_head
+from naive.basics import linear, low_rank, norm, norm_of_each_head, scaled
 from naive.networks import gate
-from naive.positions import allowed, bucket, rotate, score_bias, temperature
+from naive.positions import allowed, bucket, clipped, rotate, score_bias, temperature
 from naive.span import beside
 
 
@@ -30,6 +30,8 @@ class Seen:
     """Before they are placed."""
     values: list = field(default_factory=list)
     keys: list = field(default_factory=list)
+    reads: dict = field(default_factory=dict)
+    """What keys and values are projected from, by side."""
     gates: list = field(default_factory=list)
     scored: list = field(default_factory=list)
     """The scores of each query so far, by head: a dict from the keys that it sees."""
@@ -61,6 +63,9 @@ FLAT = {
 # Project, one head of position s.
 HEAD = {
     "qk_norm": lambda part, a, h, side, g, s: norm_of_head(part, a, h, side, "before_rotary"),
+    "length_clip": lambda part, a, h, side, g, s: (
+        h if side == "value" else clipped(h * a["query_scale"][g] if side == "query" else h, part.bound)
+    ),
     "value_norm": lambda part, a, h, side, g, s: (
         norm(part.norm, f"{a.name}.value_norm", a.weights, h) if side == "value" else h
     ),
@@ -95,6 +100,7 @@ COMBINE = {
         part.factor * norm(part.norm, f"{a.name}.mixed_norm", a.weights, m) for m in heads
     ],
     "gate": lambda part, a, heads, t: gated(part, a, heads, t),
+    "gained_gate": lambda part, a, heads, t: gated(part, a, heads, t, scaled(part.gain, a["gained_gate.gain"]) ** 2),
     "sub_norm": lambda part, a, heads, t: split(norm(part.norm, f"{a.name}.sub_norm", a.weights, torch.cat(heads)), heads),
     "convolution": lambda part, a, heads, t: [
         *heads,
@@ -149,8 +155,8 @@ def near(part, a, g, t):
     return sum(a["value_convolution.weight"][g, j] * a.values[s][g] for j, s in around)
 
 
-def gated(part, a, heads, t):
-    factor = gate(part, f"{a.name}.gate", a.weights, a.x[t]).view(len(heads), -1)
+def gated(part, a, heads, t, gain=1.0):
+    factor = gate(part, f"{a.name}.{part.name}", a.weights, a.x[t], gain).view(len(heads), -1)
     return [m * factor[h] for h, m in enumerate(heads)]
 
 
@@ -161,6 +167,7 @@ def split(y, like):
 # Weigh: the weights of the keys that a query sees, of their scores, in order; `h`: the head.
 MAPS = {
     "softmax": lambda part, a, scores, h: softmax_with_sink(part, a, scores, h),
+    "token_sink": lambda part, a, scores, h: shares_beside(scores, a["token_sink.weight"][h] @ a.x[len(a.scored) - 1]),
     "sigmoid_weights": lambda part, a, scores, h: 1 / (1 + (part.length or len(scores)) * torch.exp(-scores)),
     "softpick": lambda part, a, scores, h: softpick(part, scores),
     "collisions": lambda part, a, scores, h: torch.stack([collided(part, s) for s in scores]),
@@ -177,6 +184,11 @@ def collided(part, score):
 def softmax_with_sink(part, a, scores, h):
     shares = scores.exp()
     return shares / (shares.sum() + (a["sink"][h].exp() if part.sink else 0))
+
+
+def shares_beside(scores, sink):
+    """The softmax of scores, and of one more that has no value."""
+    return scores.exp() / (scores.exp().sum() + sink.exp())
 
 
 def softpick(part, scores):
@@ -235,6 +247,8 @@ def projected(a, side, v, s):
     """The heads of one side at one position, before they are placed."""
     of = "key" if side == "value" and a.part.project.values == "keys" else side
     y, parts = linear(f"{a.name}.{of}", a.weights, v), a.part.project.adjust.values()
+    if side != "query" and "side_convolution" in a.part.project.adjust:
+        y = convolved_side(a.part.project.adjust["side_convolution"], a, side, y, v, s)
     for part in parts:
         y = FLAT[part.name](part, a, y, side, of, v) if part.name in FLAT else y
     heads = list(y.view(a.H if side == "query" else a.K, -1))
@@ -244,12 +258,35 @@ def projected(a, side, v, s):
     return heads
 
 
+def with_inputs(part, a):
+    """Norms of what each side reads."""
+    called = lambda side: f"{side}_input_norm" if part.norms == "each" else "input_norm"  # noqa: E731
+    given = dict(zip(("query", "key", "value"), (a.x, *(a.run.sides or (a.x, a.x))), strict=True))
+    made = {side: [norm(part.norm, f"{a.name}.{called(side)}", a.weights, v) for v in x] for side, x in given.items()}
+    a.x, a.reads = made.pop("query"), made
+
+
+def convolved_side(part, a, side, y, v, s):
+    """A side of position s with those before it, each head by taps of its own or of the token's."""
+    own, n = f"{side}_convolution", part.kernel
+    if part.taps == "token":
+        taps = linear(f"{a.name}.{own}.taps", a.weights, v).view(a.K, n)
+        tap = lambda j: a[f"{own}.static"][j] + taps[:, j].repeat_interleave(len(y) // a.K)  # noqa: E731
+    else:
+        tap = lambda j: a[f"{own}.weight"][:, n - 1 - j]  # noqa: E731
+    before = [linear(f"{a.name}.{side}", a.weights, a.reads[side][s - j]) for j in range(min(n, s + 1))]
+    terms = (2 * n if part.taps == "token" else n) + 1
+    return (y + sum(tap(j) * u for j, u in enumerate(before))) / (terms**0.5 if part.normalised else 1.0)
+
+
 def placed(a, place, heads, side, t):
     for part in place:
         heads = [TURNED[part.name](part, a, h, t) for h in heads]
     for part in a.part.project.adjust.values():
         if part.name == "qk_norm":
             heads = [norm_of_head(part, a, h, side, "after_rotary") for h in heads]
+        if part.name == "query_gain" and side == "query":
+            heads = [g**2 * h for g, h in zip(split(scaled(part, a["query_gain"]), heads), heads, strict=True)]
     return heads
 
 
@@ -263,13 +300,15 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
     memory = {} if source is not None else part.memory
     if "joined" in part.project.adjust:
         a.x = joined(part.project.adjust["joined"], a)
+    a.reads = {"key": a.x if source is None else source, "value": of_values or (a.x if source is None else source)}
+    if "side_inputs" in part.project.adjust:
+        with_inputs(part.project.adjust["side_inputs"], a)
     a.queries = [projected(a, "query", v, t) for t, v in enumerate(a.x)]
     if "keys_from" in memory:
         a.keys, a.values = run.memories[memory["keys_from"].variant]
     else:
-        reads = a.x if source is None else source
-        a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(reads)]
-        a.values = [projected(a, "value", v, s) for s, v in enumerate(of_values or reads)]
+        a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(a.reads["key"])]
+        a.values = [projected(a, "value", v, s) for s, v in enumerate(a.reads["value"])]
         if source is None:
             run.memories[run.variant], run.values[run.variant] = (a.keys, a.values), a.values
     virtual = range(memory["virtual_tokens"].count if "virtual_tokens" in memory else 0)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from naive.basics import factor, linear, low_rank, norm, softplus
+from naive.basics import factor, linear, low_rank, norm, scaled, softplus
 
 
 def xielu(x, positive, negative):
@@ -40,19 +40,23 @@ def activate(part, name, weights, x):
     return ACTIVATIONS[part.activation](x, **learned)
 
 
-def gate(part, name, weights, v):
-    """An output gate: of each feature, or of each head."""
+def gate(part, name, weights, v, gain=1.0):
+    """An output gate: of each feature, or of each head; `gain`: a factor of what its activation reads."""
     read = v if part.rank is None else linear(f"{name}.down", weights, v)
     logits = linear(f"{name}.projection", weights, read)
     if part.bias == "head":
         each = weights[f"{name}.bias"]
         logits = logits + torch.stack([each[f * len(each) // len(logits)] for f in range(len(logits))])
-    return activate(part, name, weights, logits)
+    return activate(part, name, weights, gain * logits)
 
 
 def between(part, act, gate, up):
     """What stands between a network's projections."""
     bound = math.inf if part.clamp is None else part.clamp
+    if part.caps is not None:
+        cap = lambda v, bound: bound * torch.tanh(v / bound)  # noqa: E731
+        z = gate * part.gate_multiplier
+        return act(z) * cap(z, part.caps.gate) * cap(up, part.caps.up)
     early = part.clamp_at == "before_activation"
     bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
     return bounded(up) if gate is None else bounded(gate * part.gate_multiplier) * (up.clamp(-bound, bound) + part.up_offset)
@@ -73,6 +77,9 @@ def feedforward(part, name, weights, x, run):
         if part.lora is not None:
             gate = gate + low_rank(f"{name}.lora", "gate", weights, v, run.turn) if part.gated else None
             up = up + low_rank(f"{name}.lora", "up", weights, v, run.turn)
+        if part.gains is not None:
+            gate = scaled(part.gains, weights[f"{name}.gate_gain"]) * gate if part.gated else None
+            up = scaled(part.gains, weights[f"{name}.up_gain"]) * up
         if part.sparse is not None:
             gate, up = (kept(part.sparse, gate), up) if part.gated else (gate, kept(part.sparse, up))
         h = between(part, lambda z: activate(part, name, weights, z), gate, up)

@@ -168,10 +168,12 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s, x):
             r = (weights[f"{name}.score_bias.relative.weight"] @ waves)[h * E : (h + 1) * E]
             u, v = weights[f"{name}.score_bias.content_bias"][h], weights[f"{name}.score_bias.position_bias"][h]
             return ((q + v) @ r + u @ k) * scale
-        case "relative_logits":
+        case "relative_logits" | "clipped_relative_logits":
             if not 0 <= t - s < part.extent:
                 return 0.0
             r = (weights[f"{name}.score_bias.states.weight"] @ x)[h * part.features : (h + 1) * part.features]
+            if part.kind == "clipped_relative_logits":
+                r = temperature(part.temperature, t) * clipped(weights[f"{name}.score_bias.scale"][h] * r, part.bound)
             return r @ weights[f"{name}.score_bias.profiles.weight"][t - s]
         case "disentangled":
             row = norm(
@@ -190,11 +192,18 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s, x):
     raise AssertionError(part.kind)
 
 
+def clipped(v, bound):
+    """A vector, or one of its direction and of length `bound` where it is longer."""
+    return v * (bound / (torch.sqrt(v @ v) + 1e-6)).clamp(max=1.0)
+
+
 def temperature(part, t):
     if part is None:
         return 1.0
     if part.kind == "log_temperature":
         return 1 + part.strength * math.log(1 + (t + part.shift) // part.span)
+    if part.kind == "late_temperature":
+        return 1 + part.strength * math.log(max((t + 1) / part.floor, 1.0))
     if part.kind == "power_temperature":
         return (1 + (t + part.shift) / part.span) ** part.power
     return max(1.0, math.log(t + 1) / math.log(part.trained))

@@ -6,7 +6,7 @@ import torch
 
 from naive import alternating
 from naive.attention import attention, cross_attention, latent_attention
-from naive.basics import convolved_positions, linear, norm, position
+from naive.basics import convolved_positions, linear, norm, position, scaled
 from naive.compressed import compressed_attention
 from naive.dictionaries import dictionary
 from naive.experts import attention_experts, experts, latent_experts
@@ -25,7 +25,7 @@ class Running:
         self.until = until  # the last position that each query sees, whatever its mask says
         self.axes, self.places = axes, places  # the positions on several axes, and those that masks read, where others
         self.memories, self.values, self.chosen, self.variant, self.layer, self.turn = {}, {}, {}, "", 0, 0
-        self.condition = None
+        self.condition = self.sides = None
         self.streams = {}  # behind the latest layer of each variant; of None, what enters the layers
 
 
@@ -55,7 +55,7 @@ def run_stack(
     alternates = stack.streams is not None and stack.streams.kind == "alternating_updates"
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     streams = [alternating.entering(stack.streams, own, weights, v) for v in x] if alternates else streams
-    if stack.streams is not None and stack.streams.kind == "attention_residuals":
+    if stack.streams is not None and stack.streams.kind in DEEP:
         streams = [[v] + [torch.zeros_like(v)] * (stack.streams.count - 1) for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -72,11 +72,15 @@ def run_stack(
                 break
             if streams is not None and not alternates:
                 place = owner * len(stack.variants[variant].steps) + number
+                deep = {"turn": run.turn, "inputs": step.inputs_of_depth} if stack.streams.kind in DEEP else {}
                 weighed = [
-                    WEIGH[stack.streams.kind](stack.streams, f"{path}.step_{number}_streams", weights, v, place)
+                    WEIGH[stack.streams.kind](stack.streams, f"{path}.step_{number}_streams", weights, v, place, **deep)
                     for v in streams
                 ]
-                x = [read for read, _, _ in weighed]
+                x = [read[0] if deep else read for read, _, _ in weighed]
+                run.sides = (
+                    [[read[side] for read, _, _ in weighed] for side in (1, 2)] if deep and len(weighed[0][0]) > 1 else None
+                )
             x = [v.detach() for v in x] if step.residual == "detached" else x
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             # Of n values in the stream, each has a share of 1 / n of the variance.
@@ -91,6 +95,9 @@ def run_stack(
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
                     for (_, mixed, write), g in zip(weighed, given, strict=True)
                 ]
+            if step.interpolation is not None:
+                rate = abs(scaled(step.interpolation, weights[f"{path}.step_{number}_interpolation"]))
+                given = [rate * (b - a) for a, b in zip(x, given, strict=True)]
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
@@ -114,8 +121,12 @@ def run_stack(
             behind.append(x)
     if alternates:
         x = [alternating.leaving(stack.streams, own, weights, v) for v in streams]
-    elif streams is not None and stack.streams.kind == "attention_residuals":
-        x = [attended(stack.streams, f"{own}.leave", weights, v) for v in streams]
+    elif streams is not None and stack.streams.kind in DEEP:
+        past = range(0)
+        if stack.streams.kind == "looped_residuals":
+            past = range(1 + stack.streams.before + stack.streams.looped, 1 + stack.streams.before + 2 * stack.streams.looped)
+        kept = [[u for slot, u in enumerate(v) if slot not in past] for v in streams]
+        x = [attended(stack.streams, f"{own}.leave", weights, v)[0] for v in kept]
     elif streams is not None and stack.streams.kind == "low_rank_connections":
         x = [gated_by_feature(stack.streams, f"{own}.leave", weights, v)[0] for v in streams]
     elif streams is not None and getattr(stack.streams, "merge", "sum") == "learned":
@@ -139,11 +150,22 @@ def given_by(step, number, path, weights, read, run, share, late):
         assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
         y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
         y = [v + weights[f"{inner}.output_bias"] for v in y] if branch.output_bias else y
+        y = (
+            y
+            if branch.residual_convolution is None
+            else convolved(branch.residual_convolution, weights[f"{inner}.residual_convolution.weight"], y)
+        )
         y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) * gate for v in y]
         gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
         sums = given if branch.added is None else late
         sums[:] = [a + share * branch.multiplier * gain * b for a, b in zip(sums, y, strict=True)]
     return [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
+
+
+def convolved(part, weight, x):
+    """Each position with a weighted sum of itself and those before it."""
+    n, share = part.kernel, (part.kernel + 1) ** -0.5 if part.normalised else 1.0
+    return [share * (v + sum(weight[:, n - 1 - j] * x[t - j] for j in range(min(n, t + 1)))) for t, v in enumerate(x)]
 
 
 def low_rank_residual(part, name, weights, x, run):
@@ -188,18 +210,52 @@ def weigh(part, name, weights, streams, place):
     return read, mixed, write
 
 
-def weigh_by_attention(part, name, weights, streams, place):
+def weigh_by_attention(part, name, weights, streams, place, turn, inputs):
     """A softmax over what stands: the input, earlier blocks of steps, and what the own block has so far."""
     standing = [v for i, v in enumerate(streams) if i == 0 or (i - 1) * part.block < place]
     write = [float(i == 1 + place // part.block) for i in range(part.count)]
-    return attended(part, name, weights, standing) if place else streams[0], list(streams), write
+    return attended(part, name, weights, standing) if place else [streams[0]], list(streams), write
+
+
+def weigh_in_a_loop(part, name, weights, streams, place, turn, inputs):
+    """The same, where some blocks are written again in every pass, and later passes have messages of the one before."""
+    M, first, behind = part.looped, 1 + part.before, 1 + part.before + part.looped
+    loop = M * part.block
+    own = place if place < (part.before + M) * part.block else place - (part.passes - 1) * loop
+    block, within = divmod(own, part.block)
+    streams = list(streams)
+    if turn and block == part.before and not within:
+        nothing = [torch.zeros_like(v) for v in streams[first:behind]]
+        streams[first : behind + M] = nothing + streams[first:behind]
+    of_blocks = [v for i, v in enumerate(streams) if i > 0 and not behind <= i < behind + M]
+    standing = [streams[0], *of_blocks[: block + (within > 0)]]
+    read = attended(part, name, weights, standing) if place else [streams[0]]
+    if turn and first - 1 <= block < behind - 1:
+        messages = attended(part, f"{name}.message", weights, streams[behind : behind + M])
+        read = read * (len(messages) // len(read))
+        read = [
+            gated(part.gate, f"{name}.gates.{i}", weights, h, m) for i, (h, m) in enumerate(zip(read, messages, strict=True))
+        ]
+    at = 1 + block + (M if block >= part.before + M else 0)
+    return read, streams, [float(i == at) for i in range(part.count)]
+
+
+def gated(part, name, weights, h, m):
+    """A stream that forgets some of itself for a message."""
+    unit = lambda v: v / torch.sqrt((v * v).mean() + part.eps)  # noqa: E731
+    z = linear(f"{name}.down", weights, torch.cat([unit(h), unit(m)]))
+    return (1 - torch.tanh(linear(f"{name}.forget", weights, z))) * h + torch.tanh(linear(f"{name}.message", weights, z)) * m
 
 
 def attended(part, name, weights, values):
-    """The sum of values by a softmax of the products of their norms with a weight."""
+    """For each query the sum of values by a softmax of the products of their norms with it."""
     keys = [norm(part.norm, f"{name}.norm", weights, v) for v in values]
-    scores = torch.stack([part.scale * (weights[f"{name}.query.weight"][0] @ k) for k in keys]).exp()
-    return sum(s / scores.sum() * v for s, v in zip(scores, keys if part.values == "normed" else values, strict=True))
+    sums = []
+    for query in weights[f"{name}.query.weight"]:
+        scores = torch.stack([part.scale * (query @ k) for k in keys]).exp()
+        summed = zip(scores, keys if part.values == "normed" else values, strict=True)
+        sums.append(sum(s / scores.sum() * v for s, v in summed))
+    return sums
 
 
 def weigh_on_manifold(part, name, weights, streams, place):
@@ -269,10 +325,13 @@ def sigmoid(x):
     return 1 / (1 + torch.exp(-x))
 
 
+DEEP = ("attention_residuals", "looped_residuals")
+"""Streams that are values of the depth."""
 WEIGH = {
     "hyper_connections": weigh,
     "manifold_connections": weigh_on_manifold,
     "attention_residuals": weigh_by_attention,
+    "looped_residuals": weigh_in_a_loop,
     "independent_connections": weigh_independently,
     "low_rank_connections": weigh_by_feature,
     "gated_residual": weigh_by_gates,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.model import Architecture
 from naive.ahead import ahead
-from naive.basics import factor, linear, norm, position
+from naive.basics import factor, linear, norm, position, scaled
 from naive.entrances import ENTRANCES, patches_enter, places_of_patches
 from naive.networks import activate
 from naive.stack import run_stack
@@ -141,6 +141,7 @@ def logits(head, weights, x, table):
         matrix = weights[table if head.tied else "head.weight"]
         matrix = matrix if head.own is None else torch.cat([matrix, weights["head.own"]], 1)
         z = matrix @ features + (weights["head.bias"] if head.bias else 0)
+        z = z if head.gain is None else scaled(head.gain, weights["head.gain"]) * z
         z = z * factor(head.scale, len(x[0]))
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
     return rows[0] if head.pool is not None else torch.stack(rows)

@@ -34,7 +34,7 @@ class TableRows:
         found: Tensor = self.owner.get_submodule("table")(tokens)
         return found
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
         raise AssertionError("an engine makes logits itself")
 
 

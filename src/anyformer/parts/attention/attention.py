@@ -24,7 +24,7 @@ from anyformer.parts.positions.place import Place
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch
 from anyformer.parts.slot import SlotPart
-from anyformer.parts.sublayer import Sublayer, Traits
+from anyformer.parts.sublayer import Inputs, Sublayer, Traits
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -118,10 +118,11 @@ class Attention(Heads):
         held, read = self.score.kept(self.mask, sizes, shape, plan)
         number = shape.batch * plan.activation_bytes
         cached = self.mask.cache_length(shape.cache_length)
+        sides = sum(part.state_elements(sizes, shape.batch) for part in self.project.adjust.values())
         state = StateBytes.of(
             shape,
-            held * number + gates * cached if self.own_keys else 0,
-            read * number + gates * self.mask.pairs(shape),
+            held * number + gates * cached + sides * plan.activation_bytes if self.own_keys else 0,
+            read * number + gates * self.mask.pairs(shape) + sides * plan.activation_bytes,
             1 if self.score.choice else self.groups,
         )
         products = self.products(width, shape, *self.pairs(shape, plan))
@@ -184,6 +185,10 @@ class Attention(Heads):
         return None
 
     @property
+    def inputs_of_depth(self) -> Inputs:
+        return next((found for each in self.project.adjust.values() if (found := each.inputs_of_depth)), None)
+
+    @property
     def reports_index(self) -> bool:
         return self.score.choice is not None and self.score.choice.learns
 
@@ -233,7 +238,10 @@ class Attention(Heads):
             return None
         features, kept = (self.width_of_head(width), self.width_of_value(width)), self.mask.cache_length(capacity)
         state = empty_keys_and_values(batch, self.groups, features, kept, capacity, dtype, device)
-        return self.score.state(state, self.sizes(width), capacity)
+        state = self.score.state(state, self.sizes(width), capacity)
+        for part in self.project.adjust.values():
+            state = part.state(state, self.sizes(width))
+        return state
 
 
 upgrade(in_slots)

@@ -68,7 +68,10 @@ class AttentionModule(HeadsModule):
 
     def read(self, side: Side, call: AttentionCall) -> Tensor:
         """What queries, keys or values are projected from."""
-        return call.x
+        x = call.x
+        for part in self.adjust if side != "query" else ():
+            x = part.read_by(side, x, call)
+        return x
 
     def placed(self, side: Side, x_BTHE: Tensor, call: AttentionCall) -> Tensor:
         """Queries or keys by their positions."""

@@ -19,10 +19,13 @@ class RelativeLogitsModule(nn.Module):
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, own: nn.Module | None, x_BTD: Tensor) -> Tensor:
         """(B, H, T, S)."""
         B, H, T, _ = q_BHTE.shape
-        r_BTHP = self.states(x_BTD).view(B, T, H, -1)
-        logits_BHTn = self.profiles(r_BTHP).transpose(1, 2)
+        logits_BHTn = self.profiles(self.mixed(x_BTD, H, context)).transpose(1, 2)
         distance_B1TS = (context.positions[:, :, None] - memory.keys.positions[:, None, :])[:, None]
         near = (distance_B1TS >= 0) & (distance_B1TS < self.extent)
         index = distance_B1TS.clamp(0, self.extent - 1).expand(B, H, T, -1)
         logits: Tensor = logits_BHTn.gather(-1, index).masked_fill(~near, 0.0)
         return logits.float()
+
+    def mixed(self, x_BTD: Tensor, heads: int, context: Context) -> Tensor:
+        """What a token mixes of the profiles, r: (B, T, H, P)."""
+        return self.states(x_BTD).view(*x_BTD.shape[:2], heads, -1)  # type: ignore[no-any-return]

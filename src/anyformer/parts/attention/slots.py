@@ -12,6 +12,7 @@ from anyformer.describe import Part
 from anyformer.parts.call.shared import Read
 from anyformer.parts.sketch import Flow
 from anyformer.parts.slot import HeadSizes, Side, SlotPart, Way
+from anyformer.parts.sublayer import Inputs
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from anyformer.parts.call.context import Context, Memory, Visible
     from anyformer.parts.call.opened import OpenedPart
-    from anyformer.parts.call.state import State
+    from anyformer.parts.call.ring_state import RingState
+    from anyformer.parts.call.state import FullState, State
 
 
 class Attending(Protocol):
@@ -100,12 +102,29 @@ class Adjustment(Part, SlotPart):
         """The most layers that can share the weights of an attention with it; None: any number."""
         return None
 
+    def state_elements(self, sizes: HeadSizes, batch: int) -> int:
+        """Numbers of the width of activations that the decode state holds for it, however long the text."""
+        return 0
+
+    def state(self, state: FullState | RingState, sizes: HeadSizes) -> FullState | RingState:
+        """The state of keys and values, with what it holds beside them."""
+        return state
+
     def inputs(self, features: int) -> int:
         """Features of what projections read, of so many before it."""
         return features
 
     def read(self, x_BTD: Tensor, call: AttentionCall) -> Tensor:
         """What projections read."""
+        return x_BTD
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        """What the sides read of the depth of the model, where each has an input of its own."""
+        return None
+
+    def read_by(self, side: Side, x_BTD: Tensor, call: AttentionCall) -> Tensor:
+        """What keys or values are projected from, where queries read x."""
         return x_BTD
 
     def projected(self, y: Tensor, x: Tensor, side: Side, call: AttentionCall) -> Tensor:

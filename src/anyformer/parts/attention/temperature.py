@@ -52,6 +52,17 @@ class LogTemperature(Temperature):
         return 1 + self.strength * steps.float().log1p()
 
 
+class LateTemperature(Temperature):
+    """q_t * (1 + strength * log(max((t + 1) / floor, 1))): 1 up to the floor, then a logarithm without steps (Inkling 2)."""
+
+    kind: Literal["late_temperature"] = "late_temperature"
+    strength: Positive = 0.1
+    floor: Count = 8192
+
+    def factor(self, positions_BT: Tensor) -> Tensor:
+        return 1 + self.strength * ((positions_BT + 1).float() / self.floor).clamp(min=1.0).log()
+
+
 class PowerTemperature(Temperature):
     """q_t * (1 + (t + shift) / span)^power, beside layers without positions (Beam: power 0.1, span 2048, shift 1)."""
 

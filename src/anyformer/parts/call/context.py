@@ -96,8 +96,7 @@ class Context(Showing):
     until: Tensor | None = None
     """(B, T): the last position that a query sees even if its mask does not allow it, such as the end of its image."""
     axes: Tensor | None = None
-    """(n, B or 1, T): the positions on each of n axes, whole numbers or coordinates, by which rotary positions along axes turn;
-    None: `positions` on all."""
+    """(n, B or 1, T): positions on each of n axes, numbers by which rotary positions turn; None: `positions` on all."""
     added: tuple[Tensor, ...] = ()
     """What is added to the stream behind the first layers, (B, T, D) for each: features of images (deep-stack)."""
     tapped: frozenset[int] = frozenset()
@@ -122,6 +121,8 @@ class Context(Showing):
     """The variant of the layer that is computed, if other layers read values of that variant."""
     turn: int = 0
     """Of the layers that share the weights of the one that is computed, how many stand before it."""
+    sides: tuple[Tensor, ...] | None = None
+    """(B, T, D) each: what keys and values of a step read, where it is not what queries do (`SideInputs`)."""
     shared: Shared = field(default_factory=dict)
     """Values that the stack and its layers have left for later layers."""
     share: Share | None = None
@@ -129,8 +130,7 @@ class Context(Showing):
     _tables: dict[Hashable, Any] = field(default_factory=dict)
 
     def isolated(self, reads: Iterable[Read]) -> Context:
-        """A copy for a layer that may be computed again: it holds the shared values that the layer `reads`, and collects the
-        values, reports and tables that the layer makes."""
+        """A copy for a layer that may be computed again: it holds what the layer `reads`, and collects what it makes."""
         auxiliary = self.auxiliary and self.auxiliary.emptied()
         return replace(self, shared=read_only(self.shared, reads), auxiliary=auxiliary, _tables={})
 

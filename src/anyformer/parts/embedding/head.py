@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from anyformer.describe import Choice, Count, Positive, Value
-from anyformer.operations import Dimension, Product, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, Operation, Product, Tally, Weight, matrix, total
+from anyformer.operations.elementwise import gated
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 if TYPE_CHECKING:
@@ -62,10 +64,11 @@ class Transform(Value):
 
 
 class Head(Drawn):
-    """logits = cap(scale * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap).
+    """logits = cap(scale * g * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = c * tanh(z / c).
 
-    t is the transform, if there is one. One vector of logits per position, or with `pool` one per row. `outputs = "features"`:
-    t(x) itself, without W (BERT's pooler; Sentence-BERT's mean, Reimers & Gurevych 2019, arXiv 1908.10084).
+    c is `softcap`, t the transform, if there is one. One vector of logits per position, or with `pool` one per row.
+    `outputs = "features"`: t(x) itself, without W (BERT's pooler; Sentence-BERT's mean, Reimers & Gurevych 2019, arXiv
+    1908.10084).
     """
 
     tied: bool = False
@@ -73,6 +76,8 @@ class Head(Drawn):
     own: Count | None = None
     """Features of W beside those of a tied table narrower than what the head reads: W = [table, own] (MobileBERT)."""
     bias: bool = False
+    gain: ScaledGain | None = None
+    """g, a learned factor of each logit, (V,) (nGPT, arXiv 2410.01131); None: 1."""
     scale: WidthFactor = 1.0
     """Factor of the logits (T5: `inverse_sqrt_width`)."""
     softcap: Positive | None = None
@@ -102,8 +107,9 @@ class Head(Drawn):
             raise ValueError("front: first positions that a mean leaves out; leave it out or set pool = 'mean'")
         if self.tied and self.transform is None and self.pool == "first_and_mean":
             raise ValueError("pool = 'first_and_mean' gives 2 D features, and a tied table has no more than D: set transform")
-        if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
-            raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
+        of_logits = self.bias or self.gain is not None or self.scale != 1.0 or self.softcap is not None
+        if self.outputs == "features" and of_logits:
+            raise ValueError("outputs = 'features' gives no logits: leave bias, gain, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
             raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
         return self
@@ -133,6 +139,7 @@ class Head(Drawn):
         facts += [self.transform.words] if self.transform else []
         facts += ["tied to the embedding"] if self.tied else []
         facts += [f"{number(self.own)} features of its own"] if self.own else []
+        facts += ["a learned factor of each logit"] if self.gain is not None else []
         facts += [f"scaled by {number(of_width(self.scale, width))}"] if self.scale != 1 else []
         facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
         return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
@@ -176,4 +183,8 @@ class Head(Drawn):
             weights["own"] = Weight((outputs, self.own), "column", "head", axes=(tokens, ()))
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros", axes=(tokens,))
-        return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
+        work: dict[str, Operation] = {"logits": Product(rows, features, outputs, "column")}
+        if self.gain is not None:
+            weights["gain"] = self.gain.weight(outputs, "column", (tokens,))
+            work["gain"] = gated(rows * outputs)
+        return Tally(weights, work) + inner

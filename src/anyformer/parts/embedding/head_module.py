@@ -38,6 +38,7 @@ class HeadModule(HoldsVocabulary):
         self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
         self.own = nn.Parameter(torch.empty(outputs, head.own)) if head.own else None
         self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
+        self.gain = nn.Parameter(torch.empty(outputs)) if head.gain else None
 
     def extra_repr(self) -> str:
         return repr(self.head)
@@ -48,7 +49,8 @@ class HeadModule(HoldsVocabulary):
         table = table_VP if self.weight is None else self.weight
         assert table is not None, "a tied head gets the embedding's table"
         table = table if self.own is None else torch.cat([table, self.own], 1)
-        logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias)
+        gain_V = None if self.head.gain is None or self.gain is None else self.head.gain.taken(self.gain)
+        logits_V = self.vocabulary.logits(self.transform(x_D), table, self.bias, gain_V)
         if self.scale != 1.0:
             logits_V = logits_V * self.scale
         if self.head.softcap is not None:

@@ -16,8 +16,8 @@ class Vocabulary(Protocol):
     def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
         """The row of each token, (..., D)."""
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
-        """x W^T + b, (..., V)."""
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
+        """g (x W^T + b), (..., V)."""
 
 
 class Whole:
@@ -26,8 +26,13 @@ class Whole:
     def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
         return rows_of(table_VD, tokens, "tokens", ": is this the model's tokenizer?")
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
-        return F.linear(x_D, table_VD, bias_V)
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
+        return gained(F.linear(x_D, table_VD, bias_V), gain_V)
+
+
+def gained(logits_V: Tensor, gain_V: Tensor | None) -> Tensor:
+    """Logits times the factor of each, if there is one."""
+    return logits_V if gain_V is None else logits_V * gain_V.to(logits_V.dtype)
 
 
 WHOLE_VOCABULARY = Whole()

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import model_validator
 
-from anyformer.describe import Choice, Count, Positive, Probability
+from anyformer.describe import Choice, Count, Positive, Probability, Value
 from anyformer.operations import Dimension, Role, Shape, Tally, Watchables, matrix, total, value
+from anyformer.operations.elementwise import gated
 from anyformer.parts.layout import NetworkLayout, WeightLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.parametrisation import Parametrisation
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.grouped import NetworkGroups
 from anyformer.parts.pointwise.layer_lora import LayerLoRA
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
 from anyformer.parts.pointwise.sparse import StatisticalTopK
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
@@ -30,6 +32,14 @@ if TYPE_CHECKING:
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
+
+
+class SoftCaps(Value):
+    """act(gate) * cap_g(gate) * cap_u(up), cap_c(z) = c tanh(z / c): with `sigmoid` a SwiGLU whose linear sides are bounded,
+    and whose sigmoid reads the gate as it is (Inkling 2, Thinking Machines 2026)."""
+
+    gate: Positive = 4.0
+    up: Positive = 25.0
 
 
 class PositionwiseNetwork(Sublayer):
@@ -47,6 +57,8 @@ class PositionwiseNetwork(Sublayer):
     """Whether the gate is bounded, or act(gate) (Step-3.7)."""
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
+    caps: SoftCaps | None = None
+    """Bounds of the gate and of up that bend: act(gate) * cap(gate) * cap(up)."""
     gate_multiplier: Positive = 1.0
     """Factor of the gate before the activation: act(multiplier * gate) * up (Falcon-H1's muP)."""
 
@@ -56,6 +68,10 @@ class PositionwiseNetwork(Sublayer):
             raise ValueError("a bias on 'gate' needs gated = true")
         if self.up_offset and not self.gated:
             raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
+        if self.caps is not None and not self.gated:
+            raise ValueError("caps belong to a gated network: set gated = true")
+        if self.caps is not None and (self.clamp is not None or self.up_offset):
+            raise ValueError("caps bound the gate and up: leave clamp and up_offset out")
         if self.gate_multiplier != 1 and not self.gated:
             raise ValueError("gate_multiplier belongs to a gated network: set gated = true")
         if self.clamp_at != "before_activation" and self.clamp is None:
@@ -77,7 +93,8 @@ class PositionwiseNetwork(Sublayer):
         clamp = () if self.clamp is None else (f"clamped at {number(self.clamp)}",)
         offset = (f"up + {number(self.up_offset)}",) if self.up_offset else ()
         factor = () if self.gate_multiplier == 1 else (f"{number(self.gate_multiplier)} gate",)
-        return (*biases(self.bias, len(self.projections)), *clamp, *offset, *factor)
+        caps = () if self.caps is None else (f"soft-capped at {number(self.caps.gate)} and {number(self.caps.up)}",)
+        return (*biases(self.bias, len(self.projections)), *clamp, *caps, *offset, *factor)
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -89,7 +106,7 @@ class PositionwiseNetwork(Sublayer):
         """The fields that decide what a network computes beside its weights."""
         return {
             "activation": self.activation, "gated": self.gated, "bias": self.bias, "clamp": self.clamp,
-            "clamp_at": self.clamp_at, "up_offset": self.up_offset, "gate_multiplier": self.gate_multiplier,
+            "clamp_at": self.clamp_at, "up_offset": self.up_offset, "gate_multiplier": self.gate_multiplier, "caps": self.caps,
         }  # fmt: skip
 
     def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
@@ -97,13 +114,20 @@ class PositionwiseNetwork(Sublayer):
         acted = up if gate is None else gate if self.gate_multiplier == 1 else gate * self.gate_multiplier
         if self.clamp is not None and self.clamp_at == "before_activation":
             acted = acted.clamp(max=self.clamp)
-        acted = activation(acted)
+        linear, acted = acted, activation(acted)
         if self.clamp is not None and self.clamp_at == "after_activation":
             acted = acted.clamp(max=self.clamp)
         if gate is None:
             return acted
+        if self.caps is not None:
+            return acted * soft_capped(linear, self.caps.gate) * soft_capped(up, self.caps.up)
         up = up if self.clamp is None else up.clamp(-self.clamp, self.clamp)
         return acted * (up + self.up_offset if self.up_offset else up)
+
+
+def soft_capped(x: Tensor, bound: float) -> Tensor:
+    """c tanh(x / c)."""
+    return bound * (x / bound).tanh()
 
 
 class FeedForward(PositionwiseNetwork):
@@ -125,6 +149,8 @@ class FeedForward(PositionwiseNetwork):
     """Low-rank matrices beside gate and up, with one A for both, of each layer that shares these."""
     sparse: StatisticalTopK | None = None
     """What is left of the activation's input, the gate or without one up (Gemma 3n)."""
+    gains: ScaledGain | None = None
+    """Learned factors of what the gate and up give, (F,) each (nGPT, arXiv 2410.01131)."""
 
     @property
     def sharers(self) -> int | None:
@@ -168,7 +194,7 @@ class FeedForward(PositionwiseNetwork):
         return self, 1.0 if self.sub_norm is not None else 1 / spread(self.activation)
 
     def layout(self, width: int) -> WeightLayout:
-        if self.grouped is not None:
+        if self.grouped is not None or self.gains is not None:
             return WeightLayout()
         function = dict(self.function)
         if self.sub_norm is not None:
@@ -193,6 +219,7 @@ class FeedForward(PositionwiseNetwork):
         norm = None if self.sub_norm is None else Cell("norm", "norm")
         extra = [part.words for part in (self.grouped, self.sparse) if part is not None]
         extra += [] if self.lora is None else [self.lora.beside]
+        extra += [] if self.gains is None else ["learned factors of its features"]
         return Sketch(f"Feed-forward, {self.title}", (*self.facts, *extra), chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
@@ -217,6 +244,10 @@ class FeedForward(PositionwiseNetwork):
             inner["sparse"] = self.sparse.cost(self.width, rows)
         if self.lora is not None:
             inner["lora"] = self.lora.work(width, dict.fromkeys(self.projections[:-1], self.width), rows)
+        if self.gains is not None:
+            for name in self.projections[:-1]:
+                gain = self.gains.weight(self.width, "column", (features,))
+                inner[f"{name}_gain"] = Tally({"": gain}, {"": gated(rows * self.width)})
         down = self._matrix("down", self.width, width, rows, role="row", fill="residual", inputs_as=features)
         return sum((*into, total(inner), down), Tally())
 

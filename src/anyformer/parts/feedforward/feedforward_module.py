@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
@@ -24,6 +25,8 @@ class FeedForwardModule(nn.Module):
         self.down = _linear(ffn, "down", ffn.width, width)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout", dimension=2)
         self.lora = ffn.lora.module(width, dict.fromkeys(ffn.projections[:-1], ffn.width)) if ffn.lora else None
+        for name in () if ffn.gains is None else ffn.projections[:-1]:
+            self.register_parameter(f"{name}_gain", nn.Parameter(torch.empty(ffn.width)))
 
     def extra_repr(self) -> str:
         return f"activation={self.ffn.activation}"
@@ -33,6 +36,10 @@ class FeedForwardModule(nn.Module):
         if self.lora is not None:
             *of_gate, of_up = self.lora(x_BTD, context.turn)
             gate_BTF, up_BTF = None if gate_BTF is None else gate_BTF + of_gate[0], up_BTF + of_up
+        if (gains := self.ffn.gains) is not None:
+            up_BTF = up_BTF * gains.taken(self.get_parameter("up_gain")).to(up_BTF.dtype)
+            if gate_BTF is not None:
+                gate_BTF = gate_BTF * gains.taken(self.get_parameter("gate_gain")).to(gate_BTF.dtype)
         if (sparse := self.ffn.sparse) is not None:
             gate_BTF, up_BTF = (None, sparse.kept(up_BTF)) if gate_BTF is None else (sparse.kept(gate_BTF), up_BTF)
         gate_BTF, up_BTF = None if gate_BTF is None else context.see("gate", gate_BTF), context.see("up", up_BTF)

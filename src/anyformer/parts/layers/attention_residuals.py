@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from anyformer.describe import Count, Positive
@@ -12,6 +12,7 @@ from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from torch import nn
@@ -34,6 +35,7 @@ class AttentionResiduals(StepStreams):
 
     stability: ClassVar[str | None] = "attention residuals"
     placed: ClassVar[bool] = True
+    deep: ClassVar[bool] = True
     kind: Literal["attention_residuals"] = "attention_residuals"
     block: Count = 1
     """Steps of a block."""
@@ -63,6 +65,9 @@ class AttentionResiduals(StepStreams):
             return f"{made}: set streams.count = {needed}, not {self.count}"
         return None
 
+    def fitting(self, layers: Sequence[str], shared: Collection[str], steps: int) -> tuple[AttentionResiduals, Sequence[str]]:
+        return self.but(count=1 + -(-len(layers) * steps // self.block)), layers
+
     def standing(self, index: int) -> int:
         """n, the values that step `index` reads."""
         return 1 + -(-index // self.block)
@@ -75,18 +80,18 @@ class AttentionResiduals(StepStreams):
     def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
         return Tally(), self._cost(width, rows, self.count)
 
-    def build(self, width: int, index: int) -> nn.Module:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> nn.Module:
         from anyformer.parts.layers.attention_residuals_module import DepthStep, FirstStep
 
-        return DepthStep(self, width, index) if index else FirstStep()
+        return DepthStep(self, width, index, inputs) if index else FirstStep()
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
-        return self._cost(width, rows, self.standing(index)) if index else Tally()
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
+        return self._cost(width, rows, self.standing(index), 3 if inputs == "read" else 1) if index else Tally()
 
-    def _cost(self, width: int, rows: int, values: int) -> Tally:
-        query = matrix("query", width, 1, rows * values, role="replicate", fill="zeros", sensitive=True)
+    def _cost(self, width: int, rows: int, values: int, queries: int = 1) -> Tally:
+        query = matrix("query", width, queries, rows * values, role="replicate", fill="zeros", sensitive=True)
         work: dict[str, Operation] = {
-            "weights": softmax(rows * values, rows * values),
-            "mix": Contraction(2 * rows * values * width),
+            "weights": softmax(rows * values * queries, rows * values * queries),
+            "mix": Contraction(2 * rows * values * width * queries),
         }
         return query + total({"norm": self.norm.cost(width, rows * values)}) + Tally(own_work=work)

@@ -7,32 +7,34 @@ from torch import Tensor, nn
 
 from anyformer.parts.layers.attention_residuals import AttentionResiduals
 from anyformer.parts.layers.streams_module import StreamEnds
+from anyformer.parts.sublayer import Inputs
 
 
 class DepthAttention(nn.Module):
-    """The values that stand, (B, T, n, D) -> their sum by weights of the token, (B, T, D)."""
+    """The values that stand, (B, T, n, D) -> sums by weights of the token, (B, T, D), one for each of `queries`."""
 
-    def __init__(self, streams: AttentionResiduals, width: int) -> None:
+    def __init__(self, streams: AttentionResiduals, width: int, queries: int = 1) -> None:
         super().__init__()
         self.sums_normed, self.scale = streams.values == "normed", streams.scale
         self.norm = streams.norm.build(width)
-        self.query = nn.Linear(width, 1, bias=False)
+        self.query = nn.Linear(width, queries, bias=False)
 
-    def mixed(self, x_BTnD: Tensor) -> Tensor:
+    def mixed(self, x_BTnD: Tensor) -> tuple[Tensor, ...]:
         k_BTnD = self.norm(x_BTnD)
-        share_BTn1 = torch.softmax(self.query(k_BTnD).float() * self.scale, 2).to(x_BTnD.dtype)
-        sums: Tensor = share_BTn1.mT @ (k_BTnD if self.sums_normed else x_BTnD)
-        return sums.squeeze(2)
+        share_BTnQ = torch.softmax(self.query(k_BTnD).float() * self.scale, 2).to(x_BTnD.dtype)
+        sums: Tensor = share_BTnQ.mT @ (k_BTnD if self.sums_normed else x_BTnD)
+        return sums.unbind(2)
 
 
 class DepthStep(DepthAttention):
     """What step `index` reads of the values (B, T, N, D), these as they are, and where it writes, (B, T, N, 1)."""
 
-    def __init__(self, streams: AttentionResiduals, width: int, index: int) -> None:
-        super().__init__(streams, width)
+    def __init__(self, streams: AttentionResiduals, width: int, index: int, inputs: Inputs = None) -> None:
+        super().__init__(streams, width, 3 if inputs == "read" else 1)
         self.standing, self.place = streams.standing(index), 1 + index // streams.block
 
-    def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def entered(self, x_BTND: Tensor, turn: int) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+        """Also where queries, keys and values read sums of their own; `turn`: how often its layer was computed before."""
         return self.mixed(x_BTND[:, :, : self.standing]), x_BTND, written(x_BTND, self.place)
 
 
@@ -61,4 +63,4 @@ class AttentionResidualsEnds(StreamEnds):
         return nn.functional.pad(x_BTD[:, :, None], (0, 0, 0, self.count - 1))
 
     def leaving(self, x_BTND: Tensor) -> Tensor:
-        return self.leave.mixed(x_BTND)
+        return self.leave.mixed(x_BTND)[0]

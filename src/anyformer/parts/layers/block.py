@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, Watchable, Watchables, inside, total, value
+from anyformer.operations.elementwise import interpolated
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layers.alternating import AlternatingUpdates
 from anyformer.parts.layers.branch import Branch
@@ -72,6 +73,8 @@ class Block(Value):
     @property
     def needs_streams(self) -> str | None:
         """Why a single stream is not enough, with {} for the block's name; None if it is."""
+        if any(step.inputs_of_depth for step in self.steps):
+            return "side_inputs in {} read the depth of the model: set streams to attention_residuals"
         if self.steps[-1].residual != "inactive":
             return None
         return "residual = 'inactive' in {} adds to streams that a layer does not compute: set streams to alternating_updates"
@@ -164,9 +167,11 @@ class Block(Value):
             if step.norm_branches is not None:
                 beside["norm_branches"] = beside["norm_branches"].writing()
             if isinstance(streams, StepStreams):
-                beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i)
+                beside["streams"] = streams.cost(width, shape.rows, layer * len(self.steps) + i, step.inputs_of_depth)
             if step.gain is not None:
                 beside["gain"] = Tally({"": step.gain.weight(width)})
+            if step.interpolation is not None:
+                beside["interpolation"] = Tally({"": step.interpolation.weight(width)}, {"": interpolated(shape.rows * width)})
             for name, part in beside.items():
                 tally += part.within(f"step_{i}_{name}", "branch", name)
         if isinstance(streams, AlternatingUpdates):
@@ -192,9 +197,7 @@ class Block(Value):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> dict[str, State]:
         """The decode state of every branch that has memory, by branch name."""
-        states = {
-            name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
-        }
+        states = {name: branch.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()}
         return {name: state for name, state in states.items() if state is not None}
 
 

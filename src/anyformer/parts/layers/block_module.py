@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
 from anyformer.parts.layers.alternating import AlternatingUpdates
+from anyformer.parts.layers.attention_residuals_module import DepthStep
 from anyformer.parts.layers.step import STEP_NORMS, Step
 from anyformer.parts.layers.streams import StepStreams
 from anyformer.plan import Plan
@@ -47,6 +49,8 @@ class BlockModule(nn.Module):
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
             if step.gain is not None:
                 self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
+            if step.interpolation is not None:
+                self.register_parameter(f"step_{i}_interpolation", nn.Parameter(torch.empty(width)))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         late: list[Tensor] = []
@@ -62,6 +66,10 @@ class BlockModule(nn.Module):
             else:
                 x = read if step.residual == "normed" else entered if step.residual == "block" else x
                 x = x if step.residual_scale == 1.0 else x * step.residual_scale
+            if step.interpolation is not None:
+                rate_D = step.interpolation.taken(self.get_parameter(f"step_{i}_interpolation")).abs()
+                first, *others = outputs
+                outputs = iter([rate_D.to(x.dtype) * (sum(others, first) - x)])
             for y in outputs:
                 x = x + y
             x = context.normed(self.get_submodule(f"step_{i}_norm_after"), x, f"step[{i}].norm_after")
@@ -110,11 +118,16 @@ class StreamedBlockModule(BlockModule):
     def __init__(self, steps: tuple[Step, ...], width: int, plan: Plan, name: str, streams: StepStreams, layer: int) -> None:
         super().__init__(steps, width, plan, name)
         for i in range(len(steps)):
-            self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i))
+            self.add_module(f"step_{i}_streams", streams.build(width, layer * len(steps) + i, steps[i].inputs_of_depth))
 
     def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         for i, step in enumerate(self.steps):
-            h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x)
+            streams = self.get_submodule(f"step_{i}_streams")
+            if isinstance(streams, DepthStep):
+                (h_BTD, *others), mixed_BTND, write_BTN1 = streams.entered(x, context.turn)
+                context = replace(context, sides=tuple(others) or None)
+            else:
+                h_BTD, mixed_BTND, write_BTN1 = streams(x)
             sum_BTD = self._sum(i, step, h_BTD, context, states)
             x = after(step, mixed_BTND + write_BTN1 * sum_BTD[..., None, :], context)
         return x

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import model_validator
 
 from anyformer.describe import Probability, Value
-from anyformer.operations import Shape, Tally, Watchables, Weight, total, value
+from anyformer.operations import Shape, StateBytes, Tally, Watchables, Weight, total, value
 from anyformer.operations.elementwise import added
+from anyformer.parts.attention.residual_convolution import ResidualConvolution
 from anyformer.parts.call.shared import Read
 from anyformer.parts.layers.modulation import READS_CONDITION, Modulation
 from anyformer.parts.norms.norm import Norm
@@ -17,11 +18,15 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
+    import torch
+
+    from anyformer.parts.call.state import State
     from anyformer.parts.layers.branch_module import BranchModule
 
 
 class Branch(Value):
-    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)) + b))): what a sublayer adds to the stream.
+    """drop_path(multiplier * gain * dropout(norm_after(filtered(sublayer(norm_before(x)) + b)))): what a sublayer
+    adds to the stream.
 
     A modulation stands behind both norms.
     """
@@ -33,6 +38,8 @@ class Branch(Value):
     """Shift, scale and gate by the stack's condition."""
     output_bias: Literal[True] | None = None
     """Add b, a learned bias (D,), to what the sublayer gives (JetMoE: one beside all experts, arXiv 2404.07413)."""
+    residual_convolution: ResidualConvolution | None = None
+    """A short filter over what the sublayer gives, before a norm (Inkling)."""
     norm_after: Norm | None = None
     multiplier: float = 1.0
     """A constant factor (Granite; 1 / sqrt(2))."""
@@ -81,6 +88,17 @@ class Branch(Value):
 
         return BranchModule(self, width, plan, name)
 
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> State | None:
+        """The decode state of its sublayer, with that of its convolution."""
+        inner = self.sublayer.state(width, batch, capacity, source, dtype, device)
+        if self.residual_convolution is None:
+            return inner
+        from anyformer.parts.call.branch_state import BranchState
+
+        return BranchState(inner, self.residual_convolution.state(width, batch, dtype, device))
+
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         before, after = self.norm_before, self.norm_after
         tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
@@ -88,6 +106,10 @@ class Branch(Value):
         tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
         if self.modulation is not None:
             tally += total({"modulation": self.modulation.cost(width, shape.batch, shape.rows)})
+        if self.residual_convolution is not None:
+            size = self.residual_convolution.state_elements(width, shape.batch) * plan.activation_bytes
+            own = Tally(own_state=StateBytes(size, size if shape.length == 1 else 0, size))
+            tally += (self.residual_convolution.cost(width) + own).within("residual_convolution", "branch")
         weights = {"gain": self.gain.weight(width)} if self.gain else {}
         weights |= {"output_bias": Weight((width,), "replicate", "zeros", writes=True)} if self.output_bias else {}
         return tally + Tally(weights, {"residual": added(shape.rows * width)})

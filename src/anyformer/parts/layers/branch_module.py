@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.parts.call.branch_state import opened
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
 from anyformer.parts.call.opened import check_whole
@@ -27,6 +28,7 @@ class BranchModule(nn.Module):
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
         self.modulation = branch.modulation.build(width) if branch.modulation else None
         self.output_bias = nn.Parameter(torch.empty(width)) if branch.output_bias else None
+        self.residual_convolution = branch.residual_convolution.build(width) if branch.residual_convolution else None
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
         self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
@@ -41,9 +43,11 @@ class BranchModule(nn.Module):
             shift_B1D, scale_B1D, *gates = self.modulation(context.shared[None, CONDITION])
             x_BTD = applied(x_BTD, shift_B1D, scale_B1D)
         x_BTD = context.see("input", x_BTD) if self.branch.sublayer.reads_stream else x_BTD
-        y_BTD = through(self.sublayer, x_BTD, context, self.crossing, state)
+        inner, recent = opened(state)
+        y_BTD = through(self.sublayer, x_BTD, context, self.crossing, inner)
         y_BTD = context.see("sublayer.output", y_BTD)
         y_BTD = y_BTD if self.output_bias is None else y_BTD + self.output_bias.to(y_BTD.dtype)
+        y_BTD = y_BTD if self.residual_convolution is None else self.residual_convolution(y_BTD, context, recent)
         y_BTD = context.normed(self.norm_after, y_BTD, "norm_after")
         for gate_B1D in gates:
             y_BTD = y_BTD * gate_B1D.to(y_BTD.dtype)

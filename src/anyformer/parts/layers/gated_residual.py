@@ -10,6 +10,7 @@ from anyformer.describe import Positive
 from anyformer.operations import Tally, Weight
 from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,10 +39,10 @@ class GatedResidual(StepStreams):
     def merged(self, x_BTND: Tensor) -> Tensor:
         return x_BTND.mean(2)
 
-    def build(self, width: int, index: int) -> GatedResidualModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> GatedResidualModule:
         from anyformer.parts.layers.gated_residual_module import GatedResidualModule
 
         return GatedResidualModule(self, width)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         return Tally({"gate": Weight((self.count, width), "replicate", "zeros", linear=False)})

@@ -8,6 +8,7 @@ from anyformer.describe import Positive
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.layers.merged_streams import MergedStreams
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from anyformer.parts.layers.independent_module import IndependentConnectionsModule
@@ -33,12 +34,12 @@ class IndependentConnections(MergedStreams):
         fact = f"{self.count} residual streams, read and written with weights of each token, never mixed"
         return Sketch("Independent hyper-connections", (fact,))
 
-    def build(self, width: int, index: int) -> IndependentConnectionsModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> IndependentConnectionsModule:
         from anyformer.parts.layers.independent_module import IndependentConnectionsModule
 
         return IndependentConnectionsModule(self, width)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         N = self.count
         weights = {"strength": Weight((2,), "replicate", 0.01), "static": Weight((2 * N,), "replicate", "zeros")}
         return matrix("dynamic", N * width, 2 * N, rows, role="replicate") + Tally(weights)

@@ -9,6 +9,7 @@ from anyformer.operations import Tally, Weight, matrix, total
 from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Sketch, number
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from anyformer.parts.layers.low_rank_connections_module import LowRankConnectionsModule, LowRankEnds
@@ -41,7 +42,7 @@ class LowRankConnections(StepStreams):
 
         return LowRankEnds(self, width)
 
-    def build(self, width: int, index: int) -> LowRankConnectionsModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> LowRankConnectionsModule:
         from anyformer.parts.layers.low_rank_connections_module import LowRankConnectionsModule
 
         return LowRankConnectionsModule(self, width)
@@ -49,7 +50,7 @@ class LowRankConnections(StepStreams):
     def ends_cost(self, width: int, rows: int) -> tuple[Tally, Tally]:
         return Tally(), self._gates(width, rows)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         return self._gates(width, rows) + matrix("write", self.count * width, self.count, rows, role="replicate")
 
     def _gates(self, width: int, rows: int) -> Tally:

@@ -8,6 +8,7 @@ from anyformer.describe import Count
 from anyformer.operations import Contraction, Tally, Weight, matrix
 from anyformer.parts.layers.merged_streams import MergedStreams
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from anyformer.parts.layers.manifold_module import ManifoldConnectionsModule
@@ -33,12 +34,12 @@ class ManifoldConnections(MergedStreams):
         fact = f"{self.count} residual streams, mixed by doubly stochastic matrices of each token"
         return Sketch("Manifold hyper-connections", (fact,))
 
-    def build(self, width: int, index: int) -> ManifoldConnectionsModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> ManifoldConnectionsModule:
         from anyformer.parts.layers.manifold_module import ManifoldConnectionsModule
 
         return ManifoldConnectionsModule(self, width)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         N = self.count
         mixed = Contraction(2 * rows * N * N * width)
         weights = {"strength": Weight((3,), "replicate", 0.01), "static": Weight((N * (N + 2),), "replicate", "zeros")}

@@ -9,6 +9,7 @@ from pydantic import Field
 from anyformer.operations import Tally, Weight
 from anyformer.parts.layers.streams import StepStreams
 from anyformer.parts.sketch import Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,10 +34,10 @@ class ScaledResidual(StepStreams):
     def merged(self, x_BTND: Tensor) -> Tensor:
         return x_BTND.mean(2)
 
-    def build(self, width: int, index: int) -> ScaledResidualModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> ScaledResidualModule:
         from anyformer.parts.layers.scaled_residual_module import ScaledResidualModule
 
         return ScaledResidualModule(self, width)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         return Tally({"gain": Weight((self.count, width), "replicate", "ones", linear=False)})

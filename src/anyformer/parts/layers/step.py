@@ -11,6 +11,8 @@ from anyformer.parts.derived import LayerScale
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
+from anyformer.parts.pointwise.scaled_gain import ScaledGain
+from anyformer.parts.sublayer import Inputs
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 TAKEN = frozenset((
@@ -48,6 +50,9 @@ class Step(Value):
     values of variance 1 keep it at 1 (Beam)."""
     gain: Gain | None = None
     """A learned factor of the step's output (Gemma 4's layer_scalar, one number)."""
+    interpolation: ScaledGain | None = None
+    """x + |g| (branches - x) in the place of x + branches, g (D,): the stream goes a learned share of the way to what the
+    branches give (nGPT, arXiv 2410.01131, whose eigen learning rates these are)."""
 
     @field_validator("branches")
     @classmethod
@@ -78,12 +83,25 @@ class Step(Value):
         return self
 
     @model_validator(mode="after")
+    def _goes_from_somewhere(self) -> Step:
+        if self.interpolation is not None and (self.residual in ("none", "inactive") or self.residual_scale != 1.0):
+            raise ValueError("interpolation goes from the residual to the branches: leave residual and residual_scale out")
+        if self.interpolation is not None and self.added_late:
+            raise ValueError("interpolation goes to what the step's branches give: leave added = 'after_block' out")
+        return self
+
+    @model_validator(mode="after")
     def _norms_a_sum(self) -> Step:
         if self.norm_branches is not None and all(branch.added for branch in self.branches.values()):
             raise ValueError("norm_branches norms the sum of the step's branches, and all of them are added after the block")
         if self.residual == "none" and all(branch.added for branch in self.branches.values()):
             raise ValueError("residual = 'none' leaves nothing of a step whose branches are all added after the block")
         return self
+
+    @property
+    def inputs_of_depth(self) -> Inputs:
+        """What the sides of its branches read of the depth of the model."""
+        return next((found for each in self.branches.values() if (found := each.sublayer.inputs_of_depth)), None)
 
     @property
     def added_late(self) -> bool:
@@ -93,7 +111,8 @@ class Step(Value):
     @property
     def shapes_residual(self) -> bool:
         """Whether the step does more to the residual stream than add to it."""
-        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
+        changed = self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0
+        return changed or self.gain is not None or self.interpolation is not None
 
     def numbered(self, n: int) -> Step:
         """A copy with numbers for its factors, if its sum is the n-th value of the stream."""
@@ -130,5 +149,6 @@ class Step(Value):
     def stability(self) -> tuple[str, ...]:
         """Techniques for stable training, its own and those of its branches."""
         own = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
+        own["interpolation"] = self.interpolation is not None
         inner = (word for branch in self.branches.values() for word in branch.stability)
         return (*(name for name, used in own.items() if used), *inner)

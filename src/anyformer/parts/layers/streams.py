@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +11,7 @@ from anyformer.describe import Registry
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.layers.step import Step
 from anyformer.parts.sketch import Drawn, Sketch
+from anyformer.parts.sublayer import Inputs
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -48,6 +49,10 @@ class Streams(Drawn):
         own."""
         return None
 
+    def fitting(self, layers: Sequence[str], shared: Collection[str], steps: int) -> tuple[Streams, Sequence[str]]:
+        """These streams of other layers, of so many steps each, some of which share weights; and the order that they need."""
+        return self, layers
+
     def build_ends(self, width: int) -> StreamEnds:
         """The module at both ends of the layers."""
         raise NotImplementedError
@@ -65,11 +70,15 @@ class StepStreams(Streams):
     """
 
     stability: ClassVar[str | None] = "hyper-connections"
+    deep: ClassVar[bool] = False
+    """Whether keys and values may read of them what queries do not (`Sublayer.inputs_of_depth`)."""
 
     def problem(self, steps: Sequence[Step]) -> str | None:
         if any(step.shapes_residual or step.added_late for step in steps):
-            changes = "norm_after, residual, residual_scale, gain and added"
+            changes = "norm_after, residual, residual_scale, gain, interpolation and added"
             return f"streams weigh the residual themselves: take {changes} out of {{}}"
+        if not self.deep and any(step.inputs_of_depth for step in steps):
+            return f"{self.kind} give queries, keys and values one input: take side_inputs out of {{}}"
         return None
 
     def merged(self, x_BTND: Tensor) -> Tensor:
@@ -81,11 +90,11 @@ class StepStreams(Streams):
 
         return CopiesModule(self)
 
-    def build(self, width: int, index: int) -> nn.Module:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> nn.Module:
         """The module of step `index` of the stack, counted from 0."""
         raise NotImplementedError
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         """The weights and the work of step `index`."""
         raise NotImplementedError
 
@@ -110,12 +119,12 @@ class HyperConnections(StepStreams):
         weights = "weights of each token" if self.dynamic else "learned weights"
         return Sketch("Hyper-connections", (f"{self.count} residual streams, read and written with {weights}",))
 
-    def build(self, width: int, index: int) -> HyperConnectionsModule:
+    def build(self, width: int, index: int, inputs: Inputs = None) -> HyperConnectionsModule:
         from anyformer.parts.layers.streams_module import HyperConnectionsModule
 
         return HyperConnectionsModule(self, width, index)
 
-    def cost(self, width: int, rows: int, index: int) -> Tally:
+    def cost(self, width: int, rows: int, index: int, inputs: Inputs = None) -> Tally:
         N = self.count
         parts = Tally(
             {

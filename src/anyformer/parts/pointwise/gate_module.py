@@ -22,10 +22,14 @@ class GateModule(nn.Module):
         self.bias = nn.Parameter(torch.empty(heads)) if gate.bias == "head" else None
 
     def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
+        return mixed_BTHE * self._of_heads(self.activation(self.logits(x_BTD))).to(mixed_BTHE.dtype)
+
+    def logits(self, x_BTD: Tensor) -> Tensor:
+        """What the activation reads: (B, T, H * E), or (B, T, H)."""
         gate: Tensor = self.projection(self.down(x_BTD))
-        if self.bias is not None:
-            gate = (self._of_heads(gate) + self.bias.to(gate.dtype)[:, None]).flatten(-2)
-        return mixed_BTHE * self._of_heads(self.activation(gate)).to(mixed_BTHE.dtype)
+        if self.bias is None:
+            return gate
+        return (self._of_heads(gate) + self.bias.to(gate.dtype)[:, None]).flatten(-2)
 
     def _of_heads(self, gate: Tensor) -> Tensor:
         """(B, T, H * E) -> (B, T, H, E), or (B, T, H) -> (B, T, H, 1)."""

@@ -41,8 +41,8 @@ class DeltaAttentionModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
         log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
-        beta_BTK = self.beta(x_BTD)
-        mixed_BTKE = self.norm(self.recur(query, key, value, beta_BTK, log_decay, context=context, state=state))
+        beta = self.beta(x_BTD)
+        mixed_BTKE = self.norm(self.recur(query, key, value, beta, log_decay, context=context, state=state))
         if self.gate is not None:
             mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
         return put_out(self.output, mixed_BTKE, context)

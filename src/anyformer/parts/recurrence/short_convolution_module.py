@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.gapless import gapless
+from anyformer.parts.call.convolving import Filtered
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.parts.pointwise.filters import convolve
@@ -48,19 +47,5 @@ def convolved(
     x_BTW: Tensor, weight: Tensor, context: Context, state: ConvolutionState | None = None, dilation: int = 1
 ) -> Tensor:
     """The convolution with a weight (W, n) in fp32 at least; it updates the state."""
-    before = dilation * (weight.shape[1] - 1)
-    past = x_BTW.new_zeros(x_BTW.shape[0], before, x_BTW.shape[2]) if state is None else state.recent.to(x_BTW.dtype)
-    wide, segments, valid = torch.cat([past, x_BTW], 1), context.segments, context.valid
-    if segments is not None:
-        segments = F.pad(segments, (before, 0), value=-1)
-    if valid is None:
-        y = convolve(wide, weight, segments, dilation=dilation)
-    else:
-        order, back = context.once(("gapless", before), lambda: gapless(valid.expand(x_BTW.shape[0], -1), before))
-        wide = wide.gather(1, order[..., None].expand_as(wide))
-        segments = None if segments is None else segments.gather(1, order)
-        y = convolve(wide, weight, segments, dilation=dilation)
-        y = y.gather(1, back[..., None].expand_as(y))
-    if state is not None:
-        state.recent.copy_(wide[:, wide.shape[1] - before :])
-    return y
+    inputs = Filtered.of(x_BTW, dilation * (weight.shape[1] - 1), context, state)
+    return inputs.returned(convolve(inputs.wide, weight, inputs.segments, dilation=dilation))

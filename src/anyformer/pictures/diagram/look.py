@@ -249,6 +249,8 @@ def _residual(step: Step) -> Iterator[str]:
         yield "block input"
     if step.residual == "inactive":
         yield "other streams"
+    if step.interpolation is not None:
+        yield "× (1 − |g|)"
     if isinstance(step.residual_scale, str):
         yield "× √(1 − 1/n)"
     elif step.residual == "none" or step.residual_scale != 1:

@@ -66,10 +66,10 @@ class ByPositions:
     def rows(self, table_VD: Tensor, tokens: Tensor) -> Tensor:
         return self.within.rows(table_VD, tokens)
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
         if x_D.dim() != 3:
-            return self.within.logits(x_D, table_VD, bias_V)
-        found = self.within.logits(own(x_D, self.group), table_VD, bias_V)
+            return self.within.logits(x_D, table_VD, bias_V, gain_V)
+        found = self.within.logits(own(x_D, self.group), table_VD, bias_V, gain_V)
         placements: list[Placement] = [Shard(1), Shard(2)] if is_divided(found) else [Shard(1)]
         shape = torch.Size((*x_D.shape[:2], found.shape[-1]))
         return DTensor.from_local(

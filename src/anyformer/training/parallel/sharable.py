@@ -114,6 +114,18 @@ def _check_positions(run: Run) -> None:
         raise UserError("plan.mesh.context divides positions of attention and of feed-forward networks, and the model has none")
     for stack in architecture.stacks.values():
         _check_readers(stack, architecture.width)
+        _check_filters(stack)
+
+
+def _check_filters(stack: Stack) -> None:
+    """Raise `UserError` where what a branch gives is filtered over neighbouring positions."""
+    for name, block in stack.variants.items():
+        for branch, each in block.branches.items():
+            if each.residual_convolution is not None:
+                raise UserError(
+                    f"plan.mesh.context: {name}.{branch}.residual_convolution reads the positions before each, of which "
+                    "processes have a share: leave context out"
+                )
 
 
 def _check_readers(stack: Stack, width: int) -> None:

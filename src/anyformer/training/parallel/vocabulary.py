@@ -17,7 +17,7 @@ from anyformer.describe import InputError
 from anyformer.model.collectives import Group, added_up, entering
 from anyformer.model.narrowed import divided_vocabulary
 from anyformer.model.transformer import Transformer
-from anyformer.parts.embedding.vocabulary import HoldsVocabulary
+from anyformer.parts.embedding.vocabulary import HoldsVocabulary, gained
 from anyformer.training.parallel.locals import hold
 
 
@@ -38,8 +38,8 @@ class InRows:
         mine = (own >= 0) & (own < len(table_VD))
         return added_up(F.embedding(own * mine, table_VD) * mine[..., None].to(table_VD.dtype), self.group)
 
-    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None) -> Tensor:
-        own = F.linear(entering(x_D, self.group), table_VD, bias_V)
+    def logits(self, x_D: Tensor, table_VD: Tensor, bias_V: Tensor | None, gain_V: Tensor | None = None) -> Tensor:
+        own = gained(F.linear(entering(x_D, self.group), table_VD, bias_V), gain_V)
         return DTensor.from_local(own, self.mesh, [Shard(own.dim() - 1)], run_check=False)
 
 
