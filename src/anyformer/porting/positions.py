@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, Literal
 
 from anyformer.describe import get
-from anyformer.parts import LearnedPosition, Rotary, SinusoidalPosition
+from anyformer.parts import ALiBi, LearnedPosition, Rotary, SinusoidalPosition
 from anyformer.porting.changes import Put, PutAll
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
@@ -54,6 +54,7 @@ def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         for pairing in ("halves", "adjacent"):
             rotary = Rotary(theta=theta, pairing=pairing)
             yield Hint(f"rotary positions, theta {theta:g}, pairs {pairing}", (Put("attention.rotary", rotary),))
+        yield Hint("slopes of distances (ALiBi)", (Put("attention.score_bias", ALiBi()),))
     waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
     if not stacks and not dict(rotaries_in(fit.architecture)):
         waved = list(fit.architecture.stacks)

@@ -33,9 +33,10 @@ def biases(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
             if "norm" in source:
                 if odd:
                     touched.add("norms" if has else "no norms")
-            elif source == "head":
+            elif source in ("head", "experts.router"):
                 if odd:
-                    yield Hint(f"the head has {'a' if has else 'no'} bias", (Put("head.bias", has),))
+                    what = source.rpartition(".")[2]
+                    yield Hint(f"the {what} has {'a' if has else 'no'} bias", (Put(f"{source}.bias", has),))
             elif branch:
                 branches.setdefault(branch, set())
                 if has:
@@ -78,6 +79,11 @@ def gates(fit: Fit) -> Iterator[Hint]:
     for each in fit.left:
         if "gate" in role(each.name) and "network" in role(each.name):
             yield Hint("networks have a gate", (Gated(True),), {"feedforward.gate": each.name})
+    up = next((line for line in fit.missing if line.source == ("feedforward.up",)), None)
+    rows, columns = (up.module.shape or (0, 0)) if up else (0, 0)
+    for each in (each for each in fit.left if rows and each.shape == (2 * rows, columns) and each.layers == up.module.layers):
+        both = {("feedforward.gate", "feedforward.up"): To(each.name, Rows())}
+        yield Hint(f"networks have a gate, in one tensor with up: {each.name}", (Gated(True),), both)
 
 
 def sizes(fit: Fit) -> Iterator[Hint]:

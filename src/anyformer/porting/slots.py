@@ -27,6 +27,11 @@ def slots(fit: Fit) -> Iterator[Hint]:
     for each in (each for each in fit.left if "{i}" in each.name and "attention" in role(each.name)):
         if "sink" in role(each.name) and each.shape == (heads.heads,):
             yield Hint("a sink of every head", (Put("attention.sink", "head"),), {"attention.sink": each.tensor})
+        gate = get(heads, "gate")
+        counts = {(heads.heads,): True if gate and gate.per == "head" else "head", (features,): True}
+        if gate is not None and not gate.bias and "gate" in each.name.rpartition(".")[2] and each.shape in counts:
+            put = Put("attention.gate.bias", counts[each.shape])
+            yield Hint(f"a bias of the gate of attention: {each.name}", (put,), {"attention.gate.bias": each.tensor})
         rows = {(heads.heads, fit.architecture.width): "head", (features, fit.architecture.width): "feature"}
         if _GATE.search(each.name.rpartition(".")[2]) and each.shape in rows:
             part = OutputGate(per=rows[each.shape], bias="bias" in each.leaves)  # type: ignore[arg-type]
