@@ -22,6 +22,7 @@ from torch import Tensor
 from anyformer import huggingface
 from anyformer.describe import Notice, UserError
 from anyformer.huggingface.canonical import canonical
+from anyformer.huggingface.convert import architecture_of
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
 from huggingface import nearness, parity
@@ -153,7 +154,7 @@ class Base:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 huggingface.read_architecture(huggingface.Config(_table(directory)))
-            architecture = _computation(huggingface.convert.architecture_of(directory)[0])
+            architecture = _computation(architecture_of(directory)[0])
             if architecture == read:
                 return Outcome("equal"), read
             ours, _ = huggingface.load(directory, dtype=torch.float32)
