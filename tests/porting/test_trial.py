@@ -39,5 +39,6 @@ def test_the_page_says_what_was_found():
     assert f"**{len(ended('untouched', THIRD))} of the third thirty**" in PAGE
     assert all(row["type"] in PAGE for row in (*ended("untouched", SECOND), *ended("untouched", THIRD)))
     assert f"**{len(ended('edited'))} more with an edit" in PAGE
+    assert f"**{len(ended('edited', THIRD))} of them with an edit" in PAGE
     assert all(row["type"] in PAGE for row in ended("untouched"))
     assert all(row["missing"] for row in ended("not"))
