@@ -7,9 +7,11 @@ import torch
 from torch import nn
 
 from anyformer.describe import get
+from anyformer.huggingface.rules import Rows, Then, To, Transposed
 from anyformer.model import decoder_only
 from anyformer.parts import Attention, Embedding, Experts, FeedForward, Head, RMSNorm, Rotary, pre_norm
 from anyformer.porting import proposal
+from anyformer.porting.mixtures import _sides_with_bias, _stacked
 from anyformer.porting.norm_places import like_norm
 from anyformer.porting.reference import TinyReference
 from anyformer.porting.some_layers import DenseLayers, PutLayers
@@ -31,6 +33,7 @@ T5 = {"d_model": 24, "d_ff": 40, "d_kv": 6, "num_layers": 4, "num_heads": 4, "de
         ("axk1", "CausalLM", ["sarvam_mla"], AXK1, "experts norm after in 2 of 3 layers"),
         ("bloom", "CausalLM", ["gpt_bigcode"], BLOOM, "slopes of distances (ALiBi)"),
         ("phimoe", "CausalLM", ["olmoe"], PHIMOE, "experts chosen one after the other, margin 0.8"),
+        ("gte", "MaskedLM", ["camembert"], {}, "networks have a gate, in one tensor with up"),
         ("t5", "Seq2SeqLM", ["switch_transformers"], T5, "no experts: a network in every layer"),
     ],
 )
@@ -66,6 +69,21 @@ def test_layers_without_experts_have_a_network_of_one():
     (block,) = made.decoder.variants.values()
     assert get(block, "feedforward.sublayer") == FeedForward(width=24, activation="gelu", gated=False, bias=("up", "down"))
     assert "experts" not in block.branches
+
+
+def test_biases_of_stacked_experts_are_found_with_their_side():
+    sides = {"gate_up_proj": (5, 32, 24), "gate_up_proj_bias": (5, 24), "down_proj": (5, 12, 32), "down_proj_bias": (5, 32)}
+    modules = modules_of({f"model.layers.{i}.mlp.experts.{name}": shape for i in range(2) for name, shape in sides.items()})
+    lines, width = _stacked([*modules.values()], 5, 32)
+    name = "model.layers.{i}.mlp.experts"
+    assert width == 12
+    assert lines == {
+        "experts.down": To(f"{name}.down_proj", Transposed()),
+        "experts.down_bias": f"{name}.down_proj_bias",
+        ("experts.gate", "experts.up"): To(f"{name}.gate_up_proj", Then(Transposed(), Rows(1))),
+        ("experts.gate_bias", "experts.up_bias"): To(f"{name}.gate_up_proj_bias", Rows(1)),
+    }
+    assert _sides_with_bias(lines) == ("gate", "up", "down")
 
 
 def test_short_names_of_norms_are_known():

@@ -50,7 +50,9 @@ def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         if made:
             yield Hint(f"positions begin at row {first} of their table", (PutAll.of(made),))
     if not stacks and not dict(rotaries_in(fit.architecture)):  # no tensor says where a token stands, so a formula may
-        theta = next((float(table[key]) for key in THETAS if isinstance(table.get(key), int | float)), 10_000.0)
+        tables = [table, *(value for value in table.values() if isinstance(value, Mapping))]
+        said = (each[key] for each in tables for key in THETAS if isinstance(each.get(key), int | float))
+        theta = float(next(said, 10_000.0))
         for pairing in ("halves", "adjacent"):
             rotary = Rotary(theta=theta, pairing=pairing)
             yield Hint(f"rotary positions, theta {theta:g}, pairs {pairing}", (Put("attention.rotary", rotary),))

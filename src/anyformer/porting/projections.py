@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anyformer.huggingface.rules import GroupedRows, Rows, Stacked, Then, To, Transposed
-from anyformer.parts import Attention, ScoreCorrectionBias
+from anyformer.parts import Attention, FeedForward, ScoreCorrectionBias
 from anyformer.porting.changes import Biased, Gated, HeadsNormed, Normed, Put
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint, Lines
-from anyformer.porting.looking import heads_in
+from anyformer.porting.looking import blocks_in, heads_in
 from anyformer.porting.roles import likeness, role
 from anyformer.porting.tensors import FileModule
 
@@ -83,7 +83,16 @@ def gates(fit: Fit) -> Iterator[Hint]:
     rows, columns = (up.module.shape or (0, 0)) if up else (0, 0)
     for each in (each for each in fit.left if rows and each.shape == (2 * rows, columns) and each.layers == up.module.layers):
         both = {("feedforward.gate", "feedforward.up"): To(each.name, Rows())}
-        yield Hint(f"networks have a gate, in one tensor with up: {each.name}", (Gated(True),), both)
+        held = {
+            side
+            for block in blocks_in(fit.architecture)
+            for net in block.sublayers
+            if isinstance(net, FeedForward)
+            for side in net.bias
+        }
+        biased = ("gate", "up") if "bias" in each.leaves else ()
+        changes = Gated(True), Biased("feedforward", (*biased, *sorted(held & {"down"})))
+        yield Hint(f"networks have a gate, in one tensor with up: {each.name}", changes, both)
 
 
 def sizes(fit: Fit) -> Iterator[Hint]:
