@@ -62,13 +62,13 @@ def _halves(fit: Fit, line: StoredLine) -> Iterator[Hint]:
     pair = tuple(f"{source}_bias" for source in line.source)
     beside = next((each for each in fit.lines if set(each.source) == {*pair} and each.module.name in fit.matched), None)
     for order in (line.source, line.source[::-1]):
-        for op in (Rows(across), Alternating(across)):
+        for op, flat in ((Rows(across), Rows(1)), (Alternating(across), Alternating(1))):
             if (order, op) != (line.source, Rows(across)) or line.source in fit.derivation.more:
                 words = "one after the other" if isinstance(op, Rows) else "in turns"
                 lines: dict[Any, str | To] = {order: To(name, Then(Transposed(), op) if turned else op)}
                 if beside is not None:
                     biases = tuple(f"{source}_bias" for source in order)
-                    lines[biases] = To(fit.matched[beside.module.name], type(op)(1))
+                    lines[biases] = To(fit.matched[beside.module.name], flat)
                 yield Hint(f"{order[0]} before {order[1]} in {tensor}, {words}", (), lines)
 
 

@@ -79,20 +79,24 @@ def gates(fit: Fit) -> Iterator[Hint]:
     for each in fit.left:
         if "gate" in role(each.name) and "network" in role(each.name):
             yield Hint("networks have a gate", (Gated(True),), {"feedforward.gate": each.name})
-    up = next((line for line in fit.missing if line.source == ("feedforward.up",)), None)
-    rows, columns = (up.module.shape or (0, 0)) if up else (0, 0)
-    for each in (each for each in fit.left if rows and each.shape == (2 * rows, columns) and each.layers == up.module.layers):
-        both = {("feedforward.gate", "feedforward.up"): To(each.name, Rows())}
-        held = {
-            side
-            for block in blocks_in(fit.architecture)
-            for net in block.sublayers
-            if isinstance(net, FeedForward)
-            for side in net.bias
-        }
-        biased = ("gate", "up") if "bias" in each.leaves else ()
-        changes = Gated(True), Biased("feedforward", (*biased, *sorted(held & {"down"})))
-        yield Hint(f"networks have a gate, in one tensor with up: {each.name}", changes, both)
+    yield from _gate_with_up(fit)
+
+
+def _gate_with_up(fit: Fit) -> Iterator[Hint]:
+    """One tensor with twice the rows of the up projection that a family without a gate has."""
+    up = next((line.module for line in fit.missing if line.source == ("feedforward.up",)), None)
+    if up is None or up.shape is None or len(up.shape) != 2:
+        return
+    networks = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward)]
+    down = ("down",) if any("down" in each.bias for each in networks) else ()
+    for each in fit.left:
+        if each.shape == (2 * up.shape[0], up.shape[1]) and each.layers == up.layers:
+            biased = (*(("gate", "up") if "bias" in each.leaves else ()), *down)
+            yield Hint(
+                f"networks have a gate, in one tensor with up: {each.name}",
+                (Gated(True), Biased("feedforward", biased)),
+                {("feedforward.gate", "feedforward.up"): To(each.name, Rows())},
+            )
 
 
 def sizes(fit: Fit) -> Iterator[Hint]:
