@@ -10,7 +10,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 NAMES = ("port", "port-second", "port-third", "port-fourth")
 RESULT, SECOND, THIRD, FOURTH = (json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in NAMES)
 TRIALS = RESULT, SECOND, THIRD, FOURTH
-PAGE = (ROOT / "docs" / "port.md").read_text(encoding="utf-8")
+PAGE = " ".join((ROOT / "docs" / "port.md").read_text(encoding="utf-8").split())
 LINES = 20
 
 
