@@ -3,6 +3,7 @@
     python -m benchmarks.port
     python -m benchmarks.port --second
     python -m benchmarks.port --third
+    python -m benchmarks.port --fourth
 
 Thirty types are drawn by the SHA-256 of their names, the first in its order, of the text-capable types that are read with a
 class of transformers. Of every one its file of families is taken away, with all types in it, and every other type whose
@@ -12,7 +13,10 @@ that was written is loaded and held against transformers by `verify`. The result
 
 `--second` draws thirty more, by their names behind a word, of the types that neither the first drawing nor development had,
 after `port` was improved by what these had shown: `results/port-second.json`. `--third` draws thirty more of the rest, once
-`port` was improved by what both had shown: `results/port-third.json`.
+`port` was improved by what both had shown: `results/port-third.json`; and `--fourth` likewise: `results/port-fourth.json`.
+
+A type that is `edited` was changed by hand after the trial: `port_edits/TYPE.diff` is the edit of the file that was written at
+the trial's revision, with which the same check, `verify`, found equal logits; `lines` counts those that were added.
 
 `--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
@@ -52,7 +56,7 @@ from huggingface.every_type import text_capable  # noqa: E402
 from huggingface.parity import _made  # noqa: E402
 
 RESULT = Path(__file__).parent / "results" / "port.json"
-SECOND, THIRD = RESULT.with_name("port-second.json"), RESULT.with_name("port-third.json")
+SECOND, THIRD, FOURTH = (RESULT.with_name(f"port-{name}.json") for name in ("second", "third", "fourth"))
 COUNT = 30
 DEVELOPED = ("dev", 40)
 """The drawing on which `port` was improved between the trials: its salt, and how many types."""
@@ -77,14 +81,23 @@ def drawn(salt: str = "", count: int = COUNT) -> list[str]:
 
 def second() -> list[str]:
     """The types of the second trial: nobody had ported one before it."""
-    seen = {*drawn(), *drawn(*DEVELOPED)}
-    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "second"))[:COUNT]
+    return _fresh("second", drawn(), drawn(*DEVELOPED))
 
 
 def third() -> list[str]:
     """The types of the third trial: of neither earlier one, nor of those on which `port` was improved."""
-    seen = {*drawn(), *drawn(*DEVELOPED), *second()}
-    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, "third"))[:COUNT]
+    return _fresh("third", drawn(), drawn(*DEVELOPED), second())
+
+
+def fourth() -> list[str]:
+    """The types of the fourth trial: of none of the three."""
+    return _fresh("fourth", drawn(), drawn(*DEVELOPED), second(), third())
+
+
+def _fresh(word: str, *earlier: Sequence[str]) -> list[str]:
+    """The first types, by their digests behind a word, that no earlier drawing has."""
+    seen = {name for names in earlier for name in names}
+    return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, word))[:COUNT]
 
 
 def hidden_with(name: str) -> list[str]:
@@ -187,14 +200,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.port", description=__doc__)
     parser.add_argument("--second", action="store_true", help="the second trial")
     parser.add_argument("--third", action="store_true", help="the third trial")
+    parser.add_argument("--fourth", action="store_true", help="the fourth trial")
     parser.add_argument("--salt", default="", help="another drawing, for development")
     parser.add_argument("--count", type=int, default=COUNT, help="types")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--types", nargs="*", default=[], help="these types instead of a drawing")
     given = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
-    trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third}
-    result = THIRD if given.third else SECOND if given.second else RESULT
+    trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third, FOURTH: fourth}
+    result = FOURTH if given.fourth else THIRD if given.third else SECOND if given.second else RESULT
     names = given.types or trials[result]()
     kept = not given.salt and not given.types and given.count == COUNT
     rows = reached(result) if kept else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -54,6 +55,15 @@ def refusal(error: UserError, path: Keys, move: Mapping[str, Any]) -> Outcome:
     values = [each for table in (move, *inner) for each in table.values() if isinstance(each, str)]
     clear = any(name in text for name in names) or any(repr(each) in text or f'"{each}"' in text for each in values)
     return Outcome("refused by name" if clear or not path else "unclear refusal", text[-300:])
+
+
+def of_input(error: UserError, move: Mapping[str, Any]) -> Outcome:
+    """A refusal of what a model is given, where the configuration is read: of an image that does not divide into patches it is
+    clear if it has the number that was moved."""
+    text = said(error)
+    numbers = [value for value in move.values() if isinstance(value, int) and not isinstance(value, bool)]
+    clear = any(re.search(rf"\b{number}\b", text) for number in numbers)
+    return Outcome("refused by name" if clear else "unclear refusal", text)
 
 
 def said(error: BaseException) -> str:

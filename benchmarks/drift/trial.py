@@ -15,13 +15,14 @@ import torch
 import transformers
 from benchmarks.drift.keys import Path as Keys
 from benchmarks.drift.keys import made, text_path
-from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, refusal, said, within
+from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, of_input, refusal, said, within
 from benchmarks.drift.rounding import is_rounding
 from torch import Tensor
 
 from anyformer import huggingface
 from anyformer.describe import Notice, UserError
 from anyformer.huggingface.canonical import canonical
+from anyformer.huggingface.convert import architecture_of
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
 from huggingface import nearness, parity
@@ -92,7 +93,7 @@ class Base:
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
         files = [json.loads(json.dumps({**keys, **named}, default=_plain)) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
-            return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False)
+            return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False, move=move)
         try:
             theirs.save_pretrained(directory)
         except Exception as error:
@@ -153,7 +154,7 @@ class Base:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 huggingface.read_architecture(huggingface.Config(_table(directory)))
-            architecture = _computation(huggingface.convert.architecture_of(directory)[0])
+            architecture = _computation(architecture_of(directory)[0])
             if architecture == read:
                 return Outcome("equal"), read
             ours, _ = huggingface.load(directory, dtype=torch.float32)
@@ -169,9 +170,9 @@ class Base:
                 return Outcome("transformers refuses", "its results"), read
             return Outcome("crash", said(error)), read
         pair = Pair(case, theirs, ours, directory)
-        outcome = self._gaps(pair, whole=architecture != self.architecture)
+        outcome = self._gaps(pair, whole=architecture != self.architecture, move=move)
         if outcome.ended == "drift":
-            outcome = self._reloaded(pair, outcome)
+            outcome = self._reloaded(pair, outcome, move)
         notices = [str(each.message) for each in told if issubclass(each.category, Notice)]
         if outcome.ended == "drift" and any(path[-1] in notice for notice in notices):
             outcome = replace(outcome, ended="noted by name", why=notices[0])
@@ -181,18 +182,18 @@ class Base:
             self.described = _computation(huggingface.read_architecture(huggingface.Config(_table(directory)))[0])
         return outcome, architecture
 
-    def _reloaded(self, pair: Pair, outcome: Outcome) -> Outcome:
+    def _reloaded(self, pair: Pair, outcome: Outcome, move: Mapping[str, Any]) -> Outcome:
         """The comparison with what transformers reads from the files, which may be another model than it wrote them from."""
         try:
             theirs = type(pair.theirs).from_pretrained(pair.directory, dtype=torch.float32, attn_implementation=self.kernel)
         except Exception as error:  # whatever it says of its own files
             return Outcome("transformers refuses", said(error))
-        again = self._gaps(replace(pair, theirs=theirs.eval()), whole=False)
+        again = self._gaps(replace(pair, theirs=theirs.eval()), whole=False, move=move)
         why = f"as transformers reads its own files, which differ from what it wrote: {outcome.why}"
         return replace(again, why=why) if again.ended == "equal" else outcome
 
-    def _gaps(self, pair: Pair, whole: bool) -> Outcome:
-        """The comparisons; `whole`: token by token too, which another architecture may change."""
+    def _gaps(self, pair: Pair, whole: bool, move: Mapping[str, Any]) -> Outcome:
+        """The comparisons; `whole`: token by token too, which another architecture may change; `move`: what was moved."""
         asked = [("whole", nearness.LOGITS)]
         if parity.pads(pair):
             asked.append(("padded", nearness.PADDED))
@@ -218,7 +219,8 @@ class Base:
             except TimeIsUpError:
                 raise
             except UserError as error:
-                return Outcome("refused by name" if name != "whole" else "unclear refusal", f"{name}: {said(error)}", moves)
+                refused = of_input(error, move) if name == "whole" else Outcome("refused by name", said(error))
+                return replace(refused, why=f"{name}: {refused.why}", moves=moves)
             except Exception as error:
                 if name == "padded" and not self._computes(pair.case, pair.theirs, pair):
                     continue

@@ -36,12 +36,13 @@ def without(*model_types: str) -> Iterator[None]:
 
 
 def tiny(model_type: str, directory: Path, task: str = "CausalLM", **keys: Any) -> Path:
-    """A tiny random model of transformers, saved; `task`: the end of the name of its class."""
+    """A tiny random model of transformers, saved; `task`: the end of the name of its class; a size of None is left out."""
     sizes = {
         "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
         "vocab_size": 53, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
     }  # fmt: skip
-    config = transformers.CONFIG_MAPPING[model_type](**{**sizes, **keys})
+    given = {name: value for name, value in {**sizes, **keys}.items() if value is not None}
+    config = transformers.CONFIG_MAPPING[model_type](**given)
     torch.manual_seed(0)
     model = getattr(transformers, f"AutoModelFor{task}").from_config(config, attn_implementation="eager").eval()
     louder(model, 0)

@@ -16,6 +16,7 @@ from anyformer.huggingface.target import Place
 from anyformer.huggingface.vocabulary import ValueKind
 from anyformer.model import Architecture
 from anyformer.porting.changes import ArchitectureChange, Put, changed_all
+from anyformer.porting.tensors import pattern_of
 
 Fields = Mapping[str, str]
 SHARE = "partial_rotary_factor"
@@ -218,7 +219,10 @@ def _renamed(name: str, modules: Fields) -> str:
     if name in modules:
         return modules[name]
     module, _, leaf = name.rpartition(".")
-    return f"{modules[module]}.{leaf}" if module in modules else name
+    if module in modules:
+        return f"{modules[module]}.{leaf}"
+    pattern, layer, _ = pattern_of(name)
+    return modules[pattern].replace("{i}", str(layer)) if layer >= 0 and pattern in modules else name
 
 
 def _common(names: list[str]) -> str:

@@ -11,8 +11,8 @@ from anyformer.porting.ends import ends
 from anyformer.porting.explaining import Fit, explained, named
 from anyformer.porting.hint import Hint
 from anyformer.porting.looking import norms_of_layer, of_another
-from anyformer.porting.mixtures import mixtures
-from anyformer.porting.norm_places import is_norm, like_norm, wirings
+from anyformer.porting.mixtures import mixtures, no_experts
+from anyformer.porting.norm_places import is_norm, like_norm, norms_of_some, wirings
 from anyformer.porting.projections import (
     biases,
     fused,
@@ -57,9 +57,11 @@ def steps(fit: Fit, table: Mapping[str, Any], modules: Mapping[str, FileModule])
     yield from sizes(fit)
     yield from fused(fit)
     yield from wirings(fit)
+    yield from norms_of_some(fit)
     yield from router_correction(fit)
     yield from one_by_one(fit)
     yield from mixtures(fit, table, modules)
+    yield from no_experts(fit, modules)
     yield from _outside(fit)
     yield from _sparse(fit, modules)
     yield from _left_out(fit)

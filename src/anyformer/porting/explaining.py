@@ -18,7 +18,7 @@ from anyformer.model import Architecture
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.keys import respelt
 from anyformer.porting.roles import likeness
-from anyformer.porting.tensors import FileModule, Shape, idle, split
+from anyformer.porting.tensors import FileModule, Shape, idle, pattern_of, split
 
 _RESPELT = 6
 """How often keys are respelt, each time those that were asked for since."""
@@ -147,12 +147,14 @@ def _ours(key: str, derivation: Derivation) -> str:
 
 def named(fit: Fit) -> Derivation:
     """The derivation that says under which names the files hold the modules of its base."""
-    others = {ours: theirs for ours, theirs in fit.matched.items() if ours != theirs}
+    # A module that keeps its name under one that is renamed (`lm_head.dense`) is said too.
+    moved = {ours for ours, theirs in fit.matched.items() if ours != theirs}
+    others = {ours: theirs for ours, theirs in fit.matched.items() if ours in moved or ours.rpartition(".")[0] in moved}
     modules = {ours: others.pop(theirs, theirs) for ours, theirs in fit.derivation.modules.items()}
     added = {_text(to) for to in fit.derivation.more.values()}
-    moved = {ours: theirs for ours, theirs in others.items() if ours in added}
-    more = {source: _moved(to, moved) for source, to in fit.derivation.more.items()}
-    return replace(fit.derivation, modules={**modules, **{o: t for o, t in others.items() if o not in moved}}, more=more)
+    under = {ours: theirs for ours, theirs in others.items() if ours in added}
+    more = {source: _moved(to, under) for source, to in fit.derivation.more.items()}
+    return replace(fit.derivation, modules={**modules, **{o: t for o, t in others.items() if o not in under}}, more=more)
 
 
 def _text(to: str | To) -> str:
@@ -250,10 +252,13 @@ def lines_of(names: Names, architecture: Architecture) -> Iterator[StoredLine]:
         name = numbered[int(at)][1]
         ends = split(f"{name}{leaf}")[1]
         held = tuple(shapes_in(rule, shapes).values())
-        found.setdefault(int(at), {}).setdefault(ends, {})[int(layer)] = held
+        # A line outside of layers may be stored with the first of them: T5's table of relative positions.
+        number = pattern_of(name)[1] if layer == "-1" else int(layer)
+        found.setdefault(int(at), {}).setdefault(ends, {})[number] = held
     joined: dict[str, StoredLine] = {}
     for number, leaves in sorted(found.items()):
         stack, name, source = numbered[number]
+        name = name if stack else pattern_of(name)[0]
         whole = split(name)[0] if split(name)[1] in leaves else name
         before = joined.get(whole)
         # Layers with a network and layers with experts have two lines of one module: the norm before either.

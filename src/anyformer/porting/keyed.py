@@ -52,6 +52,8 @@ def _places(key: str, value: float) -> Iterator[tuple[str, Any]]:
         yield "attention.scale", float(value)
     elif key == "residual_multiplier":
         yield from ((f"{branch}.multiplier", float(value)) for branch in ("attention", "feedforward", "experts"))
+    elif key == "swiglu_limit":
+        yield from ((f"{branch}.clamp", float(value)) for branch in ("feedforward", "experts"))
     elif isinstance(place := PLACES.get(key), str) and place.rpartition(".")[2] in ("scale", "softcap"):
         yield place, float(value)
 

@@ -15,6 +15,7 @@ from anyformer.porting.keys import GROUPS
 from anyformer.porting.looking import blocks_in
 from anyformer.porting.projections import SHARED_GATE
 from anyformer.porting.roles import role
+from anyformer.porting.some_layers import DenseLayers
 from anyformer.porting.sparse_layers import DENSE, SPARSE, SparseLayers
 from anyformer.porting.tensors import FileModule
 
@@ -65,7 +66,9 @@ def _stored_otherwise(fit: Fit) -> Iterator[Hint]:
     found = _stacked(rest, own[0].experts, fit.architecture.width) or _one_by_one(rest)
     if found is not None:
         lines, inner = found
-        changes = () if inner == own[0].width else (Put("experts.width", inner),)
+        changes: tuple[Put, ...] = () if inner == own[0].width else (Put("experts.width", inner),)
+        biased = _sides_with_bias(lines)
+        changes += () if biased == tuple(side for side in _SIDES if side in own[0].bias) else (Put("experts.bias", biased),)
         yield Hint(f"experts of {inner} features in {len(lines)} tensors", changes, lines)
 
 
@@ -98,18 +101,38 @@ def _stacked(rest: list[FileModule], count: int, width: int) -> tuple[Lines, int
             found[side] = each.tensor, (each.shape[0], each.shape[1], each.shape[2])
     if "down" not in found or len(found) < 2:
         return None
+    biases = {side: each for each in rest for side in _biased(each, count)}
     name, (_, rows, columns) = found.pop("down")
     turned = columns == width and rows != width
     inner = rows if turned else columns
     lines: dict[Any, str | To] = {"experts.down": To(name, Transposed()) if turned else name}
+    lines |= {"experts.down_bias": biases["down"].tensor} if "down" in biases else {}
     for side, (name, (_, rows, columns)) in found.items():
         turned, outputs = (True, columns) if rows == width and columns != width else (False, rows)
         if outputs == 2 * inner:
             both = Then(Transposed(), Rows(1)) if turned else Rows(1)
             lines["experts.gate", "experts.up"] = To(name, both)
+            if "gate_up" in biases:
+                lines["experts.gate_bias", "experts.up_bias"] = To(biases["gate_up"].tensor, Rows(1))
         else:
             lines[f"experts.{side}"] = To(name, Transposed()) if turned else name
+            lines |= {f"experts.{side}_bias": biases[side].tensor} if side in biases else {}
     return lines, inner
+
+
+def _biased(module: FileModule, count: int) -> Iterator[str]:
+    """The side whose biases a tensor has, one row per expert: `gate_up_proj_bias`."""
+    stem = module.name.removesuffix("_bias")
+    if stem != module.name and len(module.shape or ()) == 2 and (module.shape or (0,))[0] == count:
+        yield from [side for side in ("gate_up", *_SIDES) if side in role(stem)][:1]
+
+
+def no_experts(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
+    """Networks in every layer, for a base of experts where the files have neither these nor a router."""
+    if any({"experts", "router"} & role(name) for name in modules):
+        return
+    if any(source.startswith("experts.") for line in fit.missing for source in line.source):
+        yield Hint("no experts: a network in every layer", (DenseLayers(),))
 
 
 def _experts(
@@ -143,10 +166,17 @@ def _experts(
         width=width,
         activation=network.activation,
         gated=gated,
+        bias=_sides_with_bias(found),
         router=_router(table, count, chosen, corrected=correction is not None),
         shared=part,
     )
     return experts, more
+
+
+def _sides_with_bias(lines: Lines) -> tuple[Side, ...]:
+    """The projections of experts whose biases have lines."""
+    said = {source for sources in lines for source in ((sources,) if isinstance(sources, str) else sources)}
+    return tuple(side for side in _SIDES if f"experts.{side}_bias" in said)
 
 
 def _router(table: Mapping[str, Any], experts: int, chosen: int, *, corrected: bool) -> Router:

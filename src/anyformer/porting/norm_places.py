@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from itertools import permutations
 
+from anyformer.describe import get
 from anyformer.model import Architecture
-from anyformer.porting.changes import Wired, Wiring
+from anyformer.parts import Stack
+from anyformer.porting.changes import Put, Wired, Wiring
 from anyformer.porting.explaining import Fit, StoredLine
 from anyformer.porting.hint import Hint
-from anyformer.porting.looking import blocks_in
+from anyformer.porting.looking import blocks_in, norms_of_layer
 from anyformer.porting.roles import role
+from anyformer.porting.some_layers import PutLayers
 
 _SLOTS: Mapping[Wiring, tuple[str, ...]] = {
     "pre": ("{mixer}.norm_before", "{network}.norm_before"),
@@ -22,6 +26,8 @@ _SLOTS: Mapping[Wiring, tuple[str, ...]] = {
 }
 """Wiring -> our names of its norms, where `{mixer}` and `{network}` stand for every branch of that kind."""
 _NETWORKS = ("feedforward", "experts")
+_LN = re.compile(r"(^|_)ln\d*(_|$)")
+"""The usual short word for a layer norm in a name: `emb_ln`, `ln_1`."""
 _BEFORE = frozenset({"before", "before_network"})
 _AFTER = frozenset({"after", "after_network", "second"})
 
@@ -40,6 +46,54 @@ def wirings(fit: Fit) -> Iterator[Hint]:
     for wiring in wirings_of(names):
         for slots in assignments(wiring, names, fit.architecture):
             yield Hint(f"norms of a layer: {wiring} ({', '.join(names)})", (Wired(wiring),), slots)
+
+
+def norms_of_some(fit: Fit) -> Iterator[Hint]:
+    """A norm that some layers have and others lack: the first layer without one before attention, one behind experts alone."""
+    assert fit.architecture is not None
+    norm = next(norms_of_layer(fit.architecture), None)
+    lacking = {source: line for line in fit.missing if is_norm(line) for source in line.source}
+    stacks = fit.architecture.stacks
+    for each in fit.left:
+        if norm is None or each.name.count("{i}") != 1 or each.shape != (fit.architecture.width,) or not like_norm(each.name):
+            continue
+        for name, stack in stacks.items():
+            if len(stacks) > 1 and f"{name}." not in each.name:
+                continue
+            for slot in sorted(_free(stack, each.layers, lacking), key=lambda slot: -_stands(_plain(slot), each.name)):
+                rest = tuple(sorted({*_having(stack, slot)} - each.layers))
+                words = slot.replace(".", " ").replace("_", " ")
+                why = f"{words} in {len(each.layers)} of {len(stack.layers)} layers: {each.name}"
+                if slot in lacking and rest:
+                    yield Hint(why, (PutLayers(rest, slot, None, name),), {slot: each.name})
+                elif slot not in lacking and rest:
+                    yield Hint(why, (PutLayers(tuple(sorted(each.layers)), slot, norm, name),), {slot: each.name})
+                elif slot not in lacking:
+                    yield Hint(why, (Put(slot, norm),), {slot: each.name})
+
+
+def _free(stack: Stack, layers: Collection[int], lacking: Collection[str]) -> list[str]:
+    """The places of norms of branches that all of these layers have, empty or without a tensor."""
+    blocks = [stack.variants[stack.layers[at]] for at in layers if at < len(stack.layers)]
+    branches = dict.fromkeys(name for block in blocks for name in block.branches)
+    slots = [f"{name}.{place}" for name in branches for place in ("norm_before", "norm_after")]
+    return [
+        slot
+        for slot in slots
+        if set(layers) <= {*_having(stack, slot)} and (slot in lacking or all(get(block, slot) is None for block in blocks))
+    ]
+
+
+def _having(stack: Stack, slot: str) -> Iterator[int]:
+    """The layers that have the branch of a place."""
+    branch = slot.partition(".")[0]
+    yield from (at for at, name in enumerate(stack.layers) if branch in stack.variants[name].branches)
+
+
+def _plain(slot: str) -> str:
+    """The place of a branch as `_stands` asks for it."""
+    branch, _, place = slot.partition(".")
+    return f"{{network}}.{place}" if branch in _NETWORKS else f"{{mixer}}.{place}"
 
 
 def is_norm(line: StoredLine) -> bool:
@@ -95,4 +149,5 @@ def like_norm(name: str) -> bool:
     return (
         bool(words & {"norm", "before", "after", "before_network", "after_network", "second", "final"})
         or "norm" in name.lower()
+        or _LN.search(name.rpartition(".")[2].lower()) is not None
     )

@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, Literal
 
 from anyformer.describe import get
-from anyformer.parts import LearnedPosition, Rotary, SinusoidalPosition
+from anyformer.parts import ALiBi, LearnedPosition, Rotary, SinusoidalPosition
 from anyformer.porting.changes import Put, PutAll
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
@@ -50,10 +50,13 @@ def _absolute(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         if made:
             yield Hint(f"positions begin at row {first} of their table", (PutAll.of(made),))
     if not stacks and not dict(rotaries_in(fit.architecture)):  # no tensor says where a token stands, so a formula may
-        theta = next((float(table[key]) for key in THETAS if isinstance(table.get(key), int | float)), 10_000.0)
+        tables = [table, *(value for value in table.values() if isinstance(value, Mapping))]
+        said = (each[key] for each in tables for key in THETAS if isinstance(each.get(key), int | float))
+        theta = float(next(said, 10_000.0))
         for pairing in ("halves", "adjacent"):
             rotary = Rotary(theta=theta, pairing=pairing)
             yield Hint(f"rotary positions, theta {theta:g}, pairs {pairing}", (Put("attention.rotary", rotary),))
+        yield Hint("slopes of distances (ALiBi)", (Put("attention.score_bias", ALiBi()),))
     waved = [name for name, each in stacks.items() if isinstance(each, SinusoidalPosition)]
     if not stacks and not dict(rotaries_in(fit.architecture)):
         waved = list(fit.architecture.stacks)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anyformer.huggingface.rules import GroupedRows, Rows, Stacked, Then, To, Transposed
-from anyformer.parts import Attention, ScoreCorrectionBias
+from anyformer.parts import Attention, FeedForward, ScoreCorrectionBias
 from anyformer.porting.changes import Biased, Gated, HeadsNormed, Normed, Put
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint, Lines
-from anyformer.porting.looking import heads_in
+from anyformer.porting.looking import blocks_in, heads_in
 from anyformer.porting.roles import likeness, role
 from anyformer.porting.tensors import FileModule
 
@@ -33,9 +33,10 @@ def biases(fit: Fit, modules: Mapping[str, FileModule]) -> Iterator[Hint]:
             if "norm" in source:
                 if odd:
                     touched.add("norms" if has else "no norms")
-            elif source == "head":
+            elif source in ("head", "experts.router"):
                 if odd:
-                    yield Hint(f"the head has {'a' if has else 'no'} bias", (Put("head.bias", has),))
+                    what = source.rpartition(".")[2]
+                    yield Hint(f"the {what} has {'a' if has else 'no'} bias", (Put(f"{source}.bias", has),))
             elif branch:
                 branches.setdefault(branch, set())
                 if has:
@@ -78,6 +79,24 @@ def gates(fit: Fit) -> Iterator[Hint]:
     for each in fit.left:
         if "gate" in role(each.name) and "network" in role(each.name):
             yield Hint("networks have a gate", (Gated(True),), {"feedforward.gate": each.name})
+    yield from _gate_with_up(fit)
+
+
+def _gate_with_up(fit: Fit) -> Iterator[Hint]:
+    """One tensor with twice the rows of the up projection that a family without a gate has."""
+    up = next((line.module for line in fit.missing if line.source == ("feedforward.up",)), None)
+    if up is None or up.shape is None or len(up.shape) != 2:
+        return
+    networks = [each for block in blocks_in(fit.architecture) for each in block.sublayers if isinstance(each, FeedForward)]
+    down = ("down",) if any("down" in each.bias for each in networks) else ()
+    for each in fit.left:
+        if each.shape == (2 * up.shape[0], up.shape[1]) and each.layers == up.layers:
+            biased = (*(("gate", "up") if "bias" in each.leaves else ()), *down)
+            yield Hint(
+                f"networks have a gate, in one tensor with up: {each.name}",
+                (Gated(True), Biased("feedforward", biased)),
+                {("feedforward.gate", "feedforward.up"): To(each.name, Rows())},
+            )
 
 
 def sizes(fit: Fit) -> Iterator[Hint]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from anyformer.describe import get
 from anyformer.parts import OutputGate
@@ -12,6 +13,7 @@ from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
 from anyformer.porting.looking import heads_in
 from anyformer.porting.roles import role
+from anyformer.porting.tensors import Shape
 
 _GATE = re.compile(r"gate|(^|[._])g_proj$")
 _NONLINEAR = ("sigmoid", "silu", "softplus", "tanh")
@@ -27,6 +29,11 @@ def slots(fit: Fit) -> Iterator[Hint]:
     for each in (each for each in fit.left if "{i}" in each.name and "attention" in role(each.name)):
         if "sink" in role(each.name) and each.shape == (heads.heads,):
             yield Hint("a sink of every head", (Put("attention.sink", "head"),), {"attention.sink": each.tensor})
+        gate = get(heads, "gate")
+        counts: dict[Shape, Any] = {(heads.heads,): True if gate and gate.per == "head" else "head", (features,): True}
+        if gate is not None and not gate.bias and "gate" in each.name.rpartition(".")[2] and each.shape in counts:
+            put = Put("attention.gate.bias", counts[each.shape])
+            yield Hint(f"a bias of the gate of attention: {each.name}", (put,), {"attention.gate.bias": each.tensor})
         rows = {(heads.heads, fit.architecture.width): "head", (features, fit.architecture.width): "feature"}
         if _GATE.search(each.name.rpartition(".")[2]) and each.shape in rows:
             part = OutputGate(per=rows[each.shape], bias="bias" in each.leaves)  # type: ignore[arg-type]

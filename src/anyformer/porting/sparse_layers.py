@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from anyformer.describe import Named
 from anyformer.model import Architecture
-from anyformer.parts import Block, Experts, FeedForward, Stack
+from anyformer.parts import Block, Experts, FeedForward
+from anyformer.porting.some_layers import in_layers
 
 DENSE, SPARSE = "feedforward", "experts"
 
@@ -19,15 +20,9 @@ class SparseLayers:
     experts: Experts
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        decoder = architecture.decoder
-        return architecture if decoder is None else architecture.but(decoder=self._stack(decoder))
-
-    def _stack(self, stack: Stack) -> Stack:
-        sparse = {name: self._block(block) for name, block in stack.variants.items()}
-        order = [f"{name}_sparse" if at in self.layers else name for at, name in enumerate(stack.layers)]
-        made = {**stack.variants, **{f"{name}_sparse": block for name, block in sparse.items()}}
-        used = set(order)
-        return stack.but(variants=Named({name: made[name] for name in made if name in used}), order=" ".join(order))
+        if architecture.decoder is None:
+            return architecture
+        return architecture.but(decoder=in_layers(architecture.decoder, self.layers, "sparse", self._block))
 
     def _block(self, block: Block) -> Block:
         """The block with experts in the branch of its network, under their usual name."""

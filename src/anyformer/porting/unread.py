@@ -21,7 +21,8 @@ _LENGTH = 13
 def unread(of: TinyReference, like: Architecture, modules: Iterable[FileModule]) -> tuple[FileModule, ...]:
     """The modules outside of layers whose weights, changed, leave every logit as it is, and those that are sines and cosines.
 
-    `like`: an architecture with the reference's input. Layers are left out: some of their weights count in long texts alone.
+    `like`: an architecture with the reference's input. Of layers only buffers are tried, which no training changes: some of
+    their weights count in long texts alone.
     """
     given = example_of(like, 1, _LENGTH, 0)
     target = target_of(like, 1, _LENGTH, 1) if like.two_inputs else None
@@ -29,16 +30,18 @@ def unread(of: TinyReference, like: Architecture, modules: Iterable[FileModule])
         **dict(of.model.named_buffers()),
         **dict(of.model.named_parameters(remove_duplicate=False)),
     }
+    buffers = {name for name, _ in of.model.named_buffers()}
     found = []
     with torch.no_grad():
         try:
             before = logits_of(of.model, given, target)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError):  # another input than these tokens
             return ()
-        for each in (each for each in modules if "{i}" not in each.name and "{x}" not in each.name):
-            held = [tensors[name] for leaf in each.leaves if (name := _named(f"{each.name}.{leaf}".rstrip("."), tensors))]
-            if len(held) != len(each.leaves):
+        for each in (each for each in modules if "{x}" not in each.name):
+            names = _names(each, tensors)
+            if names is None or ("{i}" in each.name and not {*names} <= buffers):
                 continue
+            held = [tensors[name] for name in names]
             if all(map(_are_waves, held)) or not _moves(of, held, before, given, target):
                 found.append(each)
     return tuple(found)
@@ -54,6 +57,14 @@ def _are_waves(table: Tensor) -> bool:
         if len(waves) and torch.allclose(table[first:].float(), waves.float(), atol=1e-4):
             return True
     return False
+
+
+def _names(module: FileModule, tensors: Mapping[str, Tensor]) -> list[str] | None:
+    """The names in the model of a module's stored tensors, of all layers; None where one is not there."""
+    layers = [module.name.replace("{i}", str(layer)) for layer in sorted(module.layers)]
+    found = [_named(f"{name}.{leaf}".rstrip("."), tensors) for name in layers for leaf in module.leaves]
+    names = [name for name in found if name is not None]
+    return names if len(names) == len(found) else None
 
 
 def _named(stored: str, tensors: Mapping[str, Tensor]) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyformer.describe import Named, change
+from anyformer.describe import change
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Stack, Window
+from anyformer.parts import Attention, Block, Window
+from anyformer.porting.some_layers import in_layers
 
 
 @dataclass(frozen=True)
@@ -17,14 +18,9 @@ class WindowLayers:
     size: int
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        decoder = architecture.decoder
-        return architecture if decoder is None else architecture.but(decoder=self._stack(decoder))
-
-    def _stack(self, stack: Stack) -> Stack:
-        order = [f"{name}_window" if at in self.layers else name for at, name in enumerate(stack.layers)]
-        made = {**stack.variants, **{f"{name}_window": self._block(block) for name, block in stack.variants.items()}}
-        used = set(order)
-        return stack.but(variants=Named({name: made[name] for name in made if name in used}), order=" ".join(order))
+        if architecture.decoder is None:
+            return architecture
+        return architecture.but(decoder=in_layers(architecture.decoder, self.layers, "window", self._block))
 
     def _block(self, block: Block) -> Block:
         for name, branch in block.branches.items():

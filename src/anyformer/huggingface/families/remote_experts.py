@@ -37,8 +37,7 @@ def read_ocr(config: Config) -> Architecture:
     """The text model of DeepSeek-OCR 2, whose keys are DeepSeek-V2's."""
     config.assume(vocab_size=102_400, hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, intermediate_size=11_008)
     config.expect("mlp_bias", False)
-    width = config("hidden_size") // config("num_attention_heads")
-    config.expect("head_dim", width, None, why="transformers takes hidden_size / num_attention_heads, whatever it says")
+    _whole_heads(config)
     kinds = words.types(config, None, "mlp_layer_types", {"sparse": "experts", "dense": "dense"})
     return _deepseek(config, None, kinds, width=1407)
 
@@ -51,11 +50,17 @@ def read_unlimited(config: Config) -> Architecture:
     config.assume(vocab_size=129_280, hidden_size=1280, num_hidden_layers=12, num_attention_heads=10, intermediate_size=6848)
     config.assume(num_key_value_heads=10)
     config.expect("mlp_bias", False)
+    _whole_heads(config)
     kinds = words.mlp_types(config, config("first_k_dense_replace", 1, nowhere))
     known = {"reference_sliding_attention": "local", FULL: "full"}
     seen = words.types(config, lambda _: "reference_sliding_attention", "layer_types", known, nowhere)
     masks = {"local": Causal() & (Window(size=config("sliding_window", 128, kind=SIZE)) | Prefix()), "full": Causal()}
     return _deepseek(config, None, kinds, width=896, seen=seen, masks=masks)
+
+
+def _whole_heads(config: Config) -> None:
+    width = config("hidden_size") // config("num_attention_heads")
+    config.expect("head_dim", width, None, why="transformers takes hidden_size / num_attention_heads, whatever it says")
 
 
 def _deepseek(
@@ -68,12 +73,16 @@ def _deepseek(
 ) -> Architecture:
     """`kinds`: the network of every layer; `seen`: the word of the mask of its attention, by default the first of `masks`."""
     method, choice = config("topk_method", "greedy"), TopK()
+    count, keep = config("n_group", None), config("topk_group", None)
     if method == "group_limited_greedy":
-        choice = TopK(groups=Groups(count=config("n_group"), keep=config("topk_group")))
+        if count is None or keep is None:
+            raise HuggingFaceError(
+                f"{config.where}: topk_method = {method!r} chooses among the best topk_group of n_group groups: give both, got "
+                f"n_group = {count} and topk_group = {keep}"
+            )
+        choice = TopK(groups=Groups(count=count, keep=keep))
     elif method not in ("greedy", "gready", None):
         raise HuggingFaceError(f"{config.where}: topk_method = {method!r} is not known for {config.model_type}")
-    config("n_group", None)
-    config("topk_group", None)
     router = Router(choice=choice, renormalise=renormalise, scale=float(config("routed_scaling_factor", 1.0)))  # type: ignore[arg-type]
     experts = words.experts(config, router, count=64, chosen=6, width=width, **_KEYS)  # type: ignore[arg-type]
     experts = words.shared_of(config, experts, 2, "n_shared_experts")
