@@ -19,7 +19,7 @@ from anyformer.serving.states import NeverFitsError, checked, request_bytes
 
 
 class SequenceReading(PromptReading):
-    """A prompt that an engine reads into a row: there is no decode state here, and none of what `PromptReading` does with one."""
+    """A prompt that an engine reads into a row: without the decode state of `PromptReading`, and all that needs one."""
 
     def __init__(
         self, request: ServedRequest, sequences: TextSequences, row: int, read: Callable[[Tensor], None], chunk: int
