@@ -7,15 +7,18 @@ import random
 
 import pytest
 import torch
+from zoo import DECODERS
 
-from anyformer import engines
+from anyformer import checkpoint, engines
 from anyformer.describe import UserError
+from anyformer.engines.llama_cpp import LlamaCppEngine
 from anyformer.engines.llama_sequences import GAP, with_gaps
 from anyformer.engines.vllm import VllmEngine
 from anyformer.generation import Sampling, generate_tokens
 from anyformer.generation.memory import state_bytes
 from anyformer.generation.processors import FrequencyPenalty
 from anyformer.loading import load
+from anyformer.model.transformer import build
 from anyformer.serving.engine_states import EngineStates
 from anyformer.serving.memory_of_states import StateMemory
 from anyformer.serving.request import ServedRequest
@@ -172,6 +175,16 @@ def test_an_engine_that_reads_groups_of_texts_is_refused(place, engine):
     with pytest.raises(engines.EngineRefusedError, match=r"--engine stand-in: it takes a group of texts until all have ended"):
         engines.opened("stand-in", asked)
     assert not VllmEngine.serves
+
+
+def test_an_architecture_that_the_format_does_not_express_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(LlamaCppEngine, "installed", True)
+    checkpoint.save(build(DECODERS["latent_indexed"]).eval(), tmp_path / "other")
+    asked = engines.Asked(
+        tmp_path / "other", engines.ModelLoading(tmp_path / "other", lambda: load(tmp_path / "other")), served=True
+    )
+    with pytest.raises(engines.EngineRefusedError, match=r"^--engine llama.cpp: .* under none of the \d+ model types"):
+        engines.opened("llama.cpp", asked)
 
 
 class Rows:
