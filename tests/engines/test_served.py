@@ -10,6 +10,8 @@ import torch
 from zoo import DECODERS
 
 from anyformer import checkpoint, engines
+from anyformer.cli.server import _loaded
+from anyformer.cli.server_options import StateOptions
 from anyformer.describe import UserError
 from anyformer.engines.llama_cpp import LlamaCppEngine
 from anyformer.engines.llama_sequences import GAP, with_gaps
@@ -24,6 +26,7 @@ from anyformer.serving.memory_of_states import StateMemory
 from anyformer.serving.request import ServedRequest
 from anyformer.serving.scheduler import Scheduler
 from anyformer.serving.states import NeverFitsError
+from serving.service import running, service
 
 PROMPTS = (tuple(b"def main():"), tuple(b"a"), tuple(b"Once upon a time there was"), tuple(b"Once upon"), tuple(b"xyz"))
 CHOICES = (
@@ -57,7 +60,7 @@ def states(opened, count=PLACES, length=48):
     return EngineStates(opened.model, opened.sequences, count, length, CHUNK)
 
 
-def run(scheduler):
+def finished(scheduler):
     while not scheduler.idle:
         yield from scheduler.step()
 
@@ -118,7 +121,7 @@ def test_a_row_that_ends_is_free_and_the_lowest_is_taken(opened):
         scheduler.step()
     assert sorted(room._rows.items()) == [(1, 1), (2, 2)], "text 0 has ended, and its row is free"
     scheduler.submit(3, ServedRequest(PROMPTS[4], 3))
-    list(run(scheduler))
+    list(finished(scheduler))
     assert room._rows == {}
     scheduler.submit(4, ServedRequest(PROMPTS[0], 3))
     scheduler.step()
@@ -142,7 +145,7 @@ def test_the_log_probabilities_of_a_prompt_are_those_of_the_whole(opened, place)
     scheduler = Scheduler(states(found))
     tokens = PROMPTS[0]
     scheduler.submit(0, ServedRequest(tokens, 1, logprobs=2, echo=True))
-    (event,) = run(scheduler)
+    (event,) = finished(scheduler)
     with torch.inference_mode():
         logs = own(torch.tensor([tokens]))[0].log_softmax(-1)
     assert len(event.prompt) == len(tokens) - 1
@@ -167,6 +170,35 @@ def test_the_memory_is_given_up_with_the_states(opened, named):
     gc.collect()
     assert context._context is None
     assert file._model is None
+
+
+def test_it_answers_over_http_as_the_own_engine_does_and_embeds_nothing(opened, place):
+    found, (own, tokenizer) = opened(), load(place)
+    body = {"prompt": "Once upon", "max_tokens": 9, "seed": 3, "temperature": 1.0, "logprobs": 1, "n": 3}
+    answers = []
+    for made in (service(own, tokenizer), service(found.model, tokenizer, sequences=found.sequences)):
+        with running(made) as client:
+            choices = client.post("/v1/completions", json=body).json()["choices"]
+            answers.append([choice["text"] for choice in choices])
+            embedded = client.post("/v1/embeddings", json={"input": "a"})
+    assert answers[0] == answers[1]
+    assert len(set(answers[0])) == 3
+    assert embedded.status_code == 400
+    assert "start the server with --engine own" in embedded.json()["error"]["message"]
+
+
+def test_the_command_takes_it_where_it_does_what_is_asked(place, engine):
+    no = {"images": False, "audio": False}
+    assert _loaded(place, {}, StateOptions(), no)[0].sequences is None
+    loaded, tokenizer, line = _loaded(place, {}, StateOptions(engine="auto"), no)
+    assert loaded.sequences is not None
+    assert tokenizer is not None
+    assert line.startswith("engine: stand-in 1.0, proved on 3 rows")
+    loaded, _, line = _loaded(place, {}, StateOptions(engine="auto", own_states=True), no)
+    assert (loaded.sequences, line) == (None, "engine: own (others do not do --own-states)")
+    with pytest.raises(engines.EngineRefusedError, match=r"it does not do --images and --prefix-memory$"):
+        _loaded(place, {}, StateOptions(engine="stand-in", prefix_memory=9), {"images": True, "audio": False})
+    assert not engines.opened("auto", engines.Asked(place, engines.ModelLoading(place, lambda: load(place)))).sequences
 
 
 def test_an_engine_that_reads_groups_of_texts_is_refused(place, engine):
