@@ -47,7 +47,8 @@ class SequenceReading(PromptReading):
 class EngineStates:
     """`count` rows of `length` tokens, taken once. `model`: the description of what the engine computes.
 
-    `held` is what is foretold: an engine takes its memory whole, and does not say how much. Beginnings of prompts are not kept.
+    `held` is what is foretold: an engine takes its memory whole, and does not say how much (llama.cpp adds a chunk to each
+    window). Beginnings of prompts are not kept.
     """
 
     model: Transformer
