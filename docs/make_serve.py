@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from page_text import filled, prose, table, write
@@ -42,9 +43,9 @@ def result(name: str) -> dict[str, Any]:
     return found
 
 
-def speeds() -> Iterator[tuple[str, ...]]:
-    """A row for every server."""
-    for row in result("serving")["servers"]:
+def speeds(name: str) -> Iterator[tuple[str, ...]]:
+    """A row for every server of a sitting."""
+    for row in result(name)["servers"]:
         half = row["half"]
         rates = (f"{row[way]['tokens_per_second']:.1f}" for way in ("one", "full"))
         yield row["name"], *rates, f"{half['first_token_seconds']:.2f} s", f"{half['between_tokens_seconds'] * 1000:.0f} ms"
@@ -68,6 +69,18 @@ def ratios() -> str:
         for row in result("serving")["servers"][1:]
     )
     return prose(f"In the same rounds the rate, of one client and of eight, was {'; '.join(said)}.")
+
+
+def engine_ratios() -> str:
+    """How many times the others' rate ours with another engine is, in the same rounds."""
+    _, ours, *others = result("serving-engines")["servers"]
+
+    def ratio(other: dict[str, Any], way: str) -> float:
+        pairs = zip(ours["rounds"], other["rounds"], strict=True)
+        return median(mine[way]["tokens_per_second"] / its[way]["tokens_per_second"] for mine, its in pairs)
+
+    said = (f"{ratio(other, 'one'):.2f} and {ratio(other, 'full'):.2f} times {other['name']}'s" for other in others)
+    return prose(f"In the same rounds the rate of `{ours['name']}`, of one client and of eight, was {'; '.join(said)}.")
 
 
 def endured(told: dict[str, Any]) -> tuple[str, str]:
@@ -130,8 +143,10 @@ def pages() -> dict[Path, str]:
         "chats": table(("of chats alone", ""), fields(ChatBody, ChoiceBody)),
         "others": table(("not honoured", "instead"), others()),
         "inert": prose(", ".join(f"`{name}`" for name in INERT)),
-        "speeds": table(SPEEDS, speeds()),
+        "speeds": table(SPEEDS, speeds("serving")),
         "ratios": ratios(),
+        "engines": table(SPEEDS, speeds("serving-engines")),
+        "engine ratios": engine_ratios(),
         "foretold": foretold(),
         "proofs": table(
             ("tried", "found"), (told(result(name)) for name, told in PROOFS.items() if (RESULTS / f"{name}.json").exists())

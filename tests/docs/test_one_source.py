@@ -74,6 +74,7 @@ REFUSED = {
     "with a password or a token": "has a password or a token, and URLs are printed",
     "another `index.json` is refused": "is the index of other data; name another place",
     "that llguidance does not know is refused": "validate_grammar_with_warnings",
+    "`--prefix-memory` it is refused by name": "it does not do {",
     "| refused before any work |": "exit_code = 2",
     "| refused, with the key or the value in the error |": "is not read here",
     "| refused by the class of transformers": "",

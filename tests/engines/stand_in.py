@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -77,6 +78,7 @@ class StandInEngine(ConvertingEngine):
     installed: bool = True
     knows: bool = True
     scores: bool = True
+    serves: bool = True
     does: list = field(default_factory=list)
     name, suffix, same, plain, remedy = "stand-in", ".safetensors", ("f32",), ("f32", "bf16"), "make one"
 
@@ -108,5 +110,29 @@ class StandInEngine(ConvertingEngine):
     def reader(self, places):
         return places.logits if self.scores else None
 
+    def sequences(self, places):
+        return partial(StandInSequences, places.model)
+
     def reference(self, path):
         raise AssertionError("all of its forms are plain")
+
+
+class StandInSequences:
+    """A decode state for every row; a row is begun anew when it was forgotten. `rows`: of every pass, in order."""
+
+    def __init__(self, model, rows, length):
+        self.model, self.length, self.states, self.rows = model, length, {}, []
+
+    def read(self, row, tokens, last):
+        state = self.states.setdefault(row, self.model.state(1, self.length))
+        with torch.inference_mode():
+            features = self.model.features(torch.tensor([list(tokens)]), state=state)
+            return self.model.logits(features)[0, len(tokens) - last :]
+
+    def advance(self, tokens):
+        assert tokens.keys() <= self.states.keys(), "a text goes on whose prompt was not read"
+        self.rows.append(sorted(tokens))
+        return {row: self.read(row, [token], 1) for row, token in tokens.items()}
+
+    def forget(self, row):
+        self.states.pop(row, None)

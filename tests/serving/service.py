@@ -22,13 +22,17 @@ HERE = "http://127.0.0.1:8000"
 LENGTH = 64
 
 
-def service(model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, media=None, **memory):
+def service(
+    model, tokenizer, *, limits=None, waiting=64, grace=30.0, replies=None, adapters=None, media=None, sequences=None, **memory
+):
     """A service that is not running."""
     held = StateMemory(**{"places": 3, "length": LENGTH, **memory})
     length = held.length or LENGTH
-    states = SeveralStates(*LoadedModels(model, adapters or {}).states(held, length))
+    states = SeveralStates(*LoadedModels(model, adapters or {}, sequences).states(held, length))
     worker = ServingWorker(Scheduler(states, tokenizer, most_waiting=waiting), ServingMetrics())
-    served = ServedModel("tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {}, media or MediaReaders())
+    served = ServedModel(
+        "tiny", model, tokenizer, length, replies or ReplyForm(), adapters or {}, media or MediaReaders(), sequences is None
+    )
     return ModelService(served, worker, limits or ServingLimits(), grace=grace)
 
 

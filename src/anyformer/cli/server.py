@@ -93,7 +93,10 @@ def _service(
 
     check_weights(states.weights, 1)
     adapters = _adapters(address.adapter)
-    loaded, tokenizer = _loaded(place, adapters, states.weights, replies.towers)
+    load = partial(_loaded, place, adapters, states, replies.towers)
+    loaded, tokenizer, line = load()
+    if line:
+        tell(line)
     media = MediaReaders(partial(pixels, place) if replies.images else None, partial(sounds, place) if replies.audio else None)
     _check_towers(loaded.base, replies)
     memory = StateMemory(states.places, states.length, states.memory, states.own_states, states.chunk, states.prefix_memory)
@@ -101,7 +104,8 @@ def _service(
     length = memory.longest(loaded.base, trained_length(place))
     scheduler = Scheduler(SeveralStates(*loaded.states(memory, length)), tokenizer, most_waiting=limits.queue)
     name = address.name or place.resolve().name
-    model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters, media)
+    embeds = loaded.sequences is None
+    model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters, media, embeds)
     worker = ServingWorker(scheduler, ServingMetrics())
     return ModelService(
         model,
@@ -110,7 +114,7 @@ def _service(
         HOSTS if address.host in HOSTS else None,
         limits.grace,
         partial(print, flush=True) if address.log else None,
-        Reloading(model, worker, memory, lambda: _loaded(place, adapters, states.weights, replies.towers)[0]),
+        Reloading(model, worker, memory, lambda: load()[0]),
     )
 
 
@@ -126,18 +130,28 @@ def _check_towers(model: Transformer, asked: ReplyOptions) -> None:
 
 
 def _loaded(
-    place: Path, adapters: Mapping[str, Path], weights: str, towers: Mapping[str, bool]
-) -> tuple[LoadedModels, Tokenizer | None]:
-    """The model with its weights in a format, and the same with each adapter."""
+    place: Path, adapters: Mapping[str, Path], states: StateOptions, towers: Mapping[str, bool]
+) -> tuple[LoadedModels, Tokenizer | None, str]:
+    """The model with its weights in a format, and the same with each adapter; or in another engine. And what to say of that."""
+    from anyformer.engines import Asked, ModelLoading, opened
     from anyformer.generation import generating
     from anyformer.loading import load, with_adapter
     from anyformer.serving.reloading import LoadedModels
 
-    model, tokenizer = load(place, device=device(), images=towers["images"], audio=towers["audio"])
-    beside = {name: with_adapter(place, model, folder) for name, folder in adapters.items()}
-    return LoadedModels(
-        generating(model, weights), {name: generating(each, weights) for name, each in beside.items()}
-    ), tokenizer
+    loading = ModelLoading(place, lambda: load(place, device=device(), images=towers["images"], audio=towers["audio"]))
+    beyond = {
+        "--adapter": bool(adapters), "--images": towers["images"], "--audio": towers["audio"],
+        "--own-states": states.own_states, "--prefix-memory": bool(states.prefix_memory),
+    }  # fmt: skip
+    beside = tuple(word for word, is_asked in beyond.items() if is_asked)
+    if states.engine != "own" and not (states.engine == "auto" and beside):
+        found = opened(states.engine, Asked(place, loading, states.weights, device(), beside, served=True))
+        return LoadedModels(found.model, {}, found.sequences), found.tokenizer, found.line
+    model, tokenizer = loading.taken()
+    merged = {name: with_adapter(place, model, folder) for name, folder in adapters.items()}
+    line = f"engine: own (others do not do {' and '.join(beside)})" if states.engine == "auto" else ""
+    base = generating(model, states.weights)
+    return LoadedModels(base, {name: generating(each, states.weights) for name, each in merged.items()}), tokenizer, line
 
 
 def _adapters(given: Sequence[str] | None) -> dict[str, Path]:

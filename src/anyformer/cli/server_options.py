@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -85,6 +85,15 @@ class StateOptions:
     weights: Annotated[
         str, memory_option(help="Hold the weights in this format, as anyformer generate does.", metavar="FORMAT")
     ] = "stored"
+    engine: Annotated[
+        Literal["auto", "own", "llama.cpp", "vllm"],
+        memory_option(
+            help="Let this engine compute: by default the own one, which has every mixer, adapters, embeddings and beginnings "
+            "of prompts. auto: the fastest that is installed, was proved to give the same texts and does what is asked. vllm "
+            "has a server of its own, and is refused.",
+            metavar="auto|own|llama.cpp|vllm",
+        ),
+    ] = "own"
 
 
 @dataclass(frozen=True)

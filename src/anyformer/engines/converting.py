@@ -11,8 +11,10 @@ import torch
 from anyformer.cache import contents, digest
 from anyformer.describe import InputError
 from anyformer.engines.converted import ConvertedModel, ConvertedModels, digest_of
+from anyformer.engines.described_model import DescribedModel
 from anyformer.engines.engine import Asked, EngineRefusedError, Opened
 from anyformer.engines.proof import Proof, prove
+from anyformer.engines.sequences import SequenceMaker
 from anyformer.engines.stored_form import files_of
 from anyformer.generation import generating
 from anyformer.generation.checks import check_model
@@ -32,6 +34,8 @@ class ConvertingEngine(ABC):
     """Forms in which it computes what the own engine does; `auto` takes these alone."""
     plain: Sequence[str]
     """Forms that hold the numbers of a model as they are."""
+    serves: bool = False
+    """Whether texts may come and go in it one by one."""
 
     @property
     @abstractmethod
@@ -71,6 +75,10 @@ class ConvertingEngine(ABC):
         """What computes the logits of whole texts, for what `read` gave; None: it computes those of the next token alone."""
         return None
 
+    def sequences(self, places: PlaceMaker) -> SequenceMaker:
+        """Memory of texts that come and go, for what `read` gave; asked where `serves` is true."""
+        raise NotImplementedError(f"{self.name} serves no texts")
+
     @abstractmethod
     def reference(self, path: Path) -> Transformer:
         """The numbers of a file in a form that is not plain, as a model."""
@@ -93,19 +101,21 @@ class ConvertingEngine(ABC):
             entry.keep(proof.plain())
         if not (proof.exact if form in self.same else proof.rounded):
             raise EngineRefusedError(f"it computes something else ({proof})")
-        with torch.device("meta"):
-            described = Transformer(entry.architecture).eval()
+        described = DescribedModel(entry.architecture, torch.float32 if form in self.same else torch.bfloat16)
         line = f"engine: {self.name} {versions[0]}, {'' if form in self.same else f'{form}, '}{proof}"
         places = places or self.read(path, form)
         reader = self.reader(places)
         if asked.whole and reader is None:
             raise EngineRefusedError("it gives logits of the next token alone, and texts are to be scored")
-        return Opened(described, asked.loading.tokenizer, places, reader, line)
+        sequences = self.sequences(places) if asked.served else None
+        return Opened(described, asked.loading.tokenizer, places, reader, sequences, line)
 
     def _form(self, asked: Asked) -> str:
         """The form, where what is asked can be had."""
         if asked.beside:
             raise EngineRefusedError(f"it does not do {' and '.join(asked.beside)}")
+        if asked.served and not self.serves:
+            raise EngineRefusedError("it takes a group of texts until all have ended, and a server's come and go")
         if asked.device != "cpu":
             raise EngineRefusedError(f"it computes on the processor here, and there is {asked.device}")
         if asked.weights != "stored" and self.own_file(asked.place):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from anyformer.describe import UserError
+from anyformer.engines.sequences import SequenceMaker
 from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.loading import beside
 from anyformer.model.transformer import Transformer
@@ -62,6 +63,8 @@ class Asked:
     """In words, what is asked beyond texts of one model that go on by a token."""
     whole: bool = False
     """Whether texts are to be scored, which takes the logits at many of their places."""
+    served: bool = False
+    """Whether texts come and go while others go on."""
     named: bool = False
     """Whether the user names the engine: then it may round otherwise than the own one."""
 
@@ -70,13 +73,15 @@ class Asked:
 class Opened:
     """A model that is ready. `places`: what computes its logits, of which `model` then has the description alone; None: itself.
 
-    `reader`: what computes the logits of texts that do not go on, where it was asked for. `line`: what to say of the choice.
+    `reader`: what computes the logits of texts that do not go on, `sequences`: of texts that come and go, each where it was
+    asked for. `line`: what to say of the choice.
     """
 
     model: Transformer
     tokenizer: Tokenizer | None
     places: PlaceMaker | None = None
     reader: RowReader | None = None
+    sequences: SequenceMaker | None = None
     line: str = ""
 
 

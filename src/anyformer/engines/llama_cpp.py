@@ -7,6 +7,7 @@ takes no other form.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +19,8 @@ from anyformer import huggingface
 from anyformer.engines.converting import ConvertingEngine
 from anyformer.engines.engine import Asked, EngineRefusedError
 from anyformer.engines.llama_library import LlamaFile, library
+from anyformer.engines.llama_sequences import LlamaSequences
+from anyformer.engines.sequences import SequenceMaker
 from anyformer.engines.stored_form import stored_form
 from anyformer.generation.places import PlaceMaker, RowReader
 from anyformer.huggingface import gguf
@@ -34,7 +37,7 @@ BYTES = {"f32": 4, "bf16": 2, "f16": 2, "q8_0": 34 / 32, "q4_0": 18 / 32}
 class LlamaCppEngine(ConvertingEngine):
     """Models whose type llama.cpp knows. The cache of keys and values has 32 bits beside weights of 32, else 16."""
 
-    name, suffix, same, plain = "llama.cpp", SUFFIX, ("f32",), ("f32", "bf16", "f16")
+    name, suffix, same, plain, serves = "llama.cpp", SUFFIX, ("f32",), ("f32", "bf16", "f16"), True
     remedy = "pip install 'anyformer[llama]'"
 
     @property
@@ -70,6 +73,10 @@ class LlamaCppEngine(ConvertingEngine):
     def reader(self, places: PlaceMaker) -> RowReader | None:
         assert isinstance(places, LlamaFile), "it was read here"
         return places.logits
+
+    def sequences(self, places: PlaceMaker) -> SequenceMaker:
+        assert isinstance(places, LlamaFile), "it was read here"
+        return partial(LlamaSequences, places)
 
     def reference(self, path: Path) -> Transformer:
         return load(path)[0]

@@ -94,6 +94,14 @@ class LlamaFile:
         held.clear()
         return held
 
+    def own_context(self, rows: int, length: int) -> LlamaContext:
+        """Memory of exactly so many texts that nobody else is given; that of `context` is let go."""
+        most = int(self._library.llama_max_parallel_sequences())
+        if rows > most:
+            raise EngineRefusedError(f"llama.cpp goes on with {most} texts at most, and {rows:,} are asked for")
+        self._close_context()
+        return LlamaContext(self._model, self.vocab, rows, length, wide=self.wide)
+
     def close(self) -> None:
         """Give up the memory of the file."""
         self._close_context()

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from anyformer.costs.available import free_memory
 from anyformer.describe import InputError, UserError
+from anyformer.engines.sequences import SequenceMaker
 from anyformer.generation.checks import check_model
 from anyformer.generation.decode import chunk_of
 from anyformer.generation.recorded import MULTIPLE, RecordedDecode
 from anyformer.model.transformer import Transformer
+from anyformer.serving.engine_states import EngineStates, engine_bytes
 from anyformer.serving.own_states import OwnStates
 from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.shared_rows import SharedRows, rows_bytes
@@ -63,11 +65,19 @@ class StateMemory:
         kept = PromptPrefixes(model, chunk_of(model, self.chunk), total // PREFIXES if self.prefixes is None else self.prefixes)
         if self.own or side_by_side(model) is not None:
             return OwnStates(model, total, self.chunk, kept)
-        needed = rows_bytes(model, self.places, length, MULTIPLE)
+        self._check(rows_bytes(model, self.places, length, MULTIPLE), length, total)
+        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(), MULTIPLE, kept)
+
+    def engine_states(self, model: Transformer, make: SequenceMaker, length: int) -> EngineStates:
+        """The states of texts that another engine computes. Raises `UserError` where memory lacks."""
+        self._check(engine_bytes(model, self.places, length), length, self._total(model))
+        return EngineStates(model, make, self.places, length, self.chunk)
+
+    def _check(self, needed: int, length: int, total: int) -> None:
+        """Refuse rows for which memory lacks."""
         if needed > total:
             whose = "half of what is free" if self.memory is None else "--memory"
             raise UserError(
                 f"{self.places} texts of {length:,} positions take {needed:,} bytes of state, and {total:,} may be taken "
                 f"({whose}): give a smaller --places or --length, or more --memory"
             )
-        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(), MULTIPLE, kept)

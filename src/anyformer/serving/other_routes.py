@@ -77,6 +77,8 @@ def embeddings_endpoint(model: ServedModel, worker: ServingWorker) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         body = body_of(EmbeddingBody, await request.body())
+        if not model.embeds:
+            raise ProtocolError("texts are embedded by the own engine alone: start the server with --engine own")
         model.adapter(body.model)
         if body.encoding_format not in ("float", "base64"):
             raise ProtocolError(

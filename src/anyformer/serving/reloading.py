@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from threading import Event, Lock
 
 from anyformer.describe import UserError
+from anyformer.engines.sequences import SequenceMaker
 from anyformer.model.transformer import Transformer
 from anyformer.serving.memory_of_states import StateMemory
 from anyformer.serving.own_states import OwnStates
@@ -18,13 +19,17 @@ from anyformer.serving.worker import ServingWorker
 
 @dataclass(frozen=True)
 class LoadedModels:
-    """A model, and the same with each of its adapters."""
+    """A model, and the same with each of its adapters. `sequences`: of the engine that computes it, of which `base` then is the
+    description alone; None: the model itself."""
 
     base: Transformer
     adapters: Mapping[str, Transformer] = field(default_factory=dict)
+    sequences: SequenceMaker | None = None
 
     def states(self, memory: StateMemory, length: int) -> tuple[TextStates, dict[str, OwnStates]]:
         """The decode states of their texts."""
+        if self.sequences is not None:
+            return memory.engine_states(self.base, self.sequences, length), {}
         return memory.states(self.base, length), {name: memory.own_states(each) for name, each in self.adapters.items()}
 
 

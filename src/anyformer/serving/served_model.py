@@ -62,6 +62,8 @@ class ServedModel:
     """How answers of chats are read."""
     adapters: Mapping[str, Transformer] = field(default_factory=dict)
     media: MediaReaders = field(default_factory=MediaReaders)
+    embeds: bool = True
+    """Whether its features can be asked for: another engine gives logits alone."""
     created: int = field(default_factory=lambda: int(time.time()))
 
     @cached_property
