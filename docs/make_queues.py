@@ -28,7 +28,15 @@ FIGURES = {
     "latency_p50": "last token, half",
     "latency_p95": "last token, 95%",
 }
-UNITS = {"weights": "GiB", "activations": "GiB", "cache": "GiB", "pages": "pages", "tokens": "tokens", "slots": "GiB"}
+UNITS = {
+    "weights": "GiB",
+    "activations": "GiB",
+    "cache": "GiB",
+    "pages": "pages",
+    "tokens": "tokens",
+    "slots": "GiB",
+    "windows": "GiB",
+}
 WITHIN = 0.1
 UNMEASURED = "No result is committed yet: how near the simulation is to the server is not known.\n"
 Record = Mapping[str, Any]

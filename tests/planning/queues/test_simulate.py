@@ -67,7 +67,9 @@ def tick_by_tick(requests, clock, rules):
     def begun():
         request = waiting.pop(0)
         place = min(set(range(rules.places)) - {each["place"] for each in texts})
-        texts.append({"request": request, "prompt": int(requests.prompt[request]), "read": start(request), "told": 0, "place": place})
+        texts.append(
+            {"request": request, "prompt": int(requests.prompt[request]), "read": start(request), "told": 0, "place": place}
+        )
         return texts[-1]
 
     def seconds(under_way, chunks, ended):

@@ -29,8 +29,8 @@ class EngineRules:
     `places`: texts at most. `budget`: new tokens of a step at most, those of texts under way among them, as vLLM's
     `max_num_batched_tokens`; with `apart`, tokens of prompts that are read in passes behind that of the texts, of one prompt
     and of those that are whole within what it leaves, as `anyformer serve` does: a step is several passes then, what comes of
-    each is known at its end, and requests that come during a step wait for the next. `padded`: a step computes the first 1, 2, 4,
-    ... places, as many as hold texts, each with the keys of the longest text, as `anyformer serve` does too. `drafts`:
+    each is known at its end, and requests that come during a step wait for the next. `padded`: a step computes the first 1, 2,
+    4, ... places, as many as hold texts, each with the keys of the longest text, as `anyformer serve` does too. `drafts`:
     speculative decoding.
     """
 
