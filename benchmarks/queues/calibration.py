@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.queues.client import mixed_loop
+from benchmarks.queues.client import Answered, mixed_loop
 from benchmarks.queues.server import CHUNK, PLACES, TOKEN
 from benchmarks.queues.timed_server import ServedStep
 from benchmarks.queues.ways import Ways, ways
@@ -24,13 +24,21 @@ from anyformer.planning.queues.requests import ArrivingRequests
 
 TEXTS = tuple(range(1, PLACES + 1))
 CLIENTS = (1, 2, 3, 4, 6, PLACES)
-EACH = 8
+EACH = 5
 """Requests of every number of clients."""
 KEYS = (32, 288)
 LENGTHS = tuple(length for whole in range(0, 5 * CHUNK, CHUNK) for length in (whole, whole + 1) if length)[:-1]
 """Prompts of whole chunks, and of a token more."""
-ALONE, PAUSE = 20, 0.05
+ALONE, PAUSE = 10, 0.05
 """Requests that find an idle server, and the seconds between them."""
+
+
+@dataclass(frozen=True)
+class Sitting:
+    """Some seconds of a server: the steps that it `served`, and the answers that came of each group of clients."""
+
+    served: tuple[ServedStep, ...]
+    answers: tuple[list[Answered], ...]
 
 
 @dataclass(frozen=True)
@@ -42,16 +50,21 @@ class Calibration:
     record: dict[str, Any]
 
 
-def calibrated(port: int, log: Path, requests: ArrivingRequests) -> Calibration:
+def sat(port: int, log: Path, requests: ArrivingRequests) -> Sitting:
     """Of a server on a port, whose steps are in a log; `requests`: of the kind that is to be foretold."""
     begun = log.stat().st_size
     drawn = list(zip(requests.prompt.tolist(), requests.output.tolist(), strict=True))
-    sittings = [
+    answers = [
         asyncio.run(mixed_loop(port, clients, drawn[i * EACH : (i + 1) * EACH], TOKEN)) for i, clients in enumerate(CLIENTS)
     ]
-    steps, record = fitted(steps_since(log, begun))
-    sittings.append(asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE)))
-    found = ways(sittings, steps)
+    answers.append(asyncio.run(mixed_loop(port, 1, [(prompt, 2) for prompt, _ in drawn[:ALONE]], TOKEN, PAUSE)))
+    return Sitting(tuple(steps_since(log, begun)), tuple(answers))
+
+
+def calibrated(*sittings: Sitting) -> Calibration:
+    """What all of them show together."""
+    steps, record = fitted([step for each in sittings for step in each.served])
+    found = ways([answers for each in sittings for answers in each.answers], steps)
     return Calibration(steps, found, record | {"ways": asdict(found)})
 
 
@@ -75,7 +88,9 @@ def fitted(served: Sequence[ServedStep]) -> tuple[MeasuredSteps, dict[str, Any]]
     decoding = tuple(tuple(float(bases[i] + key * texts * keys) for i, texts in enumerate(TEXTS)) for keys in KEYS)
     reading = [each for each in served if each.chunks]
     facts = np.array([sum(_facts(*chunk) for chunk in each.chunks) for each in reading])
-    weights, *_ = np.linalg.lstsq(facts, np.array([each.reading for each in reading]), rcond=None)
+    # Beside texts the time since the step before is theirs.
+    behind = np.array([0.0 if each.texts or each.between < 0 else each.between for each in reading])
+    weights, *_ = np.linalg.lstsq(facts, np.array([each.reading for each in reading]) + behind, rcond=None)
     prompts = tuple(_prompt(length, weights) for length in LENGTHS)
     record = {"texts": TEXTS, "keys": KEYS, "decoding": decoding, "lengths": LENGTHS, "prompts": prompts, "steps": len(served)}
     return MeasuredSteps(TEXTS, KEYS, decoding, LENGTHS, prompts), record

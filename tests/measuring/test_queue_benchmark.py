@@ -6,7 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.queues.calibration import KEYS, LENGTHS, TEXTS, fitted
+from benchmarks.queues import rounds
+from benchmarks.queues.calibration import KEYS, LENGTHS, TEXTS, Sitting, fitted
 from benchmarks.queues.client import Answered
 from benchmarks.queues.server import CHUNK, letters
 from benchmarks.queues.timed_server import ServedStep, StepWriter
@@ -75,6 +76,48 @@ def test_the_way_of_requests_is_what_their_first_tokens_are_late():
     found = ways([answered, answered[::-1]], steps)
     assert (found.alone, found.beside) == pytest.approx((0.002, 0.007))
     assert (seen.ttft - plain.ttft).tolist() == pytest.approx([0.002, 0.007, 0.007, 0.002, 0.002])
+
+
+def test_a_chunk_that_no_text_is_beside_takes_the_time_since_the_step_before_too():
+    steps = [each._replace(texts=0, alike=0, between=1e-3) if number % 2 else each for number, each in enumerate(_steps())]
+    behind, _ = fitted(steps)
+    alone, _ = fitted(list(_steps()))
+    assert behind.prompt(64) == pytest.approx(alone.prompt(64) + 0.5e-3, rel=0.02), "half of them are"
+
+
+@pytest.mark.parametrize("slower", [1.0, 1.2])
+def test_a_round_is_as_far_off_as_the_server_is_slower_than_in_the_sittings(tmp_path, monkeypatch, slower):
+    """A server that is the simulation itself: nothing is off, but for what it is slower in the load than beside it."""
+
+    def seconds(each):
+        return each._replace(between=each.between * slower, advancing=each.advancing * slower, reading=each.reading * slower)
+
+    plain = list(_steps())
+    loaded = [seconds(each) for each in plain]
+    truth, _ = fitted(loaded)
+
+    async def answers(port, sent, token):
+        asked = [Answered(each.prompt, each.at, (0.0,) * each.output) for each in sent]
+        found = foretold(asked, truth)
+        return [
+            Answered(each.prompt, each.sent, tuple(np.linspace(first, last, len(each.times))))
+            for each, first, last in zip(asked, found.first, found.last, strict=True)
+        ]
+
+    log = tmp_path / "steps"
+    log.write_text("")
+    monkeypatch.setattr(rounds, "open_loop", answers)
+    monkeypatch.setattr(rounds, "sat", lambda *asked: Sitting(tuple(plain), ()))
+    monkeypatch.setattr(rounds, "steps_since", lambda log, begun: loaded)
+    row, behind = rounds.load(0, log, 0.5, Sitting(tuple(plain), ()))
+    assert behind.served == tuple(plain)
+    assert (row["share"], len(row["rounds"])) == (0.5, rounds.ROUNDS)
+    for name, value in row["measured"].items():
+        assert row["replayed"][name] == pytest.approx(value, rel=1e-6)
+        if slower == 1 or name == "tokens_per_second":
+            assert row["foretold"][name] == pytest.approx(value, rel=0.02)
+        else:
+            assert row["foretold"][name] < 0.9 * value, "a slower server than the sittings say is found out"
 
 
 def test_a_server_writes_its_steps(tmp_path):

@@ -42,6 +42,7 @@ def answered(
 
 def _page(name: str, memory: EngineMemory, length: int, on: Hardware) -> Iterator[Item]:
     texts = memory.texts(length)
+    windows = memory.windows(length, 1) if memory.paging.apart else 0
     ranks = f"{memory.ranks:,} {on.title}"
     yield PageLine(
         f"{name} in {memory.engine} on {ranks}: {texts:,} text{'' if texts == 1 else 's'} of {length:,} tokens at once",
@@ -56,6 +57,8 @@ def _page(name: str, memory: EngineMemory, length: int, on: Hardware) -> Iterato
         FigureRow("  a token", (exact(memory.token),)),
         FigureRow(f"  pages of {memory.page:,}", (count(memory.pages),)),
         FigureRow("  tokens", (count(memory.tokens),)),
+        *([FigureRow("  windows of a text", (size(windows),))] if windows else ()),
+        *([FigureRow("  recurrent states of a text", (size(memory.slot),))] if memory.slot else ()),
     )
     yield Figures((Section("On each accelerator", ("",), rows),))
     yield PageLine("")

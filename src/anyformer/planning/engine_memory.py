@@ -55,8 +55,8 @@ class EngineMemory:
     def __post_init__(self) -> None:
         if self.ranks < 1 or self.step < 1 or self.page < 1 or self.room < 1 or self.beside < 0:
             raise UserError(
-                f"{self.ranks} ranks, {self.step} tokens of a step, {self.page} of a page, {self.room} bytes: give 1 or more of "
-                "each"
+                f"{self.ranks} ranks, {self.step} tokens of a step, {self.page} of a page, {self.room} bytes: give 1 or more "
+                "of each"
             )
         ways = {"every token": True, "to its window": self.paging.windows, "never": self.paging.recurrent}
         known = {way for way, keeps in ways.items() if keeps}
