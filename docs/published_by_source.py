@@ -109,7 +109,7 @@ def draw(path: Path = PICTURE) -> None:
         groups = {title: sorted({of(row) for row in rows}, key=_order) for title, of in PANELS.items()}
         axes = figure.subplots(len(groups), 1, sharex=True, height_ratios=[len(names) for names in groups.values()])
         for at, (title, names) in zip(axes, groups.items(), strict=True):
-            for half, hue, off in zip(HALVES, HUES, (0.18, -0.18), strict=False):
+            for half, hue, off in zip(HALVES, HUES, (-0.18, 0.18), strict=False):
                 of = [[row["error"] for row in rows if row["half"] == half and PANELS[title](row) == name] for name in names]
                 x = [100 * error for errors in of for error in errors]
                 y = [i + off for i, errors in enumerate(of) for _ in errors]

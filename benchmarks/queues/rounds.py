@@ -1,8 +1,8 @@
 """One load: rounds of requests at random times, each between two sittings that show what the server's steps take then.
 
-The machine's speed changes within a quarter of a minute, and near its capacity a server that is one percent slower lets requests
-wait ten percent longer. So a load is several rounds, seconds long, of other requests each; a round is foretold by the sittings
-before and behind it; and of the rounds the medians count, of what is measured and of what is foretold alike.
+The machine's speed changes within a quarter of a minute, and near its capacity a server that is one percent slower lets
+requests wait ten percent longer. So a load is several rounds, seconds long, of other requests each; a round is foretold by the
+sittings before and behind it; and of the rounds the medians count, of what is measured and of what is foretold alike.
 """
 
 from __future__ import annotations
