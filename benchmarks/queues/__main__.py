@@ -20,8 +20,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.queues.calibration import sat
-from benchmarks.queues.rounds import ROUNDS, SITTING, TRAFFIC, load
+from benchmarks.queues.calibration import SITTING, sat
+from benchmarks.queues.rounds import ROUNDS, TRAFFIC, load
 from benchmarks.queues.server import CHUNK, LENGTH, PLACES, served, write_model
 from benchmarks.sitting import RESULTS, machine, written
 

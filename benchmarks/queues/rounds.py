@@ -1,22 +1,25 @@
 """One load: rounds of requests at random times, each between two sittings that show what the server's steps take then.
 
-The machine's speed changes within a quarter of a minute, and near its capacity a server that is one percent slower lets
-requests wait ten percent longer. So a load is several rounds, seconds long, of other requests each; a round is foretold by the
-sittings before and behind it; and of the rounds the medians count, of what is measured and of what is foretold alike.
+The machine's speed changes within seconds, and near its capacity a server that is one percent slower lets requests wait ten
+percent longer. So a load is several rounds, seconds long, of other requests each; a round is foretold by the sittings before
+and behind it; and of the rounds the medians count, of what is measured and of what is foretold alike. What is `replayed` has
+the steps of the round itself, and the speed that they show from second to second (`speed.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.queues.calibration import CLIENTS, EACH, Sitting, calibrated, fitted, sat, steps_since
+from benchmarks.queues.calibration import SITTING, Sitting, calibrated, fitted, sat, steps_since
 from benchmarks.queues.client import Answered, SentRequest, open_loop
 from benchmarks.queues.server import TOKEN
+from benchmarks.queues.speed import even_time, replayed
 from benchmarks.queues.ways import RULES, came, foretold
 
 from anyformer.planning.queues.distributions import lengths
@@ -26,12 +29,11 @@ from anyformer.planning.queues.requests import Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
 ROUNDS = 3
-SECONDS, MORE = 8.0, 10.0
+SECONDS, MORE = 4.0, 10.0
 """Of a round without any load, and how many more at all of it: waits near the capacity take longest to show."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 LATENCIES = ("ttft", "tpot", "latency")
 WAYS = ("measured", "foretold", "replayed")
-SITTING = EACH * len(CLIENTS)
 
 
 def capacity(steps: MeasuredSteps) -> float:
@@ -47,16 +49,17 @@ def load(port: int, log: Path, share: float, before: Sitting) -> tuple[dict[str,
         count = max(20, round(share * most * (SECONDS + MORE * share)))
         drawn = TRAFFIC.draw(count, seed=seed).at_rate(share * most)
         sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
-        begun = log.stat().st_size
-        answered = sorted(asyncio.run(open_loop(port, sent, TOKEN)), key=lambda each: each.sent)
-        own, _ = fitted(steps_since(log, begun))
+        begun, begin = log.stat().st_size, time.perf_counter() + 0.2
+        answered = sorted(asyncio.run(open_loop(port, sent, TOKEN, begin)), key=lambda each: each.sent)
+        steps = steps_since(log, begun)
+        own, _ = fitted(steps)
         after = sat(port, log, TRAFFIC.draw(SITTING, seed=seed + 1))
         around = calibrated(before, after)
         rounds.append(
             {
                 "measured": figures(measured(answered)),
                 "foretold": figures(around.ways.on(foretold(answered, around.steps))),
-                "replayed": figures(around.ways.on(foretold(answered, own))),
+                "replayed": figures(around.ways.on(replayed(Fleet(own, RULES), came(answered), even_time(steps, own, begin)))),
                 "calibration": around.record,
             }
         )
