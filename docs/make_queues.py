@@ -62,7 +62,7 @@ def loads(record: Record) -> str:
         f"Measured, and in brackets how far off it is what was foretold by the steps of other requests in the seconds before and "
         f"behind, and what the same simulation gives with the steps of the load itself. Foretold: {_kept(record, 'foretold')}. With "
         f"the load's own steps: {_kept(record, 'replayed')}. What is between the two is the machine, whose speed changes from one "
-        f"quarter of a minute to the next. The medians of {record.get('rounds', 1)} rounds, together {min(requests):,} to "
+        f"second to the next. The medians of {record.get('rounds', 1)} rounds, together {min(requests):,} to "
         f"{max(requests):,} requests a load; the first tenth of a round is left out. {most} requests a second are all that it can "
         f"do. A Llama of {record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']})."
     )
