@@ -72,7 +72,7 @@ def _windowed(layers: Layers) -> float:
 
 
 @dataclass(frozen=True)
-class OneSize:
+class OnePageSize:
     """vLLM: layers in groups of one size, whose pages have the bytes of the largest layer's, so that any group takes any page.
 
     A group of windows gives back pages that no query sees any more; a step that reads a prompt holds its tokens as well.
@@ -134,7 +134,7 @@ class TwoPools:
 
 
 @dataclass(frozen=True)
-class Cells:
+class WindowCells:
     """llama.cpp: a cache of whole pages of cells; windows have their own, of the last tokens of every text and one step."""
 
     page: int = 256
@@ -160,7 +160,7 @@ class Cells:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class TokenBlocks:
     """TensorRT-LLM: blocks in a share of the memory that is free when weights and the largest step have theirs."""
 
     page: int = 32
@@ -181,4 +181,9 @@ class Blocks:
         return 0.0
 
 
-PAGING: Mapping[Engine, Paging] = {"vllm": OneSize(), "sglang": TwoPools(), "llama.cpp": Cells(), "tensorrt-llm": Blocks()}
+PAGING: Mapping[Engine, Paging] = {
+    "vllm": OnePageSize(),
+    "sglang": TwoPools(),
+    "llama.cpp": WindowCells(),
+    "tensorrt-llm": TokenBlocks(),
+}
