@@ -29,7 +29,7 @@ from anyformer.planning.queues.requests import Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
 ROUNDS = 3
-SECONDS, MORE = 4.0, 10.0
+SECONDS, MORE = 3.0, 10.0
 """Of a round without any load, and how many more at all of it: waits near the capacity take longest to show."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 LATENCIES = ("ttft", "tpot", "latency")
