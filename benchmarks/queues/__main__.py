@@ -64,11 +64,8 @@ def main() -> None:
                     off = ", ".join(f"{name} {each:+.1%}" for name, each in errors(row, by).items())
                     print(f"{share:.0%} {by}: {off}", flush=True)
                 written(arguments.output, record)
-    off = [
-        (abs(each), f"{name} at {row['share']:.0%}")
-        for row in record["loads"]
-        for name, each in errors(row, "replayed").items()
-    ]
+    loads = [(row["share"], errors(row, "replayed")) for row in record["loads"]]
+    off = [(abs(each), f"{name} at {share:.0%}") for share, row in loads for name, each in row.items()]
     beyond = [f"{what} {each:.1%}" for each, what in sorted(off, reverse=True) if each > WITHIN]
     if beyond:
         raise SystemExit(f"{len(beyond)} of {len(off)} figures are further off than {WITHIN:.0%}: {', '.join(beyond)}")
