@@ -65,10 +65,10 @@ def main() -> None:
                     print(f"{share:.0%} {by}: {off}", flush=True)
                 written(arguments.output, record)
     loads = [(row["share"], errors(row, "replayed")) for row in record["loads"]]
-    off = [(abs(each), f"{name} at {share:.0%}") for share, row in loads for name, each in row.items()]
-    beyond = [f"{what} {each:.1%}" for each, what in sorted(off, reverse=True) if each > WITHIN]
+    told = [(abs(each), f"{name} at {share:.0%}") for share, row in loads for name, each in row.items()]
+    beyond = [f"{what} {each:.1%}" for each, what in sorted(told, reverse=True) if each > WITHIN]
     if beyond:
-        raise SystemExit(f"{len(beyond)} of {len(off)} figures are further off than {WITHIN:.0%}: {', '.join(beyond)}")
+        raise SystemExit(f"{len(beyond)} of {len(told)} figures are further off than {WITHIN:.0%}: {', '.join(beyond)}")
 
 
 if __name__ == "__main__":
