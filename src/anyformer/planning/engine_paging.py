@@ -5,9 +5,10 @@ The rules are those of the engines' own sources and logs (`published_engine_memo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 Engine = Literal["vllm", "sglang", "llama.cpp", "tensorrt-llm"]
 POOL_OF_WINDOWS = 0.8
@@ -33,7 +34,8 @@ class PagedLayers:
 Layers = Sequence[PagedLayers]
 
 
-class Paging(Protocol):
+@dataclass(frozen=True)
+class Paging(ABC):
     """What an engine does. `page`: tokens of a page; `share`: of the memory that it takes, or with `of_free` of what is left
     beside weights and activations; `step`: tokens of its largest step; `windows`, `recurrent`: states that it is known to keep
     so, beside those that grow with every token; `apart`: windows take their bytes beside those of `token`."""
@@ -46,17 +48,17 @@ class Paging(Protocol):
     recurrent: bool
     apart: bool
 
+    @abstractmethod
     def token(self, layers: Layers) -> float:
         """Bytes of the cache over the tokens that the engine says it holds."""
-        ...
 
+    @abstractmethod
     def text(self, layers: Layers, length: int, step: int, page: int) -> float:
         """Bytes of the cache that a text of so many tokens takes, beside its slot."""
-        ...
 
     def own_windows(self, layers: Layers, tokens: int, texts: int, step: int) -> float:
         """Bytes of what windows have for themselves, beside the pages of so many tokens and texts; 0 where they share these."""
-        ...
+        return 0.0
 
 
 def _whole(length: int, page: int) -> int:
@@ -72,7 +74,7 @@ def _windowed(layers: Layers) -> float:
 
 
 @dataclass(frozen=True)
-class OnePageSize:
+class OnePageSize(Paging):
     """vLLM: layers in groups of one size, whose pages have the bytes of the largest layer's, so that any group takes any page.
 
     A group of windows gives back pages that no query sees any more; a step that reads a prompt holds its tokens as well.
@@ -106,12 +108,9 @@ class OnePageSize:
             blocks += -(-each.count // size) * needed
         return blocks * page * size * largest
 
-    def own_windows(self, layers: Layers, tokens: int, texts: int, step: int) -> float:
-        return 0.0
-
 
 @dataclass(frozen=True)
-class TwoPools:
+class TwoPools(Paging):
     """SGLang: a pool of windows beside the pool of the other layers, with a share of its tokens."""
 
     page: int = 1
@@ -134,7 +133,7 @@ class TwoPools:
 
 
 @dataclass(frozen=True)
-class WindowCells:
+class WindowCells(Paging):
     """llama.cpp: a cache of whole pages of cells; windows have their own, of the last tokens of every text and one step."""
 
     page: int = 256
@@ -160,7 +159,7 @@ class WindowCells:
 
 
 @dataclass(frozen=True)
-class TokenBlocks:
+class TokenBlocks(Paging):
     """TensorRT-LLM: blocks in a share of the memory that is free when weights and the largest step have theirs."""
 
     page: int = 32
@@ -176,9 +175,6 @@ class TokenBlocks:
 
     def text(self, layers: Layers, length: int, step: int, page: int) -> float:
         return _whole(length, page) * self.token(layers)
-
-    def own_windows(self, layers: Layers, tokens: int, texts: int, step: int) -> float:
-        return 0.0
 
 
 PAGING: Mapping[Engine, Paging] = {
