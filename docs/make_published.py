@@ -5,22 +5,19 @@ python docs/make_published.py
 
 from __future__ import annotations
 
-import json
 import statistics
 import tomllib
-from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from page_text import table
+from published_by_source import CLASSES, draw, section, size_class
 from published_fit import HOURS
 from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
-from published_runs import architecture as described
 
 from anyformer.catalogue import architecture
-from anyformer.costs import cost
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning import step
 from anyformer.planning.layout import Layout
@@ -29,11 +26,7 @@ from anyformer.planning.planner import Candidate, plan_training, price_layout
 PAGE = Path(__file__).with_name("published.md")
 REFERENCE = PAGE.parent / "reference" / "published.md"
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
-SOURCES = PAGE.parents[1] / "benchmarks" / "results" / "published_sources.json"
 OUTLIER = 0.15
-SIZES = (3, 10, 30, 100)
-CLASSES = ("below 3 G", "3 to 10 G", "10 to 30 G", "30 to 100 G", "100 G and more")
-"""Classes of sizes, and their ends in thousand millions of parameters."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +136,8 @@ def groups() -> list[Group]:
         ("given as", lambda run: "hours of whole runs" if run.whole else "rates of running steps"),
         ("generation", lambda run: run.generation),
         ("products in", lambda run: run.plan.named),
-        ("attention", lambda run: "scores written" if run.plan.attention == "plain" else "one kernel"),
-        ("parameters of a token", size_class),
+        ("attention", lambda run: run.kernel),
+        ("parameters of a token", lambda run: size_class(run.active / 1e9)),
     ]
 
 
@@ -163,12 +156,6 @@ def summary(found: Sequence[Row], groups: Sequence[Group]) -> str:
     return table(["by", "", "fitted to", "median error", "test", "median error", "outliers of test"], lines)
 
 
-def size_class(run: Timed) -> str:
-    """A class of the parameters that a token uses."""
-    active = cost(described(run.name, run.length)).params.active
-    return CLASSES[bisect(SIZES, active / 1e9)]
-
-
 def intervals(found: Sequence[Row]) -> str:
     """The ratios between which nine in ten of the fitted rates are, and how many of the test half are there too."""
     lines = []
@@ -180,29 +167,6 @@ def intervals(found: Sequence[Row]) -> str:
         kept = sum(least <= error <= most for error in test) / len(test)
         lines.append([title, f"{least:+.0%} to {most:+.0%}", str(len(test)), f"{kept:.0%}"])
     return table(["networks", "nine in ten of the fitted", "test", "of these between them"], lines)
-
-
-def by_source() -> str:
-    """Both halves of a split by source, as `published_sources.py` judged it; nothing where it has not."""
-    if not SOURCES.exists():
-        return ""
-    record = json.loads(SOURCES.read_text())
-    lines = []
-    for each in record["generations"]:
-        shares = ", ".join(f"{name} {share:.2f}" for name, share in each["shares"].items())
-        cells = []
-        for half in ("fitted", "test"):
-            of: dict[str, list[float]] = {}
-            for row in each["rows"]:
-                if row["half"] == half:
-                    of.setdefault(row["source"], []).append(abs(row["error"]))
-            every = [error for errors in of.values() for error in errors]
-            middle = statistics.median(statistics.median(errors) for errors in of.values())
-            cells += [f"{len(of)}, {len(every)}", f"{statistics.median(every):.0%}", f"{middle:.0%}"]
-        lines.append([each["generation"], shares, *cells])
-    head = ["sources, rates", "median", "of sources"]
-    found = table(["generation", "shares", *(f"{half}: {each}" for half in ("fitted", "test") for each in head)], lines)
-    return f"{TEXT['sources'].format(most=record['most'])}\n{found}"
 
 
 def medians(found: Sequence[Row]) -> dict[str, float]:
@@ -301,7 +265,7 @@ def guide(found: Sequence[Row]) -> str:
         summary(found, groups()),
         TEXT["intervals"],
         intervals(found),
-        by_source(),
+        section(TEXT["sources"]),
         TEXT["unexplained"],
         TEXT["shares"],
         shares(found),
@@ -356,3 +320,4 @@ if __name__ == "__main__":
     every = rows()
     PAGE.write_text(guide(every), encoding="utf-8")
     REFERENCE.write_text(reference(every), encoding="utf-8")
+    draw()

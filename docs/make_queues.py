@@ -28,7 +28,15 @@ FIGURES = {
     "latency_p50": "last token, half",
     "latency_p95": "last token, 95%",
 }
-UNITS = {"weights": "GiB", "activations": "GiB", "cache": "GiB", "pages": "pages", "tokens": "tokens", "slots": "GiB"}
+UNITS = {
+    "weights": "GiB",
+    "activations": "GiB",
+    "cache": "GiB",
+    "pages": "pages",
+    "tokens": "tokens",
+    "slots": "GiB",
+    "windows": "GiB",
+}
 WITHIN = 0.1
 UNMEASURED = "No result is committed yet: how near the simulation is to the server is not known.\n"
 Record = Mapping[str, Any]
@@ -47,13 +55,16 @@ def loads(record: Record) -> str:
             off = (f"{row[by][name] / measured - 1:+.0%}" for by in ("foretold", "replayed"))
             cells.append(f"{shown} ({', '.join(off)})")
         rows.append(cells)
+    requests = [row["requests"] for row in record["loads"]]
+    capacities = sorted(row.get("capacity", record.get("capacity", 0.0)) for row in record["loads"])
+    most = " to ".join(dict.fromkeys(f"{each:.3g}" for each in (capacities[0], capacities[-1])))
     said = (
-        f"Measured, and in brackets how far off it is what was foretold by the steps of some seconds before the load, and what the "
-        f"same simulation gives with the steps of the load itself. Foretold: {_kept(record, 'foretold')}. With the load's own "
-        f"steps: {_kept(record, 'replayed')}. What is between the two is the machine, whose speed changes from one quarter of a "
-        f"minute to the next. 50 to 300 requests a load, of which the first tenth is left out; {record['capacity']:.3g} requests "
-        f"a second are all that it can do. A Llama of {record['parameters'] / 1e6:.1f} M parameters ({record['date']}, "
-        f"{record['machine']['cpu']})."
+        f"Measured, and in brackets how far off it is what was foretold by the steps of other requests in the seconds before and "
+        f"behind, and what the same simulation gives with the steps of the load itself. Foretold: {_kept(record, 'foretold')}. With "
+        f"the load's own steps: {_kept(record, 'replayed')}. What is between the two is the machine, whose speed changes from one "
+        f"second to the next. The medians of {record.get('rounds', 1)} rounds, together {min(requests):,} to "
+        f"{max(requests):,} requests a load; the first tenth of a round is left out. {most} requests a second are all that it can "
+        f"do. A Llama of {record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']})."
     )
     return f"{table(('load', *FIGURES.values()), rows)}\n{prose(said)}"
 

@@ -113,6 +113,16 @@ class Timed:
         return bool(bounds(architecture(self.name, self.length)).experts)
 
     @property
+    def active(self) -> int:
+        """Parameters that a token uses."""
+        return cost(architecture(self.name, self.length)).params.active
+
+    @property
+    def kernel(self) -> str:
+        """What computes attention."""
+        return "scores written" if self.plan.attention == "plain" else "one kernel"
+
+    @property
     def generation(self) -> str:
         return self.on.generation
 

@@ -79,7 +79,8 @@ def judged(generation: str, runs: Sequence[Timed]) -> dict[str, Any]:
         half = "fitted" if run.source in fitting else "test"
         if half == "test" or run in counted(runs):
             error = math.exp(log_error(run, run.layouts(run.on), shares)) - 1
-            rows.append({"source": run.source, "half": half, "mixture": run.mixture, "format": run.plan.named, "error": error})
+            facts = {"mixture": run.mixture, "format": run.plan.named, "attention": run.kernel, "active": run.active / 1e9}
+            rows.append({"source": run.source, "half": half, **facts, "error": error})
     return {"generation": generation, "shares": {name: getattr(shares, name) for name in GRIDS}, "rows": rows}
 
 

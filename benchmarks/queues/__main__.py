@@ -2,88 +2,33 @@
 
     python -m benchmarks.queues
 
-A Llama of a few million parameters with random weights is served on one core, and asked from another. Before each of twelve
-loads some seconds of other requests show what its steps take, by its own clock (`calibration.py`, `timed_server.py`). Then come
-50 to 300 requests; the simulation gets the times at which they were sent, and says when their tokens come.
-Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads 4` ends after so many).
+A Llama of a few million parameters with random weights is served on one core, and asked from another. Every one of twelve loads
+is three rounds of requests, each between two sittings in which other requests show what the server's steps take, by its own
+clock (`calibration.py`, `timed_server.py`). The simulation gets the times at which the requests of a round were sent, and says
+when their tokens come (`rounds.py`). Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads
+4` ends after so many). Ends with an error where a replayed figure, with the steps and the speed of the load itself, is further
+off than a tenth: that is the simulation's.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from benchmarks.queues.calibration import CLIENTS, EACH, calibrated, fitted, steps_since
-from benchmarks.queues.client import Answered, SentRequest, open_loop
-from benchmarks.queues.server import CHUNK, LENGTH, PLACES, TOKEN, served, write_model
-from benchmarks.queues.ways import RULES, came, foretold
+from benchmarks.queues.calibration import SITTING, sat
+from benchmarks.queues.rounds import ROUNDS, TRAFFIC, load
+from benchmarks.queues.server import CHUNK, LENGTH, PLACES, served, write_model
 from benchmarks.sitting import RESULTS, machine, written
-
-from anyformer.planning.queues.distributions import lengths
-from anyformer.planning.queues.measured_steps import MeasuredSteps
-from anyformer.planning.queues.outcome import QueueOutcome
-from anyformer.planning.queues.requests import ArrivingRequests, Traffic
-from anyformer.planning.queues.simulate import Fleet, simulate
 
 SHARES = tuple(round(0.2 + 0.7 * i / 11, 3) for i in range(12))
 """Loads, as shares of the capacity."""
-FEWEST, MOST, LASTING = 50, 300, 13.0
-"""Requests of a load, and the seconds that it lasts between these."""
-TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 WITHIN = 0.1
-LATENCIES = ("ttft", "tpot", "latency")
-
-
-def capacity(steps: MeasuredSteps, requests: ArrivingRequests) -> float:
-    """Requests a second that are answered if all come at once."""
-    return simulate(Fleet(steps, RULES), requests.at_rate(1e6)).requests_per_second
-
-
-def load(port: int, log: Path, share: float, most: float) -> dict[str, Any]:
-    """One load: measured; foretold of the times at which its requests were sent, by the steps of the calibration before it; and
-    `replayed`, by the steps of the load itself, since the machine may be slower than a quarter of a minute ago."""
-    count = max(FEWEST, min(MOST, round(share * most * LASTING)))
-    seed = round(1000 * share)
-    drawn = TRAFFIC.draw(count, seed=seed).at_rate(share * most)
-    found = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS), seed=seed + 1))
-    sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
-    begun = log.stat().st_size
-    answered = asyncio.run(open_loop(port, sent, TOKEN))
-    own, _ = fitted(steps_since(log, begun))
-    answered.sort(key=lambda each: each.sent)
-    simulated = foretold(answered, found.steps)
-    return {
-        "share": share,
-        "rate": share * most,
-        "requests": count,
-        "measured": _figures(_measured(answered)),
-        "foretold": _figures(found.ways.on(simulated)),
-        "replayed": _figures(found.ways.on(foretold(answered, own))),
-        "utilisation": simulated.utilisation,
-        "calibration": found.record,
-    }
-
-
-def _measured(answered: Sequence[Answered]) -> QueueOutcome:
-    requests = came(answered)
-    first, last = np.array([each.first for each in answered]), np.array([each.last for each in answered])
-    return QueueOutcome(requests, first, last, (0.0,), 0, 0, 0.0, float(last.max() - requests.arrived[0]))
-
-
-def _figures(outcome: QueueOutcome) -> dict[str, float]:
-    """Throughput, and median and 95th percentile of every latency."""
-    found = {"tokens_per_second": outcome.tokens_per_second}
-    for name in LATENCIES:
-        found[f"{name}_p50"], found[f"{name}_p95"] = outcome.quantiles(getattr(outcome, name), (50.0, 95.0))
-    return found
 
 
 def errors(row: Mapping[str, Any], by: str = "foretold") -> dict[str, float]:
@@ -106,20 +51,24 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "steps.jsonl"
         parameters = write_model(Path(folder) / "model")
+        record |= {"date": date.today().isoformat(), "machine": machine(), "parameters": parameters, "rounds": ROUNDS}
+        record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
         with served(Path(folder) / "model", server, log) as port:
-            first = calibrated(port, log, TRAFFIC.draw(EACH * len(CLIENTS)))  # and everything is warm
-            most = record.get("capacity") or capacity(first.steps, TRAFFIC.draw(2000))
-            record |= {"date": date.today().isoformat(), "machine": machine(), "parameters": parameters, "capacity": most}
-            record |= {"places": PLACES, "length": LENGTH, "chunk": CHUNK}
-            for share in [each for each in SHARES if each not in {row["share"] for row in record["loads"]}][: arguments.loads]:
-                row = load(port, log, share, most)
+            sat(port, log, TRAFFIC.draw(SITTING))  # everything is warm
+            before = sat(port, log, TRAFFIC.draw(SITTING, seed=1))
+            left = [share for share in SHARES if share not in {row["share"] for row in record["loads"]}]
+            for share in left[: arguments.loads]:
+                row, before = load(port, log, share, before)
                 record["loads"].append(row)
                 for by in ("foretold", "replayed"):
                     off = ", ".join(f"{name} {each:+.1%}" for name, each in errors(row, by).items())
                     print(f"{share:.0%} {by}: {off}", flush=True)
                 written(arguments.output, record)
-    worst = max((abs(each), name, row["share"]) for row in record["loads"] for name, each in errors(row).items())
-    print(f"worst of {len(record['loads'])} loads: {worst[1]} at {worst[2]:.0%}, {worst[0]:.1%} off (wanted: {WITHIN:.0%})")
+    loads = [(row["share"], errors(row, "replayed")) for row in record["loads"]]
+    told = [(abs(each), f"{name} at {share:.0%}") for share, row in loads for name, each in row.items()]
+    beyond = [f"{what} {each:.1%}" for each, what in sorted(told, reverse=True) if each > WITHIN]
+    if beyond:
+        raise SystemExit(f"{len(beyond)} of {len(told)} figures are further off than {WITHIN:.0%}: {', '.join(beyond)}")
 
 
 if __name__ == "__main__":

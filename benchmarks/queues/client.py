@@ -75,9 +75,8 @@ async def ask(port: int, prompt: int, output: int, token: int, begin: float) -> 
     return Answered(prompt, sent, tuple(times))
 
 
-async def open_loop(port: int, requests: Sequence[SentRequest], token: int) -> list[Answered]:
-    """Every request at its time, whatever became of those before."""
-    begin = time.perf_counter() + 0.2
+async def open_loop(port: int, requests: Sequence[SentRequest], token: int, begin: float) -> list[Answered]:
+    """Every request at its time after `begin`, whatever became of those before."""
 
     async def later(request: SentRequest) -> Answered:
         await asyncio.sleep(begin + request.at - time.perf_counter())

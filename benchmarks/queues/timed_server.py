@@ -22,7 +22,8 @@ from anyformer.serving.served_text import ServedText, TextEvent
 class ServedStep(NamedTuple):
     """Seconds `between` the step before and this one, -1 where nothing was to be done; `advancing`: of a token of `texts`,
     computed as for `alike` side by side (see `PaddedPlaces`) with `keys` of the longest, and of telling it; `reading`: of
-    `chunks` of prompts, [tokens, tokens before them, whether they are the last]."""
+    `chunks` of prompts, [tokens, tokens before them, whether they are the last]. `behind`: whether the step before read any;
+    `at`: seconds at which it began, by the clock of all processes of the machine."""
 
     between: float
     advancing: float
@@ -31,6 +32,13 @@ class ServedStep(NamedTuple):
     keys: int
     reading: float
     chunks: list[tuple[int, int, bool]]
+    behind: bool = False
+    at: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """All of it, with what was before it where something was to be done."""
+        return max(0.0, self.between) + self.advancing + self.reading
 
 
 class StepWriter:
@@ -39,6 +47,7 @@ class StepWriter:
     def __init__(self, path: str) -> None:
         self._file = open(path, "w", buffering=1)  # noqa: SIM115 (as long as the process)
         self._ended: float | None = None
+        self._read = False  # whether the step before read a prompt
         self._past: dict[int, int] = {}
         self._begun = 0.0
         self._half: tuple[float, int, int, int] = (-1.0, 0, 0, 0)
@@ -64,7 +73,8 @@ class StepWriter:
         unread = None if scheduler._reading is None else scheduler._reading[0].number
         chunks = [self._chunk(text, whole=text.number != unread) for text in texts if text.number not in scheduler._waiting]
         between, *texts_and_keys = self._half
-        step = ServedStep(between, begin - self._begun, *texts_and_keys, ended - begin, chunks)
+        step = ServedStep(between, begin - self._begun, *texts_and_keys, ended - begin, chunks, self._read, self._begun)
+        self._read = bool(chunks)
         self._file.write(json.dumps(step) + "\n")
         self._ended = None if scheduler.idle else time.perf_counter()
         return found

@@ -20,7 +20,7 @@ SOURCE = re.sub(r'"\n\s*f?"', "", "\n".join(path.read_text() for path in (ROOT /
 """The code, with strings over several lines as one."""
 COUNTED = re.compile(r"(?:one of|what|each of the) (\d[\d,]*)\s+(?:published|learns)")
 REFUSED = {
-    "grow with every token (windows, recurrences) are refused": "pages this model's state is not known here",
+    "in other engines they are refused, and windows in TensorRT-LLM": "pages this model's state is not known here",
     "with more the data is refused": "to the number or share of such records to leave out",
     "what that costs can be asked, training refuses": "are priced, not computed: leave it out",
     "does not take is refused at its place": "class RefusedChangeError",

@@ -33,6 +33,49 @@ def lines() -> list[list[str]]:
     return [row for row in rows if len(row) == 11 and row[9] in ("fitted", "test")]
 
 
+def test_the_page_holds_what_was_judged_by_source(maker):
+    """Tables from the committed result; no source is in both halves of a generation; the picture is there."""
+    by_source = importlib.import_module("published_by_source")
+    assert by_source.section(maker.TEXT["sources"]).strip() in PAGE, "run: python docs/make_published.py"
+    halves = {}
+    for row in by_source.read():
+        halves.setdefault((row["generation"], row["source"]), set()).add(row["half"])
+    assert halves
+    assert all(len(each) == 1 for each in halves.values())
+    assert "<svg" in by_source.PICTURE.read_text(encoding="utf-8")
+
+
+def test_sources_are_split_by_their_names_and_long_tables_count_no_more_than_short_ones(maker, runs):
+    sources = importlib.import_module("published_sources")
+    of = [run for run in runs if run.generation == "hopper" and not run.whole]
+    named = sorted({run.source for run in of}, key=sources.checksum)
+    assert sources.fitted_sources(of) == set(named[::2])
+    counted = [run.source for run in sources.counted(of)]
+    assert max(map(counted.count, named)) <= sources.MOST
+    assert set(counted) == set(named)
+
+
+def test_goals_are_kept_by_rates_and_by_sources_alike(maker, monkeypatch):
+    by_source = importlib.import_module("published_by_source")
+    row = {
+        "generation": "blackwell",
+        "half": "test",
+        "mixture": False,
+        "format": "bf16",
+        "attention": "one kernel",
+        "active": 1.0,
+    }
+    made = [{**row, "source": "long", "error": 0.04} for _ in range(9)] + [{**row, "source": "short", "error": -0.2}]
+    assert by_source.medians(made) == (10, 2, 0.04, pytest.approx(0.12))
+    mixtures = [{**row, "source": "m", "mixture": True, "format": "fp8", "error": 0.09}]
+    fitted = [{**each, "half": "fitted", "error": error} for each in (row, mixtures[0]) for error in (-0.05, 0.05)]
+    monkeypatch.setattr(by_source, "read", lambda: [*made, *mixtures, *({**each, "source": "f"} for each in fitted)])
+    told = by_source.goals()
+    assert "| Blackwell | 10% | 3, 11 | 4.0% | 9.0% | yes |" in told
+    assert "| mixtures of experts | 8% | 1, 1 | 9.0% | 9.0% | no |" in told
+    assert "| interval, dense: -5% to +5% | 90% inside |  | 90% inside |  | yes |" in told
+
+
 def test_every_run_has_a_source_and_something_to_hold_against(maker):
     for run in maker.RUNS:
         assert run["source"]

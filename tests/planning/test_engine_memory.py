@@ -61,9 +61,46 @@ def test_the_command_says_how_many_texts_fit():
     assert f"{memory.pages:,}" in told.output
 
 
+def test_windows_share_pages_have_a_pool_or_cells_by_hand():
+    """40 layers keep 1,024 tokens and 8 all of them, 8 heads of 256 numbers each: 8,192 bytes of a token in every layer."""
+    made = af.architecture("gemma-3-12b")
+    vllm, sglang, llama = (EngineMemory(made, engine, 80 * GIB) for engine in ("vllm", "sglang", "llama.cpp"))
+    assert vllm.token == 6 * 8 * 8192, "five groups of 8 windows and one of all tokens"
+    block = 16 * 8 * 8192
+    assert vllm.texts(131_072) == vllm.cache // (block * (8192 + 5 * (-(-(1023 + 8192) // 16) + 1)))
+    assert vllm.texts(512) == vllm.cache // (block * 6 * 32), "a window is no longer than its text"
+    assert sglang.token == round((8 + 0.8 * 40) * 8192)
+    assert sglang.windows(1000, 1) == 800 * 40 * 8192
+    assert sglang.texts(131_072) == sglang.cache // (sglang.token * 131_072)
+    assert sglang.texts(1000) == sglang.cache // (sglang.token * 1250), "the pool of windows is full first"
+    assert llama.token == 8 * 8192
+    assert llama.windows(8192, 1) == (1024 + 512) * 40 * 8192
+    assert llama.windows(8192, 4) == (4 * 1024 + 512) * 40 * 8192
+    assert llama.windows(1024, 4) == 1024 * 40 * 8192
+    assert llama.texts(8192) == llama.cache // (8192 * 8 * 8192 + 1536 * 40 * 8192)
+    assert llama.pages == (llama.cache - 1536 * 40 * 8192) // (256 * 8 * 8192)
+
+
+def test_pages_of_one_size_hold_more_tokens_of_narrow_layers():
+    """gemma-4-31b: 50 windows with 16 heads of 256, ten layers with 4 of 512, so a page of the latter has 32 tokens."""
+    vllm = EngineMemory(af.architecture("gemma-4-31b"), "vllm", 141 * GIB)
+    assert vllm.token == 6 * 10 * 16_384
+    blocks = 65_536 // 32 + 5 * (-(-(1023 + 8192) // 16) + 1)
+    assert vllm.texts(65_536) == vllm.cache // (blocks * 16 * 10 * 16_384)
+
+
+def test_tensorrt_llm_takes_a_share_of_what_is_free():
+    llama = af.architecture("llama-3.1-8b")
+    memory, whole = EngineMemory(llama, "tensorrt-llm", 80 * GIB), EngineMemory(llama, "vllm", 80 * GIB, share=1.0)
+    assert memory.cache == pytest.approx(0.9 * whole.cache, abs=1)
+    assert memory.tokens % 32 == 0
+    with pytest.raises(UserError, match="how tensorrt-llm pages this model's state is not known here"):
+        EngineMemory(af.architecture("gpt-oss-20b"), "tensorrt-llm", 80 * GIB)
+
+
 def test_what_is_paged_otherwise_is_refused():
-    with pytest.raises(UserError, match=r"how vllm pages this model's state is not known here: .*local.* do not grow"):
-        EngineMemory(af.architecture("gemma-3-12b"), "vllm", 80 * GIB)
+    with pytest.raises(UserError, match=r"how vllm pages this model's state is not known here: .* do not grow"):
+        EngineMemory(af.architecture("qwen3.5-9b"), "vllm", 80 * GIB)
     with pytest.raises(UserError, match="it has no state that grows"):
         EngineMemory(af.architecture("bert-base-uncased"), "vllm", 80 * GIB)
     with pytest.raises(UserError, match="0 ranks"):

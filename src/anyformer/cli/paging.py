@@ -41,9 +41,8 @@ def answered(
 
 
 def _page(name: str, memory: EngineMemory, length: int, on: Hardware) -> Iterator[Item]:
-    from anyformer.planning.engine_memory import PAGES
-
     texts = memory.texts(length)
+    windows = memory.windows(length, 1) if memory.paging.apart else 0
     ranks = f"{memory.ranks:,} {on.title}"
     yield PageLine(
         f"{name} in {memory.engine} on {ranks}: {texts:,} text{'' if texts == 1 else 's'} of {length:,} tokens at once",
@@ -53,17 +52,20 @@ def _page(name: str, memory: EngineMemory, length: int, on: Hardware) -> Iterato
     rows = (
         FigureRow("memory", (size(memory.room),)),
         FigureRow(f"weights, {memory.format}", (size(memory.weights),)),
-        FigureRow(f"activations of {memory.step_tokens:,} tokens", (size(memory.activations),)),
+        FigureRow(f"activations of {memory.step:,} tokens", (size(memory.activations),)),
         FigureRow("cache", (size(memory.cache),)),
         FigureRow("  a token", (exact(memory.token),)),
-        FigureRow(f"  pages of {PAGES[memory.engine]:,}", (count(memory.pages),)),
+        FigureRow(f"  pages of {memory.page:,}", (count(memory.pages),)),
         FigureRow("  tokens", (count(memory.tokens),)),
+        *([FigureRow("  windows of a text", (size(windows),))] if windows else ()),
+        *([FigureRow("  recurrent states of a text", (size(memory.slot),))] if memory.slot else ()),
     )
     yield Figures((Section("On each accelerator", ("",), rows),))
     yield PageLine("")
+    free = " that weights and activations leave" if memory.paging.of_free else ""
     yield Paragraph(
-        f"The engine takes {memory.share_taken:.0%} of the memory. Not counted: the context of CUDA, graphs, and what others "
-        "hold, which an engine measures when it starts."
+        f"The engine takes {memory.share_taken:.0%} of the memory{free}. Not counted: the context of CUDA, graphs, and what "
+        "others hold, which an engine measures when it starts."
     )
 
 

@@ -37,11 +37,11 @@ class ServingOptions:
         serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
     ] = "bf16"
     engine_memory: Annotated[
-        Literal["vllm", "sglang", "llama.cpp"] | None,
+        Literal["vllm", "sglang", "llama.cpp", "tensorrt-llm"] | None,
         serving_option(
             help="Say instead what this engine makes of the memory of --gpus accelerators: weights, activations, pages of its "
             "cache, and the texts of --length that these hold.",
-            metavar="vllm|sglang|llama.cpp",
+            metavar="vllm|sglang|llama.cpp|tensorrt-llm",
         ),
     ] = None
 

@@ -18,16 +18,12 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
+from anyformer.planning.engine_paging import PAGING, Engine, PagedLayers, Paging
 from anyformer.precision import Bf16, Fp32
 from anyformer.quantising import FORMATS
 
-Engine = Literal["vllm", "sglang", "llama.cpp"]
 CacheNumber = Literal["bf16", "fp8", "q8_0"]
 GIB = 2**30
-PAGES: Mapping[Engine, int] = {"vllm": 16, "sglang": 1, "llama.cpp": 256}
-"""Tokens of a page: vLLM's block; SGLang's page; llama.cpp's cells, of whose number a cache has a multiple."""
-SHARE: Mapping[Engine, float] = {"vllm": 0.9, "sglang": 0.9, "llama.cpp": 1.0}
-"""Share of the memory that an engine takes where nobody says how much: `gpu_memory_utilization` of vLLM."""
 NUMBERS: Mapping[CacheNumber, float] = {"bf16": 2.0, "fp8": 1.0, "q8_0": 34 / 32}
 """Bytes of a number of the cache: 32 of q8_0 share a scale of two bytes."""
 FAR = 2**16
@@ -38,9 +34,10 @@ class EngineMemory:
     """An architecture in an engine, on each of `ranks` that divide it; sizes are bytes of one rank.
 
     `room`: bytes of the accelerator, `share` of which the engine takes; `beside`: bytes that others hold (the context of CUDA,
-    communication), as an engine measures them; `step_tokens`: tokens of its largest step, for whose activations it sets memory
-    aside (`max_num_batched_tokens`). States that grow with every token are paged alike in all engines; beside them llama.cpp
-    keeps recurrent ones in a slot of every text. Others are refused.
+    communication), as an engine measures them; `step_tokens`: tokens of its largest step (`max_num_batched_tokens` of vLLM,
+    `n_ubatch` of llama.cpp), for whose activations memory is set aside; `page_tokens`: of a page. None: as the engine has it
+    where nobody says. States that grow with every token are known in all engines, windows in all but TensorRT-LLM, recurrent
+    ones in llama.cpp. Others are refused.
     """
 
     architecture: Architecture
@@ -49,23 +46,41 @@ class EngineMemory:
     ranks: int = 1
     format: str = "bf16"
     numbers: CacheNumber = "bf16"
-    step_tokens: int = 8192
+    step_tokens: int | None = None
     share: float | None = None
     beside: int = 0
+    page_tokens: int | None = None
     plan: Plan = field(default_factory=lambda: Plan(precision=Bf16()))
 
     def __post_init__(self) -> None:
-        if self.ranks < 1 or self.step_tokens < 1 or self.room < 1 or self.beside < 0:
+        if self.ranks < 1 or self.step < 1 or self.page < 1 or self.room < 1 or self.beside < 0:
             raise UserError(
-                f"{self.ranks} ranks, {self.step_tokens} tokens of a step, {self.room} bytes: give 1 or more of each"
+                f"{self.ranks} ranks, {self.step} tokens of a step, {self.page} of a page, {self.room} bytes: give 1 or more "
+                "of each"
             )
-        known = ("every token", "never") if self.engine == "llama.cpp" else ("every token",)
+        ways = {"every token": True, "to its window": self.paging.windows, "never": self.paging.recurrent}
+        known = {way for way, keeps in ways.items() if keeps}
         others = [memory.name for memory in self._state.memories if memory.grows not in known]
         if others or "every token" not in {memory.grows for memory in self._state.memories}:
             what = f"{', '.join(others)} do not grow with every token" if others else "it has no state that grows"
             raise UserError(
                 f"how {self.engine} pages this model's state is not known here: {what}. `plan --serve` counts the state itself"
             )
+
+    @property
+    def paging(self) -> Paging:
+        """The engine's rules."""
+        return PAGING[self.engine]
+
+    @property
+    def step(self) -> int:
+        """Tokens of the largest step."""
+        return self.paging.step if self.step_tokens is None else self.step_tokens
+
+    @property
+    def page(self) -> int:
+        """Tokens of a page."""
+        return self.paging.page if self.page_tokens is None else self.page_tokens
 
     @cached_property
     def _state(self) -> Any:
@@ -103,29 +118,49 @@ class EngineMemory:
             if sublayer.resizing.network is not None
         ]
         inner = max(((3 if each.gated else 2) * each.width * (each.chosen or 1) for each in networks), default=0)
-        return self.step_tokens * 2 * (3 * self.architecture.width + -(-inner // self.ranks))
+        return self.step * 2 * (3 * self.architecture.width + -(-inner // self.ranks))
 
     @property
     def share_taken(self) -> float:
         """Share of the memory that the engine takes."""
-        return SHARE[self.engine] if self.share is None else self.share
+        return self.paging.share if self.share is None else self.share
 
     @property
     def cache(self) -> int:
         """Bytes that are left for the cache."""
-        return max(0, int(self.room * self.share_taken) - self.weights - self.activations - self.beside)
+        needed = self.weights + self.activations + self.beside
+        if self.paging.of_free:
+            return max(0, int((self.room - needed) * self.share_taken))
+        return max(0, int(self.room * self.share_taken) - needed)
+
+    @cached_property
+    def layers(self) -> tuple[PagedLayers, ...]:
+        """Layers whose state grows, those alike together: key heads are divided among the ranks, a latent is on all of them."""
+        one, far, farther = (self._held(length) for length in (1, FAR, 2 * FAR))
+        found: dict[tuple[float, int | None], int] = {}
+        for at, (times, held) in far.items():
+            if held == one[at][1]:
+                continue  # recurrent
+            grows = farther[at][1] > held
+            token = (farther[at][1] - held) / FAR if grows else one[at][1]
+            key = token * NUMBERS[self.numbers] / 2, None if grows else round(held / one[at][1])
+            found[key] = found.get(key, 0) + times
+        return tuple(PagedLayers(count, *key) for key, count in found.items())
+
+    def _held(self, length: int) -> dict[Any, tuple[int, int]]:
+        """(layers, bytes of each on a rank) of every kind of layer with a state, at so many positions."""
+        nodes = self.architecture.folded_cost(Shape(past=length - 1), self.plan).nodes()
+        own = ((node, node.tally.own_state) for node in nodes)
+        return {
+            node.address: (node.times, -(-state.held // min(self.ranks, state.ranks)))
+            for node, state in own
+            if state is not None and state.held
+        }
 
     @cached_property
     def token(self) -> int:
-        """Bytes of the cache that a token takes: key heads are divided among the ranks, a latent is on all of them."""
-        more, less = (self.architecture.folded_cost(Shape(past=past), self.plan) for past in (2 * FAR - 1, FAR - 1))
-        held = sum(
-            sign * -(-node.tally.own_state.held // min(self.ranks, node.tally.own_state.ranks)) * node.times
-            for sign, tally in ((1, more), (-1, less))
-            for node in tally.nodes()
-            if node.tally.own_state is not None
-        )
-        return round(held / FAR / 2 * NUMBERS[self.numbers])
+        """Bytes of the cache over the tokens that it is said to hold: with windows, of all layers together."""
+        return round(self.paging.token(self.layers))
 
     @cached_property
     def slot(self) -> int:
@@ -135,22 +170,26 @@ class EngineMemory:
 
     @property
     def pages(self) -> int:
-        """Whole pages that the cache has, beside the slot of one text where texts have slots."""
-        return max(0, self.cache - self.slot) // (PAGES[self.engine] * self.token)
+        """Whole pages that the cache has, beside the windows and the slot of one text where texts have their own."""
+        own = self.slot + (self.windows(FAR, 1) if self.paging.apart else 0)
+        return max(0, self.cache - own) // (self.page * self.token)
 
     @property
     def tokens(self) -> int:
         """Tokens that the cache holds."""
-        return self.pages * PAGES[self.engine]
+        return self.pages * self.page
 
     def cache_of(self, tokens: int) -> int:
-        """Bytes of a cache of so many tokens."""
-        page = PAGES[self.engine]
-        return -(-tokens // page) * page * self.token
+        """Bytes of a cache of so many tokens, without windows that have their own."""
+        return -(-tokens // self.page) * self.page * self.token
+
+    def windows(self, tokens: int, texts: int) -> int:
+        """Bytes of what windows have for themselves, beside so many tokens of so many texts; 0 where they share pages."""
+        return round(self.paging.own_windows(self.layers, tokens, texts, self.step))
 
     def texts(self, length: int) -> int:
         """Texts of so many tokens that the cache holds at once, each in pages of its own, and in its slot where it has one."""
-        return self.cache // (self.cache_of(length) + self.slot)
+        return self.cache // (round(self.paging.text(self.layers, length, self.step, self.page)) + self.slot)
 
 
 @dataclass(frozen=True)
@@ -169,17 +208,20 @@ class PublishedMemory:
         given = self.given
         memory = EngineMemory(
             architecture, self.engine, int(given.get("room", 80) * GIB), given.get("ranks", 1), given.get("weights", "bf16"),
-            given.get("numbers", "bf16"), given.get("step_tokens", 8192), given.get("share"), int(given.get("beside", 0) * GIB),
+            given.get("numbers", "bf16"), given.get("step_tokens"), given.get("share"), int(given.get("beside", 0) * GIB),
+            given.get("page"),
         )  # fmt: skip
         found = {"weights": memory.weights / GIB, "activations": memory.activations / GIB, "cache": memory.cache / GIB}
         found |= {"pages": memory.pages, "tokens": memory.tokens}
+        texts = given.get("texts", 1)
         if "tokens" in given:
             found["cache"] = memory.cache_of(given["tokens"]) / GIB
-        if "slots" in given:
-            found["slots"] = given["slots"] * memory.slot / GIB
-        if "cache" in given:
-            page = PAGES[self.engine]
-            found["tokens"] = int(given["cache"] * GIB) // (page * memory.token) * page
+            found["windows"] = memory.windows(given["tokens"], texts) / GIB
+        found["slots"] = texts * memory.slot / GIB
+        if "cache" in given or "free" in given:
+            size = given["cache"] if "cache" in given else given["free"] * memory.share_taken
+            found["pages"] = int(size * GIB) // (memory.page * memory.token)
+            found["tokens"] = found["pages"] * memory.page
         return {name: found[name] for name in self.printed}
 
 

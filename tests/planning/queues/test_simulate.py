@@ -57,43 +57,31 @@ def tick_by_tick(requests, clock, rules):
     def whole(request):
         return int(requests.prompt[request] + requests.output[request])
 
-    while waiting or texts:
-        if not texts and requests.arrived[waiting[0]] > now:
-            now = float(requests.arrived[waiting[0]])
-        under_way = [text for text in texts if text["told"]]
-        left, chunks, read = rules.budget - (0 if rules.apart else len(under_way)), [], []
-        for text in [text for text in texts if not text["told"]]:
-            if left > 0:
-                tokens = min(left, text["prompt"] - text["read"])
-                chunks.append(PromptChunk(tokens, text["read"]))
-                read.append((text, tokens))
-                left -= tokens
-        while left > 0 and waiting and requests.arrived[waiting[0]] <= now and len(texts) < rules.places:
-            request = waiting[0]
-            start = int(requests.shared[request]) if int(requests.group[request]) in known else 0
-            if rules.apart and chunks and int(requests.prompt[request]) - start > left:
-                break
-            if sum(whole(text["request"]) for text in texts) + whole(request) > clock.room:
-                break
-            waiting.pop(0)
-            place = min(set(range(rules.places)) - {each["place"] for each in texts})
-            text = {"request": request, "prompt": int(requests.prompt[request]), "read": start, "told": 0, "place": place}
-            texts.append(text)
-            tokens = min(left, text["prompt"] - start)
-            chunks.append(PromptChunk(tokens, start))
-            read.append((text, tokens))
-            left -= tokens
-        ended = sum(text["read"] + tokens == text["prompt"] for text, tokens in read)
+    def start(request):
+        return int(requests.shared[request]) if int(requests.group[request]) in known else 0
+
+    def fits(request):
+        held = sum(whole(text["request"]) for text in texts)
+        return len(texts) < rules.places and held + whole(request) <= clock.room
+
+    def begun():
+        request = waiting.pop(0)
+        place = min(set(range(rules.places)) - {each["place"] for each in texts})
+        texts.append(
+            {"request": request, "prompt": int(requests.prompt[request]), "read": start(request), "told": 0, "place": place}
+        )
+        return texts[-1]
+
+    def seconds(under_way, chunks, ended):
         cached = sum(text["prompt"] + text["told"] - 1 for text in under_way)
         decoding = len(under_way)
         if rules.padded and under_way:  # rows of 1, 2, 4, 8: those of the last place that holds a text, as long as the longest
             rows = next(2**i for i in range(9) if 2**i > max(text["place"] for text in under_way))
             decoding = max(decoding, {1: 1, 2: 2, 4: 3, 8: 5}[rows])
             cached = decoding * max(text["prompt"] + text["told"] - 1 for text in under_way)
-        if rules.apart and under_way and chunks:
-            now += clock.step(decoding, cached, [], 0) + clock.step(0, 0.0, chunks, ended)
-        else:
-            now += clock.step(decoding, cached, chunks, ended)
+        return clock.step(decoding, cached, chunks, ended)
+
+    def told(under_way, read):
         for text in under_way:
             text["told"] += 1
         for text, tokens in read:
@@ -106,6 +94,46 @@ def tick_by_tick(requests, clock, rules):
         for text in [text for text in texts if text["told"] == requests.output[text["request"]]]:
             last[text["request"]] = now
             texts.remove(text)
+
+    while waiting or texts:
+        if not texts and requests.arrived[waiting[0]] > now:
+            now = float(requests.arrived[waiting[0]])
+        came = sum(requests.arrived[request] <= now for request in waiting)
+        under_way = [text for text in texts if text["told"]]
+        if rules.apart:  # texts, and behind them one prompt, or as many whole ones as the budget holds
+            if under_way:
+                now += seconds(under_way, [], 0)
+                told(under_way, [])
+            left = rules.budget
+            while left > 0:
+                text = next((text for text in texts if not text["told"]), None)
+                if text is None:
+                    if not came or not fits(waiting[0]):
+                        break
+                    if left < rules.budget and int(requests.prompt[waiting[0]]) - start(waiting[0]) > left:
+                        break
+                    came, text = came - 1, begun()
+                tokens = min(left, text["prompt"] - text["read"])
+                ends = text["read"] + tokens == text["prompt"]
+                now += seconds([], [PromptChunk(tokens, text["read"])], ends)
+                told([], [(text, tokens)])
+                if not ends:
+                    break
+                left -= tokens
+            continue
+        left, chunks, read = rules.budget - len(under_way), [], []
+        while left > 0:
+            text = next((text for text in texts if not text["told"] and text not in [each for each, _ in read]), None)
+            if text is None:
+                if not came or not fits(waiting[0]):
+                    break
+                came, text = came - 1, begun()
+            tokens = min(left, text["prompt"] - text["read"])
+            chunks.append(PromptChunk(tokens, text["read"]))
+            read.append((text, tokens))
+            left -= tokens
+        now += seconds(under_way, chunks, sum(text["read"] + tokens == text["prompt"] for text, tokens in read))
+        told(under_way, read)
     return first, last
 
 
