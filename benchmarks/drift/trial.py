@@ -22,10 +22,11 @@ from torch import Tensor
 from anyformer import huggingface
 from anyformer.describe import Notice, UserError
 from anyformer.huggingface.canonical import canonical
+from anyformer.huggingface.convert import architecture_of
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
 from huggingface import nearness, parity
-from huggingface.case import Case
+from huggingface.case import VOCAB, Case
 from huggingface.parity import AUTO, Pair
 
 SECONDS = 60
@@ -90,6 +91,8 @@ class Base:
             if symbols.num_embeddings <= FEWEST:
                 return Outcome("transformers refuses", "a vocabulary of too few tokens to try")
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
+        elif path == ("vocab_size",):  # not of the table that is read, whose tokens are those of the base
+            case = replace(case, config={**config, "vocab_size": self.case.config.get("vocab_size", VOCAB)})
         files = [json.loads(json.dumps({**keys, **named}, default=_plain)) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
             return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False)
@@ -153,7 +156,7 @@ class Base:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
                 huggingface.read_architecture(huggingface.Config(_table(directory)))
-            architecture = _computation(huggingface.convert.architecture_of(directory)[0])
+            architecture = _computation(architecture_of(directory)[0])
             if architecture == read:
                 return Outcome("equal"), read
             ours, _ = huggingface.load(directory, dtype=torch.float32)
