@@ -53,7 +53,7 @@ sys.modules["torch"] = None  # importing it raises, as where it is not installed
 from typer.testing import CliRunner
 import anyformer as af
 from anyformer import architecture, catalogue, cost
-from anyformer.cli import app
+from anyformer.cli import COMMANDS, app
 
 def priced(name):
     sheet = cost(architecture(name), length={length}, mode="prefill")
@@ -70,6 +70,7 @@ answers = {{
     "configured": {{name: of_config(config) for name, config in json.load(open("{place}/configs.json")).items()}},
     "priced": {{entry.name: priced(entry.name) for entry in catalogue.listing()}},
     "said": {{words: said(words) for words in {commands}}},
+    "helped": {{verb: said(f"{{verb}} --help") for verb in COMMANDS}},
     "training": said("cost gpt2"),
     "trained": said("cost gpt2 --explain"),
     "shown": said("show gpt2 --diagram {place}/gpt2.svg"),
@@ -119,6 +120,12 @@ def test_commands_answer_without_torch_as_with_it(alone, tmp_path, monkeypatch):
         result = CliRunner().invoke(app, words.split(), env={"COLUMNS": "100"})
         assert code == result.exit_code == 0, output
         assert output.splitlines() == result.output.splitlines(), words
+
+
+def test_the_help_of_every_command_needs_no_torch(alone):
+    """A command imports what is heavy when it runs."""
+    for verb, (code, output) in alone["helped"].items():
+        assert code == 0, f"{verb}: {output}"
 
 
 def test_what_needs_torch_is_named_in_one_line(alone):

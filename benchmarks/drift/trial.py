@@ -26,7 +26,7 @@ from anyformer.huggingface.convert import architecture_of
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation
 from huggingface import nearness, parity
-from huggingface.case import Case
+from huggingface.case import VOCAB, Case
 from huggingface.parity import AUTO, Pair
 
 SECONDS = 60
@@ -91,6 +91,8 @@ class Base:
             if symbols.num_embeddings <= FEWEST:
                 return Outcome("transformers refuses", "a vocabulary of too few tokens to try")
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
+        elif path == ("vocab_size",):  # not of the table that is read, whose tokens are those of the base
+            case = replace(case, config={**config, "vocab_size": self.case.config.get("vocab_size", VOCAB)})
         files = [json.loads(json.dumps({**keys, **named}, default=_plain)) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
             return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False, move=move)

@@ -61,8 +61,50 @@ def test_along_a_dimension(x, dim, keep):
         assert same(one, other)
 
 
+@given(tensors(), st.booleans(), st.booleans())
+def test_normalised(x, weighed, wider):
+    """The means and deviations of rows in 16 bits are of the weights' type."""
+    x = x.float() if x.dtype == torch.int64 else x
+    sizes = list(x.shape[-2:])
+    dtype = torch.float32 if wider else x.dtype
+    weight, bias = (torch.ones(sizes, dtype=dtype), torch.zeros(sizes, dtype=dtype)) if weighed else (None, None)
+    args = (x, sizes, weight, bias, 1e-5)
+    for one, other in zip(
+        laid_out(aten.native_layer_norm.default, args, {}), aten.native_layer_norm.default(*args), strict=True
+    ):
+        assert same(one, other)
+
+
+@given(tensors(), st.lists(st.integers(1, 3), min_size=3, max_size=5), st.integers(-3, 2), st.booleans())
+def test_other_operations(x, times, dim, keep):
+    assert same(laid_out(aten.repeat.default, (x, times), {}), x.repeat(times))
+    x = torch.cat([x.float(), x.float()], dim)  # an index of 1 is tried, which one row does not have
+    index = torch.zeros(x.shape, dtype=torch.int64)
+    for operator, args, more in (
+        (aten.amin.default, (x, [dim], keep), {}), (aten.linalg_vector_norm.default, (x, 2, [dim], keep), {}),
+        (aten.scatter.value, (x, dim, index, 1.0), {}), (aten.scatter_add.default, (x, dim, index, x), {}),
+    ):  # fmt: skip
+        assert same(laid_out(operator, args, more), operator(*args, **more)), operator
+    operator = aten.log_sigmoid_forward.default
+    assert all(map(same, laid_out(operator, (x,), {}), operator(x)))
+    assert same(laid_out(aten.eye.default, (times[0],), {}), torch.eye(times[0]))
+    assert same(laid_out(aten.eye.m, (times[0], times[1]), {}), torch.eye(times[0], times[1]))
+
+
 @pytest.mark.parametrize(
-    "name", ["llama", "gpt2", "latent", "experts_gpt_oss", "delta_channels", "encoder_relative", "buckets"]
+    "name",
+    [
+        "llama",
+        "gpt2",
+        "latent",
+        "experts_gpt_oss",
+        "delta_channels",
+        "encoder_relative",
+        "buckets",
+        "streams",
+        "gated_linear",
+        "rwkv7",
+    ],
 )
 @pytest.mark.parametrize("recomputed", [False, True])
 def test_whole_passes(name, recomputed, monkeypatch):
@@ -76,7 +118,7 @@ def test_whole_passes(name, recomputed, monkeypatch):
 def test_no_compiler_is_imported(tmp_path):
     """It would take as long as torch."""
     code = (
-        "import sys, anyformer as af; af.cost('mixtral-8x7b', batch=2).memory; "
+        "import sys, anyformer as af; [af.cost(name, batch=2).memory for name in ('mixtral-8x7b', 'gpt2')]; "
         "assert not {'torch._dynamo', 'sympy', 'torch.onnx'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "ANYFORMER_CACHE": str(tmp_path)})

@@ -78,6 +78,11 @@ def test_a_difference_on_purpose_is_noted():
     assert "attn_config.rope_theta = 500 is what is computed" in outcome.why
 
 
+def test_tokens_are_those_of_the_table_that_is_read():
+    """Of MusicGen that of its decoder: a number of tokens beside it is no table's."""
+    assert base("musicgen text").tried(("vocab_size",), {"vocab_size": 4}).ended == "equal"
+
+
 def test_the_sweep_notices_a_key_that_is_ignored(monkeypatch):
     """A key that no family reads any more, as the length of YaRN would be if it were declared inert."""
     from anyformer.huggingface import words

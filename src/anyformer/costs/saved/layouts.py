@@ -27,7 +27,8 @@ SAME_SIZES: frozenset[Any] = frozenset(
         aten.argmax.default, aten.logsumexp.default, aten.cumsum.default, aten._softmax.default, aten._safe_softmax.default,
         aten.embedding.default, aten.gather.default, aten.scatter.src, aten.index_select.default, aten.searchsorted.Tensor,
         aten.sort.stable, aten.flip.default, aten.tril.default, aten._to_copy.default, aten.zeros_like.default,
-        aten.ones_like.default, aten.floor_divide.default,
+        aten.ones_like.default, aten.floor_divide.default, aten.amin.default, aten.linalg_vector_norm.default,
+        aten.log_sigmoid_forward.default, aten.scatter.value, aten.scatter_add.default,
     }
 )  # fmt: skip
 """Operators, beside elementwise ones, whose every output size is a size of an input."""
@@ -168,6 +169,24 @@ def _drawn(*args: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
     return torch.empty(tuple(next(x for x in args if isinstance(x, list | tuple))), dtype=dtype or torch.int64, device=META)
 
 
+def _repeat(x: Tensor, times: Sequence[int]) -> Tensor:
+    """A dimension in front for each count that has none of its own."""
+    sizes = (*[1] * (len(times) - x.dim()), *x.shape)
+    return _like(x, [size * count for size, count in zip(sizes, times, strict=True)])
+
+
+def _eye(rows: int, columns: int | None = None, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return _zeros((rows, rows if columns is None else columns), dtype=dtype)
+
+
+def _layer_norm(x: Tensor, normalised: Sequence[int], weight: Tensor | None, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """The output, and each row's mean and 1 / deviation, which are of the weight's type."""
+    kept = x.dim() - len(normalised)
+    sizes = (*x.shape[:kept], *[1] * len(normalised))
+    row = _like(x, sizes, None if weight is None else weight.dtype)
+    return _like(x, x.shape), row, _like(row, sizes)
+
+
 def _attention(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
     """The output, laid out as the queries are, and log Z."""
     B, H, T = q.shape[:3]
@@ -193,5 +212,9 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten.randn.generator: _zeros,
     aten.randint.low: _drawn,
     aten.randint.low_generator: _drawn,
+    aten.eye.default: _eye,
+    aten.eye.m: _eye,
+    aten.repeat.default: _repeat,
+    aten.native_layer_norm.default: _layer_norm,
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
 }
