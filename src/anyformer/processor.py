@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -36,15 +37,17 @@ def _model() -> str:
     return ", ".join(facts[name] for name in wanted if name in facts) or platform.machine()
 
 
+CompilerOptions = dict[str, str | int | bool | Callable[..., Any]]
+"""Options of inductor, as `torch.compile` takes them."""
 VECTORS: Mapping[str, int] = {"AVX512": 512, "AVX2": 256, "NO AVX": 1}
 """Bits of a vector that inductor writes code for, by torch's name of the processor's instructions; 1: no vectors."""
 
 
-def compiler_options() -> dict[str, object]:
+def compiler_options() -> CompilerOptions:
     """What `torch.compile` is told about this processor: the bits of its vectors.
 
-    Inductor would choose the same ones, but keeps compiled graphs on disk by its configuration and not by the processor: a graph
-    written for vectors of 512 bits, loaded where torch uses 256 (another machine that shares the folder, or
+    Inductor would choose the same ones, but keeps compiled graphs on disk by its configuration and not by the processor. A
+    graph written for vectors of 512 bits, loaded where torch uses 256 (another machine that shares the folder, or
     ATEN_CPU_CAPABILITY=avx2), computes half of every vector and leaves the rest as memory had it.
     """
     bits = VECTORS.get(torch.backends.cpu.get_cpu_capability())

@@ -10,7 +10,7 @@ from anyformer.cache import Cache, digest
 from anyformer.costs.calibration import fastest
 from anyformer.mesh import started
 from anyformer.plan import Plan
-from anyformer.processor import compiler_options, fingerprint, packs
+from anyformer.processor import CompilerOptions, compiler_options, fingerprint, packs
 
 ROWS, INPUTS, OUTPUTS = 2048, 384, 1024
 """Sizes of the trial."""
@@ -21,7 +21,7 @@ LEAST = 1.03
 KEPT = Cache("products", files=100)
 
 
-def options_of(plan: Plan, device: torch.device) -> dict[str, object]:
+def options_of(plan: Plan, device: torch.device) -> CompilerOptions:
     """What torch.compile is told of the passes of a run: the processor's vectors, and who multiplies matrices."""
     if not by_onednn(plan, device):
         return compiler_options()
