@@ -18,7 +18,7 @@ STRUCTURE = {
     "AllOf", "AnyOf", "AveragedProjector", "Bidirectional", "Block", "BlockWindow", "Causal", "Centred", "ChainedProjector",
     "Compressor", "CondensedProjector", "Condition", "Constant", "DeepStack", "EncodedImages",
     "GappedPosition", "Initialisation", "LayerInput", "LinearProjector", "Marks", "MergedProjector", "Numbered",
-    "PowerTemperature",
+    "PowerTemperature", "ScaledGain",
     "RelativeTable", "ResampledPosition", "Router", "RowNorm", "SharedBias", "SideBySideProjector", "SquaresProjector",
     "TopK", "TwoLayerProjector", "WaveLayer", "Gate",
 }  # fmt: skip

@@ -15,8 +15,8 @@ from anyformer import cost, huggingface
 from anyformer.catalogue import architecture
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
 from anyformer.huggingface.convert import tensors_of
-from anyformer.huggingface.families.inkling2 import FirstRows
 from anyformer.huggingface.rules import rules
+from anyformer.huggingface.words.inkling_line import FirstRows
 from huggingface.recorded import by_formula, stored_shapes
 
 SIZES = {

@@ -219,7 +219,7 @@ def test_generation_says_how_a_source_is_given():
         (ALONE["classifying_decoder"], {"head.pool": "last", "head.passed_over": 37}, "head.passed_over = 37 is no token"),
         (ALONE["pooled_text"], {"head.passed_over": 3}, "pool = 'last'"),
         (ALONE["pooled_text"], {"head.tied": True}, "leave outputs out or untie it"),
-        (ALONE["sentences"], {"head.bias": True}, "leave bias, scale and softcap out"),
+        (ALONE["sentences"], {"head.bias": True}, "leave bias, gain, scale and softcap out"),
         (ALONE["sentences"], {"head.pool": None}, "needs a pool or a transform"),
         (SOURCES["features_before_text"], {"source": "attended"}, "no layer reads the source"),
         (SOURCES["features_before_text"], {"decoder_embedding": None}, "needs a source"),

@@ -249,7 +249,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
 
 
 def test_compiled_code_is_blamed_where_the_plain_step_is_finite(tiny, tmp_path, monkeypatch):
-    def wrong(graph, inputs):
+    def wrong(graph, inputs, **options):
         return lambda *given: tuple(each * float("nan") if each.is_floating_point() else each for each in graph(*given))
 
     run = tiny.but(plan=tiny.plan.but(compile="on"))

@@ -252,7 +252,8 @@ def _text(value: object, norm: Norm | None) -> str:
 
 def _plain(value: object) -> str:
     if isinstance(value, tuple):
-        return "+".join(map(_plain, value)) or "none"
+        words = [*map(_plain, value)]
+        return f"{words[0]} ... {words[-1]} [{len(words)}]" if len(words) > MOST else "+".join(words) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and not value.is_integer():

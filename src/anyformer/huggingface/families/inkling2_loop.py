@@ -9,10 +9,10 @@ from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
-from anyformer.huggingface.families.inkling2 import INERT, STEPS, block_of, kinds_of, names, read_of, residuals
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import LAYERS
+from anyformer.huggingface.words.inkling_line import INERT, STEPS, block_of, kinds_of, names, read_of, residuals
 from anyformer.model import Architecture
 from anyformer.parts import LoopedResiduals, MessageGate, Stack
 from anyformer.parts.layers.order import write_order

@@ -1,5 +1,5 @@
 """Types of transformers 5.24: Sarvam with latent attention, Lara Mini, gated delta nets beside attention in windows, and the
-text models of Apertus 1.5 and of Hy4 with images; with Dory and Inkling 2's loops, from files of their own.
+text models of Apertus 1.5 and of Hy4 with images. Dory and Inkling 2's loops have files of their own.
 
 An export writes them as another type, since the tests run an earlier transformers, which has no class for them.
 """
@@ -12,7 +12,6 @@ from anyformer.describe import change_all
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.families import dory, inkling2_loop
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Names, Rows, Table, To
@@ -138,6 +137,4 @@ FAMILIES = (
         ignored=(r"model\.mtp_layers\..*",),
         older_names=hy_line.SPELLINGS,
     ),
-    *dory.FAMILIES,
-    *inkling2_loop.FAMILIES,
 )
