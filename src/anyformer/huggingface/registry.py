@@ -174,13 +174,11 @@ READ_ONLY: Mapping[str, tuple[str, ...]] = {
     "text_decoders": ("trocr-text", "pp_formulanet_text", "blip_text_model"),
     "chameleon": ("chameleon-text",),
     "pix2struct": ("pix2struct_text_model",),
-    "step3p7": ("step3p5",),
-    "dory": ("dory",),
-    "inkling2_loop": ("inkling2_loop_text",),
+    "step3p7": ("step3p5",), "dory": ("dory",), "inkling2_loop": ("inkling2_loop_text",),
     "sound_decoders": ("canary_decoder", "cohere_asr-text", "moonshine_streaming-text", "speecht5-text"),
     "code_decoders": ("musicgen_decoder", "musicgen_melody_decoder", "dia_decoder"),
     "later": ("sarvam_mla", "lara_mini", "apertus1p5_text", "hy_v4_vl_text"),
-}
+}  # fmt: skip
 """File in `families` -> types that are read, and that no class of transformers loads alone: those of files that bring code of
 their own, which is never run, and text models that only composites have. An export writes them as another type."""
 
