@@ -43,6 +43,15 @@ def blocks_changed(architecture: Architecture, of: Callable[[Block], Block]) -> 
     return architecture.but(**{name: whole(stack) for name, stack in architecture.stacks.items()})
 
 
+def with_value(block: Block, path: str, value: Any) -> Block:
+    """The block with a value at a path; the block itself if it has no such path."""
+    try:
+        get(block, path)
+    except DescriptionError:
+        return block
+    return change(block, path, value)
+
+
 @dataclass(frozen=True)
 class Put:
     """A value at a path in every layer that has the path, or at one of the architecture (`head.scale`, `decoder.dropout`)."""
@@ -53,14 +62,7 @@ class Put:
     def __call__(self, architecture: Architecture) -> Architecture:
         if self.path.partition(".")[0] in type(architecture).model_fields:
             return change(architecture, self.path, self.value)
-        return blocks_changed(architecture, self._block)
-
-    def _block(self, block: Block) -> Block:
-        try:
-            get(block, self.path)
-        except DescriptionError:
-            return block
-        return change(block, self.path, self.value)
+        return blocks_changed(architecture, lambda block: with_value(block, self.path, self.value))
 
 
 @dataclass(frozen=True)

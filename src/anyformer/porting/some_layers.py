@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import DescriptionError, Named, change, get
+from anyformer.describe import Named
 from anyformer.model import Architecture
 from anyformer.parts import Block, Experts, FeedForward, Stack
-from anyformer.porting.changes import blocks_changed
+from anyformer.porting.changes import blocks_changed, with_value
 
 
 def in_layers(stack: Stack, layers: Collection[int], word: str, of: Callable[[Block], Block]) -> Stack:
@@ -37,11 +37,7 @@ class PutLayers:
         return architecture.but(**{self.stack: in_layers(stack, self.layers, word, self._block)})
 
     def _block(self, block: Block) -> Block:
-        try:
-            get(block, self.path)
-        except DescriptionError:
-            return block
-        return change(block, self.path, self.value)
+        return with_value(block, self.path, self.value)
 
 
 @dataclass(frozen=True)
