@@ -5,7 +5,6 @@ The rules are those of the engines' own sources and logs (`published_engine_memo
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -35,26 +34,26 @@ Layers = Sequence[PagedLayers]
 
 
 @dataclass(frozen=True)
-class Paging(ABC):
+class Paging:
     """What an engine does. `page`: tokens of a page; `share`: of the memory that it takes, or with `of_free` of what is left
     beside weights and activations; `step`: tokens of its largest step; `windows`, `recurrent`: states that it is known to keep
     so, beside those that grow with every token; `apart`: windows take their bytes beside those of `token`."""
 
-    page: int
-    share: float
-    of_free: bool
-    step: int
-    windows: bool
-    recurrent: bool
-    apart: bool
+    page: int = 1
+    share: float = 0.9
+    of_free: bool = False
+    step: int = 8192
+    windows: bool = True
+    recurrent: bool = False
+    apart: bool = False
 
-    @abstractmethod
     def token(self, layers: Layers) -> float:
         """Bytes of the cache over the tokens that the engine says it holds."""
+        return _growing(layers)
 
-    @abstractmethod
     def text(self, layers: Layers, length: int, step: int, page: int) -> float:
         """Bytes of the cache that a text of so many tokens takes, beside its slot."""
+        return _whole(length, page) * self.token(layers)
 
     def own_windows(self, layers: Layers, tokens: int, texts: int, step: int) -> float:
         """Bytes of what windows have for themselves, beside the pages of so many tokens and texts; 0 where they share these."""
@@ -81,12 +80,6 @@ class OnePageSize(Paging):
     """
 
     page: int = 16
-    share: float = 0.9
-    of_free: bool = False
-    step: int = 8192
-    windows: bool = True
-    recurrent: bool = False
-    apart: bool = False
 
     def _of_group(self, layers: Layers) -> int:
         """Layers of a group."""
@@ -113,14 +106,6 @@ class OnePageSize(Paging):
 class TwoPools(Paging):
     """SGLang: a pool of windows beside the pool of the other layers, with a share of its tokens."""
 
-    page: int = 1
-    share: float = 0.9
-    of_free: bool = False
-    step: int = 8192
-    windows: bool = True
-    recurrent: bool = False
-    apart: bool = False
-
     def token(self, layers: Layers) -> float:
         return _growing(layers) + POOL_OF_WINDOWS * _windowed(layers)
 
@@ -138,17 +123,12 @@ class WindowCells(Paging):
 
     page: int = 256
     share: float = 1.0
-    of_free: bool = False
     step: int = 512
-    windows: bool = True
     recurrent: bool = True
     apart: bool = True
 
-    def token(self, layers: Layers) -> float:
-        return _growing(layers)
-
     def text(self, layers: Layers, length: int, step: int, page: int) -> float:
-        return _whole(length, page) * self.token(layers) + self.own_windows(layers, length, 1, step)
+        return super().text(layers, length, step, page) + self.own_windows(layers, length, 1, step)
 
     def own_windows(self, layers: Layers, tokens: int, texts: int, step: int) -> float:
         return sum(
@@ -163,18 +143,8 @@ class TokenBlocks(Paging):
     """TensorRT-LLM: blocks in a share of the memory that is free when weights and the largest step have theirs."""
 
     page: int = 32
-    share: float = 0.9
     of_free: bool = True
-    step: int = 8192
     windows: bool = False
-    recurrent: bool = False
-    apart: bool = False
-
-    def token(self, layers: Layers) -> float:
-        return _growing(layers)
-
-    def text(self, layers: Layers, length: int, step: int, page: int) -> float:
-        return _whole(length, page) * self.token(layers)
 
 
 PAGING: Mapping[Engine, Paging] = {
