@@ -60,6 +60,18 @@ def fastest(call: Callable[[], object], device: torch.device, seconds: float) ->
     return best
 
 
+def best_times(rounds: int, *calls: Callable[[], object]) -> list[float]:
+    """The shortest time of every call on the processor, in turn, after a first round that is not counted."""
+    times = [float("inf")] * len(calls)
+    for round_ in range(rounds + 1):
+        for number, call in enumerate(calls):
+            begin = time.perf_counter()
+            call()
+            if round_:
+                times[number] = min(times[number], time.perf_counter() - begin)
+    return times
+
+
 def _launch(call: Callable[[], object], device: torch.device, seconds: float) -> float:
     """Seconds of one call among many back to back."""
 

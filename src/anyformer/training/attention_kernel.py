@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import cache
 
 import torch
 from torch import Tensor
 
+from anyformer.costs.calibration import best_times
 from anyformer.describe import UserError
 from anyformer.native import problem
 from anyformer.parts.attention.attend import attend
@@ -67,22 +66,10 @@ def gain_of_native(dtype: torch.dtype) -> float:
         torch.autograd.grad(mixed, (q, k, v), mixed.detach())
 
     others = [lambda: learnt("sdpa"), written] if dtype.itemsize == 2 else [lambda: learnt("sdpa")]
-    native, *rest = _best_times(lambda: learnt("native"), *others)
+    native, *rest = best_times(ROUNDS, lambda: learnt("native"), *others)
     return min(rest) / native
 
 
 def _written(q_BHTE: Tensor, k_BHSE: Tensor, v_BHSU: Tensor) -> Tensor:
     """softmax(q k^T) v: the least that attention which is written out computes."""
     return (by_group(q_BHTE, k_BHSE.shape[1]) @ k_BHSE.transpose(2, 3)).softmax(-1) @ v_BHSU
-
-
-def _best_times(*calls: Callable[[], None]) -> list[float]:
-    """The shortest time of every call, in turn, after a first that is not counted."""
-    times = [float("inf")] * len(calls)
-    for round_ in range(ROUNDS + 1):
-        for number, call in enumerate(calls):
-            begin = time.perf_counter()
-            call()
-            if round_:
-                times[number] = min(times[number], time.perf_counter() - begin)
-    return times

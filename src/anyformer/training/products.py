@@ -7,15 +7,15 @@ from functools import cache
 import torch
 
 from anyformer.cache import Cache, digest
-from anyformer.costs.calibration import fastest
+from anyformer.costs.calibration import best_times
 from anyformer.mesh import started
 from anyformer.plan import Plan
 from anyformer.processor import CompilerOptions, compiler_options, fingerprint, packs
 
 ROWS, INPUTS, OUTPUTS = 2048, 384, 1024
 """Sizes of the trial."""
-ROUNDS, SECONDS = 3, 0.04
-"""Turns of every product in the trial, and seconds of a turn."""
+ROUNDS = 10
+"""Turns of every product in the trial, which take about half a second."""
 LEAST = 1.03
 """The gain from which oneDNN is taken: below it, the next trial might say otherwise."""
 KEPT = Cache("products", files=100)
@@ -64,11 +64,12 @@ def _measured() -> float:
     draw = torch.Generator().manual_seed(0)
     x, weight, y = (torch.randn(*sizes, generator=draw) for sizes in ((ROWS, INPUTS), (OUTPUTS, INPUTS), (ROWS, OUTPUTS)))
     linear = torch.ops.mkldnn._linear_pointwise
-    calls = (
-        (lambda: x @ weight.t(), lambda: linear(x, weight, None, "none", [], "")),
-        (lambda: y @ weight, lambda: linear(y, weight.t(), None, "none", [], "")),
-    )
     with torch.inference_mode():
-        turns = [[[fastest(call, x.device, SECONDS) for call in pair] for pair in calls] for _ in range(ROUNDS)]
-    blas, onednn = (sum(min(turn[pair][which] for turn in turns) for pair in range(len(calls))) for which in range(2))
-    return blas / onednn
+        *blas, forward, back = best_times(
+            ROUNDS,
+            lambda: x @ weight.t(),
+            lambda: y @ weight,
+            lambda: linear(x, weight, None, "none", [], ""),
+            lambda: linear(y, weight.t(), None, "none", [], ""),
+        )
+    return sum(blas) / (forward + back)
