@@ -64,9 +64,15 @@ def loads(record: Record) -> str:
         f"the load's own steps: {_kept(record, 'replayed')}. What is between the two is the machine, whose speed changes from one "
         f"second to the next. The medians of {record.get('rounds', 1)} rounds, together {min(requests):,} to "
         f"{max(requests):,} requests a load; the first tenth of a round is left out. {most} requests a second are all that it can "
-        f"do. A Llama of {record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']})."
+        f"do. A Llama of {record['parameters'] / 1e6:.1f} M parameters ({record['date']}, {record['machine']['cpu']}).{_again(record)}"
     )
     return f"{table(('load', *FIGURES.values()), rows)}\n{prose(said)}"
+
+
+def _again(record: Record) -> str:
+    """Which loads were measured a second time."""
+    redone = [f"{share:.0%}" for share in record.get("redone", ())]
+    return f" Measured a second time, since other work ran beside them: {', '.join(redone)}." if redone else ""
 
 
 def _kept(record: Record, by: str) -> str:

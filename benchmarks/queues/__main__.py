@@ -5,9 +5,9 @@
 A Llama of a few million parameters with random weights is served on one core, and asked from another. Every one of twelve loads
 is three rounds of requests, each between two sittings in which other requests show what the server's steps take, by its own
 clock (`calibration.py`, `timed_server.py`). The simulation gets the times at which the requests of a round were sent, and says
-when their tokens come (`rounds.py`). Writes benchmarks/results/queues.json after every load; called again, it goes on (`--loads
-4` ends after so many). Ends with an error where a replayed figure, with the steps and the speed of the load itself, is further
-off than a tenth: that is the simulation's.
+when their tokens come (`rounds.py`). Writes benchmarks/results/queues.json after every load; called again, it goes on
+(`--loads 4` ends after so many; `--redo 46` measures a load again that other work disturbed). Ends with an error where a
+replayed figure, with the steps and the speed of the load itself, is further off than a tenth: that is the simulation's.
 """
 
 from __future__ import annotations
@@ -41,11 +41,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--loads", type=int, default=len(SHARES), help="end after so many loads, and go on when called again")
     parser.add_argument("--again", action="store_true", help="begin anew")
+    parser.add_argument(
+        "--redo", type=int, nargs="+", default=[], metavar="PERCENT", help="measure these loads again; the record says so"
+    )
     parser.add_argument("--output", type=Path, default=RESULTS / "queues.json", metavar="FILE")
     arguments = parser.parse_args()
     record: dict[str, Any] = {"loads": []}
     if arguments.output.exists() and not arguments.again:
         record = json.loads(arguments.output.read_text())
+        redone = [row["share"] for row in record["loads"] if round(100 * row["share"]) in arguments.redo]
+        record["loads"] = [row for row in record["loads"] if row["share"] not in redone]
+        record["redone"] = sorted({*record.get("redone", []), *redone})
     server, client = sorted(os.sched_getaffinity(0))[:2]
     os.sched_setaffinity(0, {client})
     with tempfile.TemporaryDirectory() as folder:
@@ -59,7 +65,7 @@ def main() -> None:
             left = [share for share in SHARES if share not in {row["share"] for row in record["loads"]}]
             for share in left[: arguments.loads]:
                 row, before = load(port, log, share, before)
-                record["loads"].append(row)
+                record["loads"] = sorted([*record["loads"], row], key=lambda each: float(each["share"]))
                 for by in ("foretold", "replayed"):
                     off = ", ".join(f"{name} {each:+.1%}" for name, each in errors(row, by).items())
                     print(f"{share:.0%} {by}: {off}", flush=True)

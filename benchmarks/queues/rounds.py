@@ -29,8 +29,9 @@ from anyformer.planning.queues.requests import Traffic
 from anyformer.planning.queues.simulate import Fleet, simulate
 
 ROUNDS = 3
-SECONDS, MORE = 3.0, 10.0
-"""Of a round without any load, and how many more at all of it: waits near the capacity take longest to show."""
+SECONDS, MORE, LEAST = 3.0, 10.0, 80
+"""Of a round without any load, how many more at all of it, and its requests at the least: waits near the capacity take longest
+to show, and of few requests the 95th percentile is one."""
 TRAFFIC = Traffic(1.0, lengths("lognormal(80, 0.7)", 256), lengths("lognormal(24, 0.6)", 96))
 LATENCIES = ("ttft", "tpot", "latency")
 WAYS = ("measured", "foretold", "replayed")
@@ -46,7 +47,7 @@ def load(port: int, log: Path, share: float, before: Sitting) -> tuple[dict[str,
     most, rounds = capacity(calibrated(before).steps), list[dict[str, Any]]()
     for number in range(ROUNDS):
         seed = 1000 * number + round(1000 * share)
-        count = max(20, round(share * most * (SECONDS + MORE * share)))
+        count = max(LEAST, round(share * most * (SECONDS + MORE * share)))
         drawn = TRAFFIC.draw(count, seed=seed).at_rate(share * most)
         sent = [SentRequest(*each) for each in zip(drawn.arrived, drawn.prompt.tolist(), drawn.output.tolist(), strict=True)]
         begun, begin = log.stat().st_size, time.perf_counter() + 0.2
