@@ -17,6 +17,7 @@ from anyformer.parts import (
     Gate,
     GatedConvolution,
     GatedLinearAttention,
+    GatedSlotAttention,
     GroupedLayerNorm,
     GroupedRMSNorm,
     Identity,
@@ -28,6 +29,7 @@ from anyformer.parts import (
     Mamba,
     Mamba2,
     Mamba3,
+    MesaLayer,
     Multipliers,
     PositiveRandom,
     RandomFourier,
@@ -85,6 +87,21 @@ MIXERS = {
         heads=2, key_width=6, value_width=4, convolution=CONVOLUTION, norm=RMSNorm(eps=1e-6), gate=Gate(activation="silu")
     ),
     "comba_plain": Comba(heads=3, key_width=5, length_eps=1e-2, scale=0.7),
+    "gated_slots": GatedSlotAttention(heads=4, kv_heads=2, key_width=5, value_width=3, slots=6, norm=RMSNorm(eps=1e-5)),
+    "gated_slots_options": GatedSlotAttention(
+        heads=2, key_width=4, slots=3, convolution=CONVOLUTION, temperature=2.0, scale=0.7
+    ),
+    "gated_slots_plain": GatedSlotAttention(heads=2, key_width=4),
+    "mesa": MesaLayer(
+        heads=2,
+        key_width=6,
+        value_width=4,
+        convolution=CONVOLUTION,
+        iterations=16,
+        norm=RMSNorm(eps=1e-6),
+        gate=Gate(activation="silu"),
+    ),
+    "mesa_plain": MesaLayer(heads=3, key_width=5, least=0.5, length_eps=1e-2),
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,
     "delta_negative": DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0),

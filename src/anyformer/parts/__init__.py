@@ -160,6 +160,7 @@ from anyformer.parts.recurrence.feature_map import (
 )
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
 from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
+from anyformer.parts.recurrence.gated_slot_attention import GatedSlotAttention
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
@@ -167,6 +168,7 @@ from anyformer.parts.recurrence.log_linear_attention import LogLinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mamba3 import Mamba3
+from anyformer.parts.recurrence.mesa_layer import MesaLayer
 from anyformer.parts.recurrence.mlstm import MLSTM
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix

@@ -1,0 +1,71 @@
+"""The naive twins of memories that are read by more than a product: a softmax over slots, a least-squares map."""
+
+from __future__ import annotations
+
+import torch
+
+from naive.basics import linear, norm, softplus
+from naive.networks import ACTIVATIONS, gate
+from naive.recurrent import convolution
+
+SILU = ACTIVATIONS["silu"]
+
+
+def sigmoid(z):
+    return 1 / (1 + torch.exp(-z))
+
+
+def streams(part, name, weights, x, convolved):
+    """Projections by name, each convolved if it may be."""
+    found = {kind: [linear(f"{name}.{kind}", weights, v) for v in x] for kind in ("query", "key", "value")}
+    return found | {
+        kind: convolution(part.convolution, f"{name}.{kind}_convolution", weights, found[kind]) for kind in convolved
+    }
+
+
+def gated_slot_attention(part, name, weights, x, run):
+    """Token after token, slot after slot."""
+    H, K, n, M = part.heads, part.kv_heads or part.heads, part.slots, part.key_width
+    read, out = streams(part, name, weights, x, ("query", "key", "value")), []
+    E = len(weights[f"{name}.value.weight"]) // K
+    keys, values = ([[torch.zeros(size, dtype=torch.float64)] * n for _ in range(K)] for size in (M, E))
+    for t, v in enumerate(x):
+        kept = (sigmoid(linear(f"{name}.forget", weights, v)) ** (1 / part.temperature)).view(K, n)
+        q, k, value = (SILU(read[kind][t]).view(heads, -1) for kind, heads in (("query", H), ("key", K), ("value", K)))
+        for g in range(K):
+            keys[g] = [kept[g, i] * old + (1 - kept[g, i]) * k[g] for i, old in enumerate(keys[g])]
+            values[g] = [kept[g, i] * old + (1 - kept[g, i]) * value[g] for i, old in enumerate(values[g])]
+        mixed = []
+        for h in range(H):
+            g = h // (H // K)
+            shares = [torch.exp(part.scale * q[h] @ key) for key in keys[g]]
+            mixed.append(SILU(sum(a * held for a, held in zip(shares, values[g], strict=True)) / sum(shares)))
+        out.append(linear(f"{name}.output", weights, norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))))
+    return out
+
+
+def mesa_layer(part, name, weights, x, run):
+    """Token after token, the weighted least squares of all tokens before it, solved directly."""
+    H, M = part.heads, part.key_width
+    read, out = streams(part, name, weights, x, ("query", "key")), []
+    unit = lambda h: h / torch.sqrt(h @ h + part.length_eps)  # noqa: E731
+    ridge = (softplus(weights[f"{name}.ridge"]) + part.least).view(H, M)
+    counts = [sigmoid(linear(f"{name}.beta", weights, v)) for v in x]
+    fades = [torch.log(sigmoid(linear(f"{name}.forget", weights, v))) for v in x]
+    for t, v in enumerate(x):
+        mixed, opened = [], None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        for h in range(H):
+            matrix, sums = torch.diag(ridge[h]), 0
+            for s in range(t + 1):
+                weight = counts[s][h] * torch.exp(sum((fades[u][h] for u in range(s + 1, t + 1)), torch.zeros(())))
+                k = unit(read["key"][s].view(H, M)[h])
+                matrix = matrix + weight * torch.outer(k, k)
+                sums = sums + weight * torch.outer(k, read["value"][s].view(H, -1)[h])
+            y = torch.linalg.inv(matrix) @ unit(read["query"][t].view(H, M)[h]) @ sums
+            y = norm(part.norm, f"{name}.norm", weights, y)
+            mixed.append(y if opened is None else y * opened[h])
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
+MEMORIES = {"gated_slot_attention": gated_slot_attention, "mesa_layer": mesa_layer}
