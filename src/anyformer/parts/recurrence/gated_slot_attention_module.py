@@ -100,8 +100,8 @@ def _carried(f: Factors, writes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]
 def decayed_sums(pairs: Tensor, x: Tensor, log_decay: Tensor) -> Tensor:
     """Sum over j <= i of pairs_ij x_j exp(log-decays after j up to i), by channel: (..., size, size), (..., size, n).
 
-    As in `decayed_products`, blocks grow from the diagonal by doubling, so that each factor of decay is at most 1: the late half
-    of a block gets what the early half left, by a factor to their border and one from there.
+    As in `decayed_products`, blocks grow from the diagonal by doubling, so that each factor of decay is at most 1: the late
+    half of a block gets what the early half left, by a factor to their border and one from there.
     """
     size = log_decay.shape[-2]
     sums = (pairs.diagonal(dim1=-2, dim2=-1)[..., None] * x)[..., None, :]
