@@ -40,6 +40,7 @@ from anyformer.parts import (
     Constant,
     CrossAttention,
     DelayNorm,
+    DeltaValues,
     Differential,
     Disentangled,
     DynamicScaling,
@@ -1073,6 +1074,11 @@ DECODERS = {
     ),
     "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
     "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "delta_values": _llama(**_at(delta_values=DeltaValues(), kv_heads=2)),
+    "delta_values_options": _decoder(
+        pre_norm(RMS, SELF.but(delta_values=DeltaValues(initial=0.5), mask=Window(size=3), virtual_tokens=2), FEED),
+        pre_norm(RMS, SELF.but(kv_heads=1, delta_values=DeltaValues(), forget=ForgettingGate(), scale=0.7), FEED),
+    ),
     "forgetting": _llama(**_at(forget=ForgettingGate(), kv_heads=2)),
     "forgetting_options": _decoder(
         pre_norm(

@@ -12,6 +12,7 @@ from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.cross_attention import CrossAttention
+from anyformer.parts.attention.delta_values import DeltaValues
 from anyformer.parts.attention.differential import Differential
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.entry_indexer import EntryIndexer

@@ -309,8 +309,9 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
     else:
         a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(a.reads["key"])]
         a.values = [projected(a, "value", v, s) for s, v in enumerate(a.reads["value"])]
-        if source is None:
-            run.memories[run.variant], run.values[run.variant] = (a.keys, a.values), a.values
+    read = corrected(a, part) if "delta_values" in memory else a.values
+    if source is None and "keys_from" not in memory:
+        run.memories[run.variant], run.values[run.variant] = (a.keys, read), a.values
     virtual = range(memory["virtual_tokens"].count if "virtual_tokens" in memory else 0)
     scale = a.E**-0.5 if part.score.scale is None else part.score.scale
     cap = part.score.softcap
@@ -329,13 +330,28 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
         a.scored.append([dict(zip(of[h], scores(h), strict=False)) for h in range(a.H)])
 
         def values(h, g, of=of):
-            return torch.stack([a.values[s][g] for s in of[h]] + [a["virtual_value"][g, s] for s in virtual])
+            return torch.stack([read[s][g] for s in of[h]] + [a["virtual_value"][g, s] for s in virtual])
 
         heads = WEIGH[part.weigh.kind](part.weigh, a, scores, values)
         for each in part.combine.values():
             heads = COMBINE[each.name](each, a, heads, t)
         out.append(linear(f"{name}.output", weights, torch.cat(heads)))
     return out
+
+
+def corrected(a, attention):
+    """Each value without what its key recalls of the corrected ones before it."""
+    scale, values = a.E**-0.5 if attention.score.scale is None else attention.score.scale, []
+    for t, own in enumerate(a.values):
+        before = [s for s in visible(attention, a.run, t, len(a.x)) if s < t]
+        beta, new = linear(f"{a.name}.delta_values.rate", a.weights, a.x[t]), list(own)
+        for g in range(a.K) if before else ():
+            shares = torch.stack([torch.exp(a.keys[t][g] @ a.keys[s][g] * scale) for s in before])
+            new[g] = own[g] - beta[g] * sum(
+                share * values[s][g] for share, s in zip(shares / shares.sum(), before, strict=True)
+            )
+        values.append(new)
+    return values
 
 
 def terms(a, q, h, t, s):
