@@ -31,6 +31,7 @@ from anyformer.parts import (
     Mamba3,
     MesaLayer,
     Multipliers,
+    PathAttention,
     PositiveRandom,
     RandomFourier,
     Rectified,
@@ -92,6 +93,10 @@ MIXERS = {
         heads=2, key_width=4, slots=3, convolution=CONVOLUTION, temperature=2.0, scale=0.7
     ),
     "gated_slots_plain": GatedSlotAttention(heads=2, key_width=4),
+    "path": PathAttention(
+        heads=4, kv_heads=2, rank=3, convolution=ShortConvolution(kernel=3, activation="silu"), qk_norm=RMSNorm(eps=1e-3)
+    ),
+    "path_plain": PathAttention(heads=3, head_width=5, scale=0.7, length_eps=1e-2),
     "mesa": MesaLayer(
         heads=2,
         key_width=6,

@@ -171,6 +171,7 @@ from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mamba3 import Mamba3
 from anyformer.parts.recurrence.mesa_layer import MesaLayer
 from anyformer.parts.recurrence.mlstm import MLSTM
+from anyformer.parts.recurrence.path_attention import PathAttention
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate

@@ -68,4 +68,28 @@ def mesa_layer(part, name, weights, x, run):
     return out
 
 
-MEMORIES = {"gated_slot_attention": gated_slot_attention, "mesa_layer": mesa_layer}
+def path_attention(part, name, weights, x, run):
+    """Every pair of tokens, its key reflected by each token since."""
+    H, K, out = part.heads, part.kv_heads or part.heads, []
+    heads = lambda kind, v, n: list(linear(f"{name}.{kind}", weights, v).view(n, -1))  # noqa: E731
+    normed = lambda kind, h: norm(part.qk_norm, f"{name}.{kind}_norm", weights, h)  # noqa: E731
+    narrow = x if part.rank is None else [linear(f"{name}.direction_down", weights, v) for v in x]
+    ways = [linear(f"{name}.direction", weights, v) for v in narrow]
+    ways = convolution(part.convolution, f"{name}.direction_convolution", weights, ways)
+    ways = [[w / torch.sqrt(w @ w + part.length_eps) for w in v.view(K, -1)] for v in ways]
+    betas, values = [2 * sigmoid(linear(f"{name}.beta", weights, v)) for v in x], [heads("value", v, K) for v in x]
+    for t, v in enumerate(x):
+        mixed = []
+        for h, q in enumerate(heads("query", v, H)):
+            q, g, shares = normed("query", q), h // (H // K), []
+            for s in range(t + 1):
+                k = normed("key", heads("key", x[s], K)[g])
+                for u in range(s + 1, t + 1):
+                    k = k - betas[u][g] * (ways[u][g] @ k) * ways[u][g]
+                shares.append(torch.exp(q @ k * (len(q) ** -0.5 if part.scale is None else part.scale)))
+            mixed.append(sum(a * values[s][g] for s, a in enumerate(shares)) / sum(shares))
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
+MEMORIES = {"path_attention": path_attention, "gated_slot_attention": gated_slot_attention, "mesa_layer": mesa_layer}
