@@ -350,6 +350,18 @@ MECHANISMS = (
         "Mamba3",
         "`angles` of its keys turn; one input and one output per head, not the MIMO form",
     ),
+    M(
+        LATER,
+        "within a block",
+        "gates by feature (GLA), and keys that are what is forgotten (HGRN2)",
+        "GatedLinearAttention",
+        "`rank = 16, temperature = 16`; `keys = \"complement\"`",
+    ),
+    M(LATER, "within a block", "softmax over a fixed number of slots (GSA)", "GatedSlotAttention"),
+    M(LATER, "within a block", "a delta rule with feedback and a corrected query", "Comba"),
+    M(LATER, "within a block", "least squares at every token, by conjugate gradients (MesaNet)", "MesaLayer"),
+    M(LATER, "within a block", "keys reflected by every token since (PaTH)", "PathAttention", "without its forgetting gate"),
+    M(LATER, "within a block", "values by the delta rule (DeltaFormer)", "DeltaValues", "`Attention(memory=DeltaValues())`"),
     M(LATER, "within a block", "an LSTM with exponential gates", "SLSTM", "its tokens go one by one"),
     M(LATER, "down the layers", "gates to the values of the first layer", "ValueGate", "`RWKV7(value_gate=...)`"),
 )

@@ -101,20 +101,20 @@ def test_decayed_sums_are_every_pair_however_strong_the_decay():
     torch.testing.assert_close(decayed_sums(pairs.tril(), x, log_decay), wanted)
 
 
-def operands(x: torch.Tensor, matrix: torch.Tensor):
+def operands(x: torch.Tensor, matrix: torch.Tensor, ridge: torch.Tensor | None = None):
     """Those of a solver for one matrix alone."""
-    none = x[..., :0, :]
-    return (torch.zeros_like(x[..., :1, :]), none, none, x[..., :0], torch.ones_like(x[..., :1]), matrix)
+    none, ridge = x[..., :0, :], torch.zeros_like(x[..., :1, :]) if ridge is None else ridge
+    return (ridge, none, none, x[..., :0], torch.ones_like(x[..., :1]), matrix)
 
 
 def test_gradients_of_a_solution_are_those_of_the_inverse():
     root = waves(4, 4, step=1.7)
     matrix = (root @ root.mT + 0.3 * torch.eye(4, dtype=torch.float64)).requires_grad_()
-    q = waves(3, 4, step=0.6).requires_grad_()
-    ours, theirs = solved(8, q, operands(q, matrix)), q @ torch.linalg.inv(matrix)
+    q, ridge = waves(3, 4, step=0.6).requires_grad_(), waves(1, 4, step=0.2).abs().requires_grad_()
+    ours, theirs = solved(8, q, operands(q, matrix, ridge)), q @ torch.linalg.inv(matrix + torch.diag(ridge[0]))
     torch.testing.assert_close(ours, theirs)
-    found, wanted = (torch.autograd.grad((y**3).sum(), (q, matrix)) for y in (ours, theirs))
-    torch.testing.assert_close(found[0], wanted[0])
+    found, wanted = (torch.autograd.grad((y**3).sum(), (q, matrix, ridge)) for y in (ours, theirs))
+    torch.testing.assert_close(found[::2], wanted[::2])
     # The matrix is taken to be symmetric: its gradient is one as well.
     torch.testing.assert_close(found[1] + found[1].mT, wanted[1] + wanted[1].mT)
 
