@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
+from anyformer.parts.recurrence.carried import carried
 from anyformer.parts.recurrence.convolved_projections_module import ConvolvedProjections
 from anyformer.parts.recurrence.gated_slot_attention import GatedSlotAttention
-from anyformer.parts.recurrence.recurrence import Factors, decayed, exact, exactly, factors, folded
+from anyformer.parts.recurrence.recurrence import decayed, exact, exactly, factors, folded
 from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
@@ -80,21 +81,12 @@ def slot_recurrence(
         return weights @ state[..., M:], state
     f = factors(length, log_decay, segments, chunk, q)
     q_n, share_n, both_n = (folded(x, f.size) for x in (q, share, both))
-    before, state = _carried(f, (share_n * f.to_end).mT @ both_n, state)
+    before, state = carried(f, (share_n * f.to_end).mT @ both_n, state)
     k_n, v_n = both_n[..., :M], both_n[..., M:]
     within = decayed_sums((q_n @ k_n.mT).masked_fill(~f.visible, 0), share_n, f.log_decay)
     weights = (within + (q_n @ before[..., :M].mT) * f.from_start).softmax(-1)
     mixed = f.products(weights, share_n) @ v_n + (weights * f.from_start) @ before[..., M:]
     return mixed.flatten(-3, -2)[..., :length, :], state
-
-
-def _carried(f: Factors, writes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The slots before every chunk, (..., chunks, n, M + E), and those after the last."""
-    before = []
-    for across, written in zip(f.across_chunks, writes.unbind(-3), strict=True):
-        before.append(state)
-        state = across * state + written
-    return torch.stack(before, -3), state
 
 
 def decayed_sums(pairs: Tensor, x: Tensor, log_decay: Tensor) -> Tensor:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.parts.recurrence.recurrence import Factors, decayed, factors, folded
+from anyformer.parts.recurrence.carried import carried
+from anyformer.parts.recurrence.recurrence import decayed, factors, folded
 
 Operands = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 """Of chunks (..., size, ...): ridge, keys (M) and what they write (M), the weights of pairs (size, size), the decay since the
@@ -45,20 +46,11 @@ def mesa_recurrence(
     f = factors(length, log_decay, segments, chunk, q)
     assert f.weights is not None, "one decay per head"
     q_n, both_n, written_n = (folded(x, f.size) for x in (q, both, written))
-    before, state = _carried(f, (written_n * f.to_end).mT @ both_n, state)
+    before, state = carried(f, (written_n * f.to_end).mT @ both_n, state)
     operands = (ridge[..., None, :, :], both_n[..., :M], written_n, f.weights, f.from_start, before[..., :M])
     x = solved(iterations, q_n, operands)
     mixed = f.products(x, written_n) @ both_n[..., M:] + (x * f.from_start) @ before[..., M:]
     return mixed.flatten(-3, -2)[..., :length, :], state
-
-
-def _carried(f: Factors, writes: Tensor, state: Tensor) -> tuple[Tensor, Tensor]:
-    """The state before every chunk, (..., chunks, M, M + E), and that after the last."""
-    before = []
-    for across, written in zip(f.across_chunks, writes.unbind(-3), strict=True):
-        before.append(state)
-        state = across * state + written
-    return torch.stack(before, -3), state
 
 
 def solved(iterations: int, q: Tensor, operands: Operands) -> Tensor:
