@@ -359,6 +359,7 @@ MECHANISMS = (
     ),
     M(LATER, "within a block", "softmax over a fixed number of slots (GSA)", "GatedSlotAttention"),
     M(LATER, "within a block", "a delta rule with feedback and a corrected query", "Comba"),
+    M(LATER, "within a block", "a delta rule that erases and writes by feature (GDN-2)", "GatedDelta2"),
     M(LATER, "within a block", "least squares at every token, by conjugate gradients (MesaNet)", "MesaLayer"),
     M(LATER, "within a block", "keys reflected by every token since (PaTH)", "PathAttention", "without its forgetting gate"),
     M(LATER, "within a block", "values by the delta rule (DeltaFormer)", "DeltaValues", "`Attention(memory=DeltaValues())`"),

@@ -6,8 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from anyformer.parts import GatedDelta2
+from anyformer.parts.call.context import Context
 from anyformer.parts.recurrence.gated_slot_attention_module import decayed_sums, slot_recurrence
 from anyformer.parts.recurrence.mesa import conjugate_gradients, mesa_recurrence, solved
+from anyformer.parts.recurrence.recurrence import delta_recurrence
+from anyformer.plan import Plan
 
 B, H, M, E, SLOTS = 2, 2, 3, 4, 5
 
@@ -146,3 +150,31 @@ def test_it_is_what_the_authors_code_gives(compute, inputs):
     ours = compute(inputs(9))[0].detach()
     torch.testing.assert_close(ours[0, :, 0, -1], torch.tensor(last, dtype=torch.float64), rtol=1e-5, atol=1e-6)
     assert ours.square().sum().item() == pytest.approx(squares, rel=1e-6)
+
+
+def erasing(length: int, erase: torch.Tensor, write: torch.Tensor) -> torch.Tensor:
+    """The mixed heads of a `GatedDelta2` whose gates are these, 0 to 1."""
+    part = GatedDelta2(heads=H, key_width=M, value_width=E)
+    q, k = (F.normalize(waves(B, length, H, M, step=step), dim=-1) for step in (0.7, 1.1))
+    plan = Plan(chunk=4)
+    inputs = (x.flatten(2) for x in (q, k, waves(B, length, H, E, step=1.9), erase.logit(), write.logit()))
+    context = Context(positions=torch.arange(length)[None], plan=plan, padded=False)
+    log_decay = -waves(B, length, H, M, step=0.3).abs()
+    return part.build(8, plan, "mixer").double().recur(*inputs, log_decay, context=context).detach()
+
+
+def test_erasing_and_writing_by_feature_is_what_the_authors_code_gives():
+    """flash-linear-attention 0.6.0's naive recurrent GDN-2 in fp32."""
+    ours = erasing(9, waves(B, 9, H, M, step=0.5).abs(), waves(B, 9, H, E, step=0.9).abs())
+    last = [[-0.0387412, -0.0025071, 0.1824529, -0.0313556], [0.2587603, -0.0758331, -0.0773391, 0.4682728]]
+    torch.testing.assert_close(ours[0, -1], torch.tensor(last, dtype=torch.float64), rtol=1e-4, atol=1e-6)
+    assert ours.square().sum().item() == pytest.approx(4.5705075, rel=1e-5)
+
+
+def test_with_one_gate_for_both_it_is_kimis_delta_rule():
+    beta = waves(B, 9, H, 1, step=0.5).abs()
+    q, k = (F.normalize(waves(B, 9, H, M, step=step), dim=-1) for step in (0.7, 1.1))
+    v, log_decay = waves(B, 9, H, E, step=1.9), -waves(B, 9, H, M, step=0.3).abs()
+    kimis = delta_recurrence(*(heads(x) for x in (q * M**-0.5, k, v, beta, log_decay)), None, chunk=4, segments=None)[0]
+    ours = erasing(9, beta.expand(-1, -1, -1, M), beta.expand(-1, -1, -1, E))
+    torch.testing.assert_close(heads(ours), kimis, rtol=1e-5, atol=1e-6)

@@ -160,6 +160,7 @@ from anyformer.parts.recurrence.feature_map import (
     UnitLength,
 )
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
+from anyformer.parts.recurrence.gated_delta2 import GatedDelta2
 from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
 from anyformer.parts.recurrence.gated_slot_attention import GatedSlotAttention
 from anyformer.parts.recurrence.lightning_attention import LightningAttention

@@ -1,4 +1,4 @@
-"""The naive twins of memories that are read by more than a product: a softmax over slots, a least-squares map."""
+"""The naive twins of memories that are read by more than a product, or that every token turns or erases by feature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 from naive.basics import linear, norm, softplus
 from naive.networks import ACTIVATIONS, gate
-from naive.recurrent import convolution
+from naive.recurrent import convolution, log_decay
 
 SILU = ACTIVATIONS["silu"]
 
@@ -68,6 +68,29 @@ def mesa_layer(part, name, weights, x, run):
     return out
 
 
+def gated_delta_2(part, name, weights, x, run):
+    """Token after token, entry by entry of the state."""
+    H, M, out = part.heads, part.key_width, []
+    read = streams(part, name, weights, x, ("query", "key", "value"))
+    unit = lambda h: h / torch.sqrt(h @ h + part.length_eps)  # noqa: E731
+    E = len(weights[f"{name}.value.weight"]) // H
+    states = [torch.zeros(M, E, dtype=torch.float64) for _ in range(H)]
+    for t, v in enumerate(x):
+        erase = part.erase_scale * sigmoid(linear(f"{name}.erase_gate", weights, v)).view(H, M)
+        write = sigmoid(linear(f"{name}.write_gate", weights, v)).view(H, E)
+        fades = log_decay(part.decay, f"{name}.decay", weights, v, H)
+        mixed, opened = [], None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+        for h in range(H):
+            q, k = (unit(read[kind][t].view(H, M)[h]) for kind in ("query", "key"))
+            faded = torch.exp(fades[h])[:, None] * states[h]
+            value = write[h] * read["value"][t].view(H, E)[h]
+            states[h] = faded + torch.outer(k, value - (erase[h] * k) @ faded)
+            y = norm(part.norm, f"{name}.norm", weights, (M**-0.5 if part.scale is None else part.scale) * q @ states[h])
+            mixed.append(y if opened is None else y * opened[h])
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
 def path_attention(part, name, weights, x, run):
     """Every pair of tokens, its key reflected by each token since."""
     H, K, out = part.heads, part.kv_heads or part.heads, []
@@ -92,4 +115,9 @@ def path_attention(part, name, weights, x, run):
     return out
 
 
-MEMORIES = {"path_attention": path_attention, "gated_slot_attention": gated_slot_attention, "mesa_layer": mesa_layer}
+MEMORIES = {
+    "gated_delta_2": gated_delta_2,
+    "gated_slot_attention": gated_slot_attention,
+    "mesa_layer": mesa_layer,
+    "path_attention": path_attention,
+}
