@@ -35,8 +35,8 @@ class GatedDelta2(Sublayer):
 
     q, k: (B, T, H, M), short convolutions of x W, divided by their lengths; v: (B, T, H, E) likewise but not divided; b =
     erase_scale * sigmoid(x W_b): (B, T, H, M); w = sigmoid(x W_w): (B, T, H, E); S: (M, E) per head, in fp32. Kimi's delta
-    attention has one beta for both: with b = w = beta this is `DeltaAttention` with a `ChannelDecay` (Gated DeltaNet-2:
-    Decoupling Erase and Write in Linear Attention, 2026, as flash-linear-attention has it).
+    attention has one beta for both: with b = w = beta this is `DeltaAttention` with a `ChannelDecay` ("Gated DeltaNet-2:
+    Decoupling Erase and Write in Linear Attention", as flash-linear-attention has it).
     """
 
     kind: Literal["gated_delta_2"] = "gated_delta_2"

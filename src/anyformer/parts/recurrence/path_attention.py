@@ -35,7 +35,8 @@ class PathAttention(Sublayer):
     a rotation by the distance stands the product of what every token between does, a reflection at beta = 2 and a projection
     at 1: positions that the text decides, by which a layer tracks states as a delta rule does (PaTH, Yang et al. 2025, arXiv
     2505.16381). w = x W_down W through `rank` features, then a short convolution. Rows of scores are cut into chunks as for a
-    delta rule; the decode state holds each key as it is seen from the latest position, in fp32, and every step turns them all.
+    delta rule and written out; the decode state holds each key as it is seen from the latest position, in fp32, so that every
+    step turns them all.
     """
 
     kind: Literal["path_attention"] = "path_attention"
