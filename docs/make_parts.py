@@ -362,6 +362,7 @@ MECHANISMS = (
     M(LATER, "within a block", "a delta rule that erases and writes by feature (GDN-2)", "GatedDelta2"),
     M(LATER, "within a block", "least squares at every token, by conjugate gradients (MesaNet)", "MesaLayer"),
     M(LATER, "within a block", "keys reflected by every token since (PaTH)", "PathAttention", "without its forgetting gate"),
+    M(LATER, "within a block", "softmax weights that a second query corrects", "Parallax", "`Attention(weigh=Parallax())`"),
     M(LATER, "within a block", "values by the delta rule (DeltaFormer)", "DeltaValues", "`Attention(memory=DeltaValues())`"),
     M(LATER, "within a block", "an LSTM with exponential gates", "SLSTM", "its tokens go one by one"),
     M(LATER, "down the layers", "gates to the values of the first layer", "ValueGate", "`RWKV7(value_gate=...)`"),

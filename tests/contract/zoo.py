@@ -108,6 +108,7 @@ from anyformer.parts import (
     Ngrams,
     Normal,
     OutputGate,
+    Parallax,
     ParallelPrediction,
     PooledIndexer,
     PowerTemperature,
@@ -1091,6 +1092,8 @@ DECODERS = {
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()), weigh=Differential()), FEED),
     ),
+    "parallax": _llama(**_at(weigh=Parallax(dropout=0.1), kv_heads=2)),
+    "parallax_window": _llama(**_at(weigh=Parallax(), mask=Window(size=4), softcap=3.0)),
     "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(dropout=0.1), kv_heads=2)),
     "sigmoid_weights_length": _llama(
         **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)

@@ -29,6 +29,7 @@ from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
+from anyformer.parts.attention.parallax import Parallax
 from anyformer.parts.attention.pooled_indexer import PooledIndexer
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm

@@ -170,6 +170,7 @@ MAPS = {
     "token_sink": lambda part, a, scores, h: shares_beside(scores, a["token_sink.weight"][h] @ a.x[len(a.scored) - 1]),
     "sigmoid_weights": lambda part, a, scores, h: 1 / (1 + (part.length or len(scores)) * torch.exp(-scores)),
     "softpick": lambda part, a, scores, h: softpick(part, scores),
+    "parallax": lambda part, a, scores, h: along_second_query(a, scores, h),
     "collisions": lambda part, a, scores, h: torch.stack([collided(part, s) for s in scores]),
 }
 
@@ -189,6 +190,17 @@ def softmax_with_sink(part, a, scores, h):
 def shares_beside(scores, sink):
     """The softmax of scores, and of one more that has no value."""
     return scores.exp() / (scores.exp().sum() + sink.exp())
+
+
+def along_second_query(a, scores, h):
+    """The softmax of scores, each weight with how much its key differs from the mean along a second query."""
+    t, share = len(a.scored) - 1, scores.exp() / scores.exp().sum()
+    r = linear(f"{a.name}.parallax", a.weights, a.x[t]).view(a.H, -1)[h]
+    for place in a.part.place.values():
+        r = TURNED[place.name](place, a, r, t)
+    keys = [a.keys[s][a.group(h)] for s in a.scored[t][h]]
+    mean = sum(p * k for p, k in zip(share, keys, strict=True))
+    return torch.stack([p * (1 + r @ (mean - k)) for p, k in zip(share, keys, strict=True)])
 
 
 def softpick(part, scores):

@@ -64,8 +64,8 @@ class GatedDelta2Module(ConvolvedProjections):
                 k, log_decay = k.masked_fill(padding, 0), log_decay.masked_fill(padding, 0)
             # It reads what it erases from the state before its decay.
             erased, written = erase_BTHM * k * log_decay.exp(), write_BTHE * split_heads(exact(value), H)
-            inputs = (heads_first(y, H) for y in (self.scale * q, k, written, erased, k, log_decay))
+            q, k, written, erased, fade = (heads_first(y, H) for y in (self.scale * q, k, written, erased, log_decay))
             past = None if state is None else state.sums.to(q.dtype)
-            mixed, sums = generalised_delta(*inputs, past, chunk=self.chunk, segments=context.segments)
+            mixed, sums = generalised_delta(q, k, written, erased, k, fade, past, chunk=self.chunk, segments=context.segments)
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))

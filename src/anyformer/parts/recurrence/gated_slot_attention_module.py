@@ -100,9 +100,9 @@ def decayed_sums(pairs: Tensor, x: Tensor, log_decay: Tensor) -> Tensor:
     before, after = log_decay[..., None, :], torch.zeros_like(log_decay)[..., None, :]
     x = x[..., None, :]
     while (width := sums.shape[-2]) < size:
-        blocks = pairs.unflatten(-2, (-1, 2, width)).unflatten(-1, (-1, 2, width))
+        blocks = torch.unflatten(torch.unflatten(pairs, -2, (-1, 2, width)), -1, (-1, 2, width))
         low = blocks[..., 1, :, :, 0, :].diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
-        halves = (y.unflatten(-3, (-1, 2)).unbind(-3) for y in (sums, x, before, after))
+        halves = (torch.unflatten(y, -3, (-1, 2)).unbind(-3) for y in (sums, x, before, after))
         (early, late), (x_early, x_late), (before_early, before_late), (after_early, after_late) = halves
         late = late + (low @ (x_early * after_early.exp())) * before_late.exp()
         sums, x = torch.cat([early, late], -2), torch.cat([x_early, x_late], -2)

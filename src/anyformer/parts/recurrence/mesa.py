@@ -90,10 +90,10 @@ class _Solved(torch.autograd.Function):
         return x
 
     @staticmethod
-    def backward(ctx: Any, dx: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, dx: Tensor) -> tuple[Tensor | None, ...]:
         x, *operands = ctx.saved_tensors
         _, k, written, weights, from_start, before = operands
-        dq = conjugate_gradients(ctx.iterations, dx, operands)  # type: ignore[arg-type]
+        dq = conjugate_gradients(ctx.iterations, dx, operands)
         g, pairs = -dq, x @ written.mT
         d_pairs = g @ k.mT
         d_before = (x * from_start).mT @ g if ctx.needs_input_grad[7] else None

@@ -64,9 +64,10 @@ class MesaLayerModule(ConvolvedProjections):
             q, k = (unit_length(split_heads(exact(y), H), part.length_eps) for y in (query, key))
             ridge = (F.softplus(exact(self.ridge)) + part.least).view(H, 1, 1, -1).to(q.dtype)
             past = None if state is None else state.sums.to(q.dtype)
-            inputs = (heads_first(y, H) for y in (q, k, split_heads(exact(value), H), beta_BTH[..., None], log_decay_BTHn))
+            v, beta_BTHn = split_heads(exact(value), H), beta_BTH[..., None]
+            q, k, v, weight, fade = (heads_first(y, H) for y in (q, k, v, beta_BTHn, log_decay_BTHn))
             mixed, sums = mesa_recurrence(
-                *inputs, ridge, past, iterations=part.iterations, chunk=self.chunk, segments=context.segments
+                q, k, v, weight, fade, ridge, past, iterations=part.iterations, chunk=self.chunk, segments=context.segments
             )
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))

@@ -40,7 +40,8 @@ def path_chunk(
     """Scores (B, K, G, T, S) of several tokens with the keys before them, and with their own in their slots; the keys."""
     chunks, length = _Chunks.of(q, k, w, beta, chunk, goes_on=True), q.shape[-2]
     own, first = _gone_back(chunks, length, goes_on=True)
-    own_keys, later = [], held
+    own_keys: list[Tensor] = []
+    later = held
     for turn, ended in zip(chunks.turns, chunks.keys_at_end.unbind(-3), strict=True):
         later = later @ turn.mT
         own_keys = [*(key @ turn.mT for key in own_keys), ended]

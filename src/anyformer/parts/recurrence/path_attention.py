@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Contraction, Pairs, Shape, StateBytes, Tally, Watchables, matrix, total, value
+from anyformer.operations import Contraction, Operation, Pairs, Shape, StateBytes, Tally, Watchables, matrix, total, value
 from anyformer.operations.elementwise import softmax
 from anyformer.operations.work import SUM_BYTES
 from anyformer.parts.attention.heads_sketch import heads_cell
@@ -126,7 +126,7 @@ class PathAttention(Sublayer):
         if self.qk_norm is not None:
             inner |= {"query_norm": self.qk_norm.cost(E, rows * H), "key_norm": self.qk_norm.cost(E, rows * K)}
         pairs, exact = shape.length * shape.keys, Causal().pairs(shape)
-        weighing = {
+        weighing: dict[str, Operation] = {
             "softmax": softmax(B * H * pairs, B * H * exact),
             "mix": Pairs(B, H, E, pairs, exact, shape.length, "keys"),
         }

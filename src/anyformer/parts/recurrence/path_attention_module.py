@@ -9,6 +9,7 @@ from anyformer.describe import Digested
 from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import Keys
+from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.recurrence.convolved_projections_module import unit_length
 from anyformer.parts.recurrence.path import path_chunk, path_scores, path_step
@@ -18,7 +19,7 @@ from anyformer.parts.recurrence.recurrence import exact, exactly
 from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
-CAUSAL = Digested.of(Causal())
+CAUSAL: Digested[Mask] = Digested.of(Causal())
 
 
 class PathAttentionModule(nn.Module):
