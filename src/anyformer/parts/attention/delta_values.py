@@ -22,10 +22,11 @@ MODULE = "delta_values"
 class DeltaValues(Remembered):
     """u_t = v_t - beta_t * sum over visible s < t of softmax_s(k_t . k_s * scale) u_s, beta = x W + b: (B, T, K); u for v.
 
-    DeltaFormer (arXiv 2505.19488): what a delta rule does to a state, done to keys and values that are all kept: a value is
-    corrected by what its own key reads of the values before it, so that one layer can follow what is exchanged. The u of a
-    text are one triangular solution. The decode state holds u in the place of v, so that it is as large as before. Keys are
-    compared as they are placed; terms, caps and sinks are of the scores of queries alone.
+    DeltaFormer (Zhong et al. 2025, arXiv 2505.19488): what a delta rule does to a state, done to keys and values that are all
+    kept. A value is corrected by what its own key reads of the values before it, so that one layer can follow what is
+    exchanged (flash-linear-attention's function reads by the query). The u of a text are one triangular solution; the decode
+    state holds u in the place of v, and is as large as before. Keys are compared as they are placed; terms, caps and sinks are
+    of the scores of queries alone.
     """
 
     name: ClassVar[str] = "delta_values"
