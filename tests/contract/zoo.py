@@ -40,6 +40,7 @@ from anyformer.parts import (
     Constant,
     CrossAttention,
     DelayNorm,
+    DeltaValues,
     Differential,
     Disentangled,
     DynamicScaling,
@@ -107,6 +108,7 @@ from anyformer.parts import (
     Ngrams,
     Normal,
     OutputGate,
+    Parallax,
     ParallelPrediction,
     PooledIndexer,
     PowerTemperature,
@@ -1073,6 +1075,11 @@ DECODERS = {
     ),
     "exclusive": _llama(**_at(exclusive=Exclusive(), kv_heads=2, value_norm=RMS)),
     "exclusive_learned": _llama(**_at(exclusive=Exclusive(strength="learned"), gate=Gate(), mask=Window(size=3))),
+    "delta_values": _llama(**_at(delta_values=DeltaValues(), kv_heads=2)),
+    "delta_values_options": _decoder(
+        pre_norm(RMS, SELF.but(delta_values=DeltaValues(initial=0.5), mask=Window(size=3), virtual_tokens=2), FEED),
+        pre_norm(RMS, SELF.but(kv_heads=1, delta_values=DeltaValues(), forget=ForgettingGate(), scale=0.7), FEED),
+    ),
     "forgetting": _llama(**_at(forget=ForgettingGate(), kv_heads=2)),
     "forgetting_options": _decoder(
         pre_norm(
@@ -1085,6 +1092,8 @@ DECODERS = {
         pre_norm(RMS, SELF.but(forget=ForgettingGate(initial=-1.0), softcap=3.0, sink="head", dropout=0.1), FEED),
         pre_norm(RMS, Attention(heads=4, kv_heads=2, score=Score(terms=ForgettingGate()), weigh=Differential()), FEED),
     ),
+    "parallax": _llama(**_at(weigh=Parallax(dropout=0.1), kv_heads=2)),
+    "parallax_window": _llama(**_at(weigh=Parallax(), mask=Window(size=4), softcap=3.0)),
     "sigmoid_weights": _llama(**_at(weigh=SigmoidWeights(dropout=0.1), kv_heads=2)),
     "sigmoid_weights_length": _llama(
         **_at(rotary=None, weigh=SigmoidWeights(length=7), score_bias=ALiBi(), mask=Window(size=4), virtual_tokens=2)

@@ -12,6 +12,7 @@ from anyformer.parts.attention.combining import OutputGate, SubNorm
 from anyformer.parts.attention.compressed_attention import CompressedAttention
 from anyformer.parts.attention.compressor import Compressor
 from anyformer.parts.attention.cross_attention import CrossAttention
+from anyformer.parts.attention.delta_values import DeltaValues
 from anyformer.parts.attention.differential import Differential
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.entry_indexer import EntryIndexer
@@ -28,6 +29,7 @@ from anyformer.parts.attention.mean_keys import MeanKeys
 from anyformer.parts.attention.memory import KeysFrom, VirtualTokens
 from anyformer.parts.attention.mixed_norm import MixedNorm
 from anyformer.parts.attention.multi_token_weights import MultiTokenWeights
+from anyformer.parts.attention.parallax import Parallax
 from anyformer.parts.attention.pooled_indexer import PooledIndexer
 from anyformer.parts.attention.projection import Projection
 from anyformer.parts.attention.qk_norm import QKNorm
@@ -159,7 +161,9 @@ from anyformer.parts.recurrence.feature_map import (
     UnitLength,
 )
 from anyformer.parts.recurrence.gated_convolution import GatedConvolution
+from anyformer.parts.recurrence.gated_delta2 import GatedDelta2
 from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
+from anyformer.parts.recurrence.gated_slot_attention import GatedSlotAttention
 from anyformer.parts.recurrence.lightning_attention import LightningAttention
 from anyformer.parts.recurrence.linear_attention import LinearAttention
 from anyformer.parts.recurrence.local_convolution import LocalConvolution
@@ -167,7 +171,9 @@ from anyformer.parts.recurrence.log_linear_attention import LogLinearAttention
 from anyformer.parts.recurrence.mamba import Mamba
 from anyformer.parts.recurrence.mamba2 import Mamba2, Multipliers
 from anyformer.parts.recurrence.mamba3 import Mamba3
+from anyformer.parts.recurrence.mesa_layer import MesaLayer
 from anyformer.parts.recurrence.mlstm import MLSTM
+from anyformer.parts.recurrence.path_attention import PathAttention
 from anyformer.parts.recurrence.rg_lru import RGLRU
 from anyformer.parts.recurrence.rwkv import RWKV, RWKVChannelMix
 from anyformer.parts.recurrence.rwkv7 import RWKV7, ValueGate

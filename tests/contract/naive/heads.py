@@ -170,6 +170,7 @@ MAPS = {
     "token_sink": lambda part, a, scores, h: shares_beside(scores, a["token_sink.weight"][h] @ a.x[len(a.scored) - 1]),
     "sigmoid_weights": lambda part, a, scores, h: 1 / (1 + (part.length or len(scores)) * torch.exp(-scores)),
     "softpick": lambda part, a, scores, h: softpick(part, scores),
+    "parallax": lambda part, a, scores, h: along_second_query(a, scores, h),
     "collisions": lambda part, a, scores, h: torch.stack([collided(part, s) for s in scores]),
 }
 
@@ -189,6 +190,17 @@ def softmax_with_sink(part, a, scores, h):
 def shares_beside(scores, sink):
     """The softmax of scores, and of one more that has no value."""
     return scores.exp() / (scores.exp().sum() + sink.exp())
+
+
+def along_second_query(a, scores, h):
+    """The softmax of scores, each weight with how much its key differs from the mean along a second query."""
+    t, share = len(a.scored) - 1, scores.exp() / scores.exp().sum()
+    r = linear(f"{a.name}.parallax", a.weights, a.x[t]).view(a.H, -1)[h]
+    for place in a.part.place.values():
+        r = TURNED[place.name](place, a, r, t)
+    keys = [a.keys[s][a.group(h)] for s in a.scored[t][h]]
+    mean = sum(p * k for p, k in zip(share, keys, strict=True))
+    return torch.stack([p * (1 + r @ (mean - k)) for p, k in zip(share, keys, strict=True)])
 
 
 def softpick(part, scores):
@@ -309,8 +321,9 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
     else:
         a.keys = [placed(a, place, projected(a, "key", v, s), "key", s) for s, v in enumerate(a.reads["key"])]
         a.values = [projected(a, "value", v, s) for s, v in enumerate(a.reads["value"])]
-        if source is None:
-            run.memories[run.variant], run.values[run.variant] = (a.keys, a.values), a.values
+    read = corrected(a, part) if "delta_values" in memory else a.values
+    if source is None and "keys_from" not in memory:
+        run.memories[run.variant], run.values[run.variant] = (a.keys, read), a.values
     virtual = range(memory["virtual_tokens"].count if "virtual_tokens" in memory else 0)
     scale = a.E**-0.5 if part.score.scale is None else part.score.scale
     cap = part.score.softcap
@@ -329,13 +342,28 @@ def over_heads(part, name, weights, x, run, *, source=None, chosen=None, of_valu
         a.scored.append([dict(zip(of[h], scores(h), strict=False)) for h in range(a.H)])
 
         def values(h, g, of=of):
-            return torch.stack([a.values[s][g] for s in of[h]] + [a["virtual_value"][g, s] for s in virtual])
+            return torch.stack([read[s][g] for s in of[h]] + [a["virtual_value"][g, s] for s in virtual])
 
         heads = WEIGH[part.weigh.kind](part.weigh, a, scores, values)
         for each in part.combine.values():
             heads = COMBINE[each.name](each, a, heads, t)
         out.append(linear(f"{name}.output", weights, torch.cat(heads)))
     return out
+
+
+def corrected(a, attention):
+    """Each value without what its key recalls of the corrected ones before it."""
+    scale, values = a.E**-0.5 if attention.score.scale is None else attention.score.scale, []
+    for t, own in enumerate(a.values):
+        before = [s for s in visible(attention, a.run, t, len(a.x)) if s < t]
+        beta, new = linear(f"{a.name}.delta_values.rate", a.weights, a.x[t]), list(own)
+        for g in range(a.K) if before else ():
+            shares = torch.stack([torch.exp(a.keys[t][g] @ a.keys[s][g] * scale) for s in before])
+            new[g] = own[g] - beta[g] * sum(
+                share * values[s][g] for share, s in zip(shares / shares.sum(), before, strict=True)
+            )
+        values.append(new)
+    return values
 
 
 def terms(a, q, h, t, s):

@@ -10,6 +10,7 @@ from naive.basics import convolved_positions, linear, norm, position, scaled
 from naive.compressed import compressed_attention
 from naive.dictionaries import dictionary
 from naive.experts import attention_experts, experts, latent_experts
+from naive.memories import MEMORIES
 from naive.modulation import condition, modulation
 from naive.networks import feedforward, layer_embedding, layer_input, layer_inputs
 from naive.ngrams import engram, hashed_ngrams
@@ -359,26 +360,30 @@ def skip(part, name, weights, x, run):
     return [linear(f"{name}.projection", weights, v) for v in earlier] if part.projected else earlier
 
 
-SUBLAYERS = RECURRENT | {
-    "fourier_mixing": fourier_mixing,
-    "induced_attention": induced_attention,
-    "channel_cross_attention": channel_cross_attention,
-    "spatial_cross_attention": spatial_cross_attention,
-    "layer_embedding": layer_embedding,
-    "layer_input": layer_input,
-    "hashed_ngrams": hashed_ngrams,
-    "engram": engram,
-    "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
-    "bottleneck": bottleneck,
-    "dictionary": dictionary,
-    "skip": skip,
-    "low_rank_residual": low_rank_residual,
-    "attention": attention,
-    "compressed_attention": compressed_attention,
-    "latent_attention": latent_attention,
-    "cross_attention": cross_attention,
-    "feedforward": feedforward,
-    "experts": experts,
-    "latent_experts": latent_experts,
-    "attention_experts": attention_experts,
-}
+SUBLAYERS = (
+    RECURRENT
+    | MEMORIES
+    | {
+        "fourier_mixing": fourier_mixing,
+        "induced_attention": induced_attention,
+        "channel_cross_attention": channel_cross_attention,
+        "spatial_cross_attention": spatial_cross_attention,
+        "layer_embedding": layer_embedding,
+        "layer_input": layer_input,
+        "hashed_ngrams": hashed_ngrams,
+        "engram": engram,
+        "constant": lambda part, name, weights, x, run: [weights[f"{name}.vector"]] * len(x),
+        "bottleneck": bottleneck,
+        "dictionary": dictionary,
+        "skip": skip,
+        "low_rank_residual": low_rank_residual,
+        "attention": attention,
+        "compressed_attention": compressed_attention,
+        "latent_attention": latent_attention,
+        "cross_attention": cross_attention,
+        "feedforward": feedforward,
+        "experts": experts,
+        "latent_experts": latent_experts,
+        "attention_experts": attention_experts,
+    }
+)

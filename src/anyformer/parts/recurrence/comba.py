@@ -12,6 +12,7 @@ from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.recurrence.convolved_projections import projections, recent_elements, recent_inputs
 from anyformer.parts.recurrence.decay import ScalarDecay
 from anyformer.parts.recurrence.recurrent_work import cut, even, recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -99,15 +100,11 @@ class Comba(Sublayer):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, rows, H, M, E = shape.batch, shape.rows, self.heads, self.key_width, self.columns
-        parts, inner, state = Tally(), {}, B * H * M * E * SUM_BYTES
-        for name, features in self.widths.items():
-            parts += matrix(name, width, features, rows, role="column")
-            if self.convolution is not None:
-                inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
-                state += self.convolution.state_elements(features, B) * plan.activation_bytes
+        recent = recent_elements(self.widths, self.convolution, B) * plan.activation_bytes
+        parts, state = projections(self.widths, self.convolution, width, shape), B * H * M * E * SUM_BYTES + recent
         parts += matrix("beta", width, H, rows, role="column")
         parts += Tally({"feedback": Weight((H,), "column", "ones"), "correction": Weight((H,), "column", 0.02)})
-        inner["beta_activation"] = ACTIVATIONS["sigmoid"].cost(H, rows)
+        inner = {"beta_activation": ACTIVATIONS["sigmoid"].cost(H, rows)}
         parts += matrix("output", H * E, width, rows, role="row", fill="residual")
         inner["decay"] = self.decay.cost(width, H, M, rows)
         if self.norm is not None:
@@ -132,8 +129,7 @@ class Comba(Sublayer):
         """B * H * M * E sums and the convolutions' latest inputs, for any capacity."""
         from anyformer.parts.call.recurrent_state import RecurrentState
 
-        part = self.convolution
-        recent = {} if part is None else {name: part.state(w, batch, dtype, device) for name, w in self.widths.items()}
+        recent = recent_inputs(self.widths, self.convolution, batch, dtype, device)
         return RecurrentState.empty(batch, self.heads, 1, self.key_width, self.columns, device=device, convolutions=recent)
 
 

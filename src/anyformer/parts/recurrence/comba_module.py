@@ -9,23 +9,20 @@ from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.comba import Comba
+from anyformer.parts.recurrence.convolved_projections_module import ConvolvedProjections, unit_length
 from anyformer.parts.recurrence.generalised_delta import generalised_delta
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 
-class CombaModule(nn.Module):
+class CombaModule(ConvolvedProjections):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, part: Comba, width: int, plan: Plan) -> None:
-        super().__init__()
+        super().__init__(part.widths, width, part.convolution)
         self.part, self.chunk, self.scale = part, plan.chunk, part.scale_of_queries
         H, E = part.heads, part.columns
-        for name, features in part.widths.items():
-            self.add_module(name, nn.Linear(width, features, bias=False))
-            if part.convolution is not None:
-                self.add_module(f"{name}_convolution", part.convolution.build(features))
         self.beta = nn.Linear(width, H, bias=False)
         self.feedback, self.correction = (nn.Parameter(torch.empty(H)) for _ in range(2))
         self.decay = part.decay.build(width, H, part.key_width)
@@ -37,7 +34,7 @@ class CombaModule(nn.Module):
         return f"heads={self.part.heads}, widths={self.part.key_width}, {self.part.columns}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value = (self._projected(name, x_BTD, context, state) for name in self.part.widths)
+        query, key, value = (self.projected(name, x_BTD, self.part.heads, context, state) for name in self.part.widths)
         log_decay, beta = self.decay(x_BTD).flatten(2), self.beta(x_BTD)
         mixed_BTHE = self.norm(self.recur(query, key, value, beta, log_decay, context=context, state=state))
         if self.gate is not None:
@@ -64,7 +61,7 @@ class CombaModule(nn.Module):
             beta_BTH = beta_BTH.masked_fill(~context.valid[..., None], 0)
             log_decay_BTHn = log_decay_BTHn.masked_fill(~context.valid[..., None, None], 0)
         with exactly(query):
-            q, k = (self._unit(split_heads(exact(y), H)) for y in (query, key))
+            q, k = (unit_length(split_heads(exact(y), H), self.part.length_eps) for y in (query, key))
             q = self.scale * (q - exact(self.correction)[:, None] * k)
             written = beta_BTH[..., None] * k
             taken = exact(self.feedback).sigmoid()[:, None] * written
@@ -74,15 +71,3 @@ class CombaModule(nn.Module):
             mixed, sums = generalised_delta(q, written, v, k, taken, decay, past, chunk=self.chunk, segments=context.segments)
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))
-
-    def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
-        """The projection of this name, convolved if there are convolutions."""
-        y: Tensor = self.get_submodule(name)(x_BTD)
-        if self.part.convolution is not None:
-            recent = None if state is None else state.convolutions[name]
-            y = self.get_submodule(f"{name}_convolution")(y, context, recent)
-        return by_head(name, y, self.part.heads, context)
-
-    def _unit(self, x_BTHM: Tensor) -> Tensor:
-        """x divided by its length."""
-        return x_BTHM * torch.rsqrt(x_BTHM.square().sum(-1, keepdim=True) + self.part.length_eps)

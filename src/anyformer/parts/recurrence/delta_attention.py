@@ -14,6 +14,7 @@ from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.recurrence.convolved_projections import projections, recent_elements, recent_inputs
 from anyformer.parts.recurrence.decay import Decay
 from anyformer.parts.recurrence.recurrent_work import delta_flops, recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
@@ -132,14 +133,10 @@ class DeltaAttention(Sublayer):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         B, rows, K, M, E = shape.batch, shape.batch * shape.length, self.states, self.key_width, self.columns
-        parts, inner, state = Tally(), {}, B * K * M * E * SUM_BYTES
-        for name, features in self.widths.items():
-            parts += matrix(name, width, features, rows, role="column")
-            if self.convolution is not None:
-                inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
-                state += self.convolution.state_elements(features, B) * plan.activation_bytes
+        recent = recent_elements(self.widths, self.convolution, B) * plan.activation_bytes
+        parts, state = projections(self.widths, self.convolution, width, shape), B * K * M * E * SUM_BYTES + recent
         parts += matrix("beta", width, self.steps * K, rows, role="column")
-        inner["beta_activation"] = ACTIVATIONS["sigmoid"].cost(self.steps * K, rows)
+        inner = {"beta_activation": ACTIVATIONS["sigmoid"].cost(self.steps * K, rows)}
         parts += matrix("output", K * E, width, rows, role="row", fill="residual")
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, K, M, rows)
@@ -174,9 +171,6 @@ class DeltaAttention(Sublayer):
         """B * K * M * E sums and the convolutions' latest inputs, for any capacity."""
         from anyformer.parts.call.recurrent_state import RecurrentState
 
-        convolution, H = self.convolution, self.heads
-        recent = (
-            {} if convolution is None else {name: convolution.state(w, batch, dtype, device) for name, w in self.widths.items()}
-        )
-        shape = (batch, H, self.states // H, self.key_width, self.columns)
+        shape = (batch, self.heads, self.states // self.heads, self.key_width, self.columns)
+        recent = recent_inputs(self.widths, self.convolution, batch, dtype, device)
         return RecurrentState.empty(*shape, device=device, convolutions=recent)

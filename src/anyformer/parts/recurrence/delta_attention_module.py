@@ -8,25 +8,22 @@ from torch import Tensor, nn
 from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
+from anyformer.parts.recurrence.convolved_projections_module import ConvolvedProjections, unit_length
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
 from anyformer.parts.recurrence.recurrence import delta_recurrence, exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
 from anyformer.plan import Plan
 
 CONVOLVED = ("query", "key", "value")
 
 
-class DeltaAttentionModule(nn.Module):
+class DeltaAttentionModule(ConvolvedProjections):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, delta: DeltaAttention, width: int, plan: Plan) -> None:
-        super().__init__()
+        super().__init__(delta.widths, width, delta.convolution)
         self.delta, self.chunk = delta, plan.chunk
         K, E = delta.states, delta.columns
-        for name, features in delta.widths.items():
-            self.add_module(name, nn.Linear(width, features, bias=False))
-            if delta.convolution is not None:
-                self.add_module(f"{name}_convolution", delta.convolution.build(features))
         self.beta = nn.Linear(width, delta.steps * K, bias=False)
         self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
         self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
@@ -39,7 +36,7 @@ class DeltaAttentionModule(nn.Module):
         return f"heads={d.heads}, value_heads={d.states}, widths={d.key_width}, {d.columns}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
+        query, key, value = (self.projected(name, x_BTD, self.delta.counts[name], context, state) for name in CONVOLVED)
         log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
         beta = self.beta(x_BTD)
         mixed_BTKE = self.norm(self.recur(query, key, value, beta, log_decay, context=context, state=state))
@@ -73,7 +70,7 @@ class DeltaAttentionModule(nn.Module):
             log_decay_BTKM = None if log_decay_BTKM is None else self._spread(log_decay_BTKM, last=False)
             segments = None if segments is None else segments.repeat_interleave(d.steps, 1)
         with exactly(query):
-            q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
+            q, k = (unit_length(split_heads(exact(y), d.heads), d.length_eps) for y in (query, key))
             mixed, sums = delta_recurrence(
                 heads_first(q * self.scale, d.heads),
                 heads_first(k, d.heads),
@@ -92,15 +89,3 @@ class DeltaAttentionModule(nn.Module):
         rest = torch.zeros_like(x)[:, :, None].expand(-1, -1, self.delta.steps - 1, *x.shape[2:])
         parts = (rest, x[:, :, None]) if last else (x[:, :, None], rest)
         return torch.cat(parts, 2).flatten(1, 2)
-
-    def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
-        """The projection of this name, convolved if there are convolutions."""
-        y: Tensor = self.get_submodule(name)(x_BTD)
-        if self.delta.convolution is not None:
-            recent = None if state is None else state.convolutions[name]
-            y = self.get_submodule(f"{name}_convolution")(y, context, recent)
-        return by_head(name, y, self.delta.counts[name], context)
-
-    def _unit(self, x_BTHM: Tensor) -> Tensor:
-        """x divided by its length."""
-        return x_BTHM * torch.rsqrt(x_BTHM.square().sum(-1, keepdim=True) + self.delta.length_eps)
