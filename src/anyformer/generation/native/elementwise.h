@@ -37,6 +37,7 @@ inline float hyperbolic(float x) {
 enum Function : int64_t {
     COPY, NEGATIVE, EXPONENTIAL, LOGARITHM, ROOT, INVERSE_ROOT, INVERSE, SIGMOID, SILU, GELU, GELU_TANH, TANH, RELU, SOFTPLUS,
     ABSOLUTE, SINE, COSINE, NOT, LOGARITHM_OF_MORE, FLOOR, SIGN, ERROR_FUNCTION,
+    EXPONENTIAL_LESS_ONE, LOGARITHM_OF_SIGMOID,
     ADD = 32, SUBTRACT, MULTIPLY, DIVIDE, POWER, LEAST, MOST, EQUAL, UNEQUAL, LESS, LESS_EQUAL, MORE, MORE_EQUAL, AND, OR, XOR,
     REMAINDER, FLOOR_DIVIDE,
     WHERE = 64, ADD_PRODUCT,
@@ -96,6 +97,12 @@ void computed(int64_t function, int64_t n, const T* a, const T* b, const T* c, T
         case FLOOR: return each(n, a, to, [](T x) { return T(std::floor(float(x))); });
         case SIGN: return each(n, a, to, [](T x) { return T((x > T(0)) - (x < T(0))); });
         case ERROR_FUNCTION: return each(n, a, to, [](T x) { return T(std::erf(float(x))); });
+        case EXPONENTIAL_LESS_ONE: return each(n, a, to, [](T x) { return T(std::expm1(float(x))); });
+        case LOGARITHM_OF_SIGMOID:
+            return each(n, a, to, [](T x) {
+                const float y = float(x);
+                return T((y < 0 ? y : 0.0f) - std::log1p(exponential(-std::abs(y))));
+            });
         case ADD: return each(n, a, b, to, [](T x, T y) { return T(x + y); });
         case SUBTRACT: return each(n, a, b, to, [](T x, T y) { return T(x - y); });
         case MULTIPLY: return each(n, a, b, to, [](T x, T y) { return T(x * y); });

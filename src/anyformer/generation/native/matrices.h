@@ -92,7 +92,6 @@ void by_blocks(const Product& p, int64_t number) {
 template <int WIDTH>
 void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
     constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
-    typedef uint8_t Bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
     const float* x = p.x + row * p.inputs;
     Floats sums[WIDTH] = {};
     for (int64_t first = 0; first < p.inputs; first += p.group) {
@@ -101,8 +100,7 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
         for (int64_t i = first; i < first + p.group; i++) {
             total += x[i];
             for (int j = 0; j < HALF; j++) {
-                const Integers codes = __builtin_convertvector(
-                    *reinterpret_cast<const Bytes*>(block + i * (EACH / 2) + j * LANES), Integers);
+                const Integers codes = bytes_at(block + i * (EACH / 2) + j * LANES);
                 part[j] += __builtin_convertvector(codes & 15, Floats) * x[i];
                 part[j + HALF] += __builtin_convertvector(codes >> 4, Floats) * x[i];
             }

@@ -53,7 +53,7 @@ def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
         return Order(ROWS, KINDS[dtype])
     for width in WIDTHS:
         deep, rest = divmod(count, -(-outputs // width) * width)
-        if rest or deep < inputs:
+        if rest or deep < inputs or inputs % 2:
             continue
         lies = ((o // width * (deep // together) + i // together) * width + o % width) * together + i % together
         if torch.equal(there[lies], matrix[o, i]):
@@ -64,7 +64,7 @@ def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
 def product(writer: Writer, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Place, scales: Place | None = None) -> None:
     """x W^T, of a matrix in some order."""
     inputs = x.shape[-1]
-    if inputs % 2 or not _one_row(x) or not _one_row(out):
+    if not _one_row(x) or not _one_row(out):
         raise UnknownError("a product of rows that lie apart")
     words: list[Word] = [*order, x.numel() // inputs, outputs, inputs, weight, *([] if scales is None else [scales])]
     for tensor in (x, out):
@@ -178,8 +178,6 @@ def _multiplied(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
 def _chosen(writer: Writer, given: dict[Any, Any], out: Tensor) -> None:
     """The product of each row with the matrix of its number."""
     rows, weight, expert = (given[number] for number in range(3))
-    if rows.shape[-1] % 2 or not rows.is_contiguous() or not out.is_contiguous():
-        raise UnknownError("a product of rows that lie apart")
     matrices = list[Place]()
     if isinstance(weight, PackedMatrix):
         each = [weight.format.one(weight.planes, x) for x in range(len(weight))]

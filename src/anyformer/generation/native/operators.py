@@ -15,7 +15,7 @@ Argument = Tensor | float | bool | int
 Write = Callable[[Writer, dict[str, Any], Any], None]
 
 ONE = ("copy", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "silu", "gelu", "gelu_tanh", "tanh", "relu",
-       "softplus", "abs", "sin", "cos", "logical_not", "log1p", "floor", "sign", "erf")  # fmt: skip
+       "softplus", "abs", "sin", "cos", "logical_not", "log1p", "floor", "sign", "erf", "expm1", "log_sigmoid")  # fmt: skip
 """Functions of one number, as `Function` of `elementwise.h` counts them."""
 TWO = ("add", "sub", "mul", "div", "pow", "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor",
        "remainder", "floor_divide")  # fmt: skip
@@ -25,7 +25,7 @@ FUNCTIONS |= {"where": 64, "add_product": 65}
 REDUCTIONS = ("sum", "mean", "amax", "amin", "argmax", "argmin", "any", "all", "norm")
 ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cumsum")
 FLOATING = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "silu", "gelu", "gelu_tanh", "tanh", "softplus", "sin",
-            "cos", "log1p", "erf", "div")  # fmt: skip
+            "cos", "log1p", "erf", "expm1", "log_sigmoid", "div")  # fmt: skip
 """Functions whose result is no whole number even where all that they take are."""
 
 
@@ -192,6 +192,27 @@ def _rms_norm(writer: Writer, given: dict[str, Any], out: Any) -> None:
     rows(writer, "rms_norm", result, given["input"], epsilon=epsilon, weight=given["weight"])
 
 
+def _ordered(writer: Writer, source: Tensor, dim: int, count: int, places: Tensor, values: Tensor | None, *,
+             largest: bool) -> None:  # fmt: skip
+    if source.dtype == torch.int64 or source.dim() == 0:
+        raise UnknownError("an order of whole numbers")
+    tensors = [places, source, *([] if values is None else [values])]
+    turned = [each.movedim(dim, -1) for each in tensors]
+    words: list[Word] = [int(largest), count, int(values is not None), source.dim(), *turned[1].shape]
+    for each in turned:
+        words += [writer.place(each), kind(each), *strides_of(each)]
+    writer.put("order", words)
+
+
+def _sorted(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+    _ordered(writer, given["self"], given["dim"], out.shape[given["dim"]], out, None, largest=given["descending"])
+
+
+def _most(writer: Writer, given: dict[str, Any], out: tuple[Tensor, Tensor]) -> None:
+    values, places = out
+    _ordered(writer, given["self"], given["dim"], given["k"], places, values, largest=given["largest"])
+
+
 def _concatenated(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     tensors, dim = given["tensors"], given["dim"]
     start = 0
@@ -224,7 +245,9 @@ def _repeated(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
 
 def _padded(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     source, inside = given["self"], out
-    copied(writer, out, given["value"])
+    if given.get("mode", "constant") != "constant":
+        raise UnknownError("a padding by other numbers")
+    copied(writer, out, given["value"] or 0)
     for d, (before, after) in enumerate(zip(given["pad"][::2], given["pad"][1::2], strict=True)):
         if before < 0 or after < 0:
             raise UnknownError("a padding that cuts")
@@ -319,7 +342,7 @@ def _put(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
 
 WRITES: Mapping[str, Write] = {
     **{f"aten::{name}": _unary(name) for name in ("neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "silu", "tanh",
-       "relu", "abs", "sin", "cos", "logical_not", "log1p", "floor", "sign", "erf")},
+       "relu", "abs", "sin", "cos", "logical_not", "log1p", "floor", "sign", "erf", "expm1", "log_sigmoid")},
     **{f"aten::{name}": _binary(name) for name in ("add", "sub", "mul", "minimum", "maximum", "eq", "ne", "lt", "le", "gt", "ge",
        "remainder", "floor_divide")},
     **{f"aten::{kind}_{name}": _binary(name) for kind in ("bitwise", "logical") for name in ("and", "or", "xor")},
@@ -337,7 +360,8 @@ WRITES: Mapping[str, Write] = {
     "aten::clamp_max": _clamped, "aten::where": _where, "aten::masked_fill": _masked, "aten::addcmul": _added_product,
     "aten::copy": _copied_to, "aten::linalg_vector_norm": _reduced("norm"), "aten::cumsum": _running,
     "aten::native_layer_norm": _layer_norm, "aten::layer_norm": _layer_norm, "aten::_fused_rms_norm": _rms_norm, "aten::rms_norm": _rms_norm,
-    "aten::cat": _concatenated, "aten::constant_pad_nd": _padded, "aten::index_select": _selected,
+    "aten::cat": _concatenated, "aten::constant_pad_nd": _padded, "aten::pad": _padded, "aten::argsort": _sorted,
+    "aten::topk": _most, "aten::index_select": _selected,
     "aten::embedding": _looked_up, "aten::gather": _gathered, "aten::index": _at, "aten::index_copy": _written(),
     "aten::index_put": _put,
 }  # fmt: skip

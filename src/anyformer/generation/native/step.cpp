@@ -3,11 +3,12 @@
 #include "attention.h"
 #include "indexed.h"
 #include "matrices.h"
+#include "order.h"
 
 namespace {
 
 using Operation = void (*)(Words&, Lanes&);
-constexpr Operation OPERATIONS[] = {elementwise, reduction, rows, indexed, product, matrix_product, attention, chosen_product};
+constexpr Operation OPERATIONS[] = {elementwise, reduction, rows, indexed, product, matrix_product, attention, chosen_product, order};
 
 struct Step {
     Words words;

@@ -16,7 +16,8 @@ MOST_SIZES = 6
 """Sizes of a loop, after those that can be walked as one are joined."""
 LINE = 16
 """Bytes to which memory is rounded up: the number of visible slots is a multiple of it, so sizes stay multiples of that number."""
-OPERATIONS = ("elementwise", "reduction", "rows", "indexed", "product", "matrix product", "attention", "chosen product")
+OPERATIONS = ("elementwise", "reduction", "rows", "indexed", "product", "matrix product", "attention", "chosen product",
+              "order")  # fmt: skip
 
 
 class UnknownError(Exception):
@@ -39,6 +40,7 @@ class Place:
     offset: int = 0
 
 
+NOWHERE = Memory(0)
 Word = int | Place
 Layout = Sequence[int]
 """Sizes, or strides."""
@@ -77,6 +79,8 @@ class Writer:
     def place(self, tensor: Tensor) -> Place:
         """Where a tensor's first number lies."""
         storage = tensor.untyped_storage().data_ptr()
+        if tensor.numel() == 0:
+            return Place(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
         if storage not in self._memories:
             raise UnknownError("a tensor that nothing made")
         return Place(self._memories[storage], tensor.data_ptr() - storage - self._starts.get(storage, 0))

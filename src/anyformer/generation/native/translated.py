@@ -24,14 +24,10 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
         for number, tensor in enumerate(tensors):
             if plain(tensor):
                 writer.hold((name, number), tensor)
-    made = {id(tensor) for operator in operators for tensor in found_in(operator.gives, Tensor)}
     for operator in operators:
         for tensor in found_in(operator.arguments, Tensor):
             if plain(tensor) and not writer.knows(tensor):
-                if id(tensor) in made:
-                    writer.make(tensor)
-                else:
-                    writer.hold(tensor, tensor)
+                writer.hold(tensor, tensor)  # such as a list of numbers of Python that became one
         _put(writer, operator)
     return writer.finished(result)
 

@@ -15,7 +15,6 @@ typedef float Floats __attribute__((vector_size(LANES * 4), aligned(4), may_alia
 typedef int32_t Integers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef uint32_t Pairs __attribute__((vector_size(LANES * 4), aligned(4), may_alias));  // of numbers in bf16
 typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
-typedef int8_t Codes __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 inline Floats all(float x) { return x - Floats{}; }
 inline Floats floats_at(const float* p) { return *reinterpret_cast<const Floats*>(p); }
@@ -34,9 +33,21 @@ inline Floats vector_at(const float* p) { return floats_at(p); }
 inline Floats vector_at(const uint16_t* p) {
     return as_floats(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Pairs) << 16);
 }
+#ifdef __AVX512F__
 inline Floats vector_at(const int8_t* p) {
-    return __builtin_convertvector(__builtin_convertvector(*reinterpret_cast<const Codes*>(p), Integers), Floats);
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
+inline Integers bytes_at(const uint8_t* p) {
+    return Integers(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+#else
+inline Floats vector_at(const int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline Integers bytes_at(const uint8_t* p) {
+    return Integers(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+#endif
 inline float number_at(const float* p) { return *p; }
 inline float number_at(const uint16_t* p) { return from_bfloat16(*p); }
 inline float number_at(const int8_t* p) { return float(*p); }
