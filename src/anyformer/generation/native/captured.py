@@ -69,5 +69,3 @@ def captured() -> Iterator[list[Operator]]:
     found = list[Operator]()
     with _Products(found), _Operators(found):
         yield found
-
-

@@ -1,44 +1,97 @@
-"""A recorded decode step whose operators are computed by `step.cpp`, without torch."""
+"""A recorded decode step that `step.cpp` computes, without a call of torch in between."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from anyformer.generation.native.table import Table
-from anyformer.generation.native.translated import plain
-from anyformer.native import library, threads
+from anyformer.generation.native.captured import captured
+from anyformer.generation.native.table import Table, UnknownError
+from anyformer.generation.native.tables import Tables
+from anyformer.generation.native.translated import translated
+from anyformer.generation.recorded_step import Repeat
+from anyformer.native import library, problem, threads
 
 SOURCE = Path(__file__).with_name("step.cpp")
+LINE = 64
+"""Bytes of a line of the processor's cache."""
+
+
+@cache
+def unavailable() -> str:
+    """Why no step is computed so on this machine, in one line; empty if it can be. Compiles the source where none is kept."""
+    return problem(SOURCE)
+
+
+def natively(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat:
+    """The step of a text, computed from a table; `repeat` itself where an operator of it is unknown.
+
+    `kept`: what the step reads and did not make, of this text. Where no table is known the first step is `repeat`'s, of which
+    one is made. Sums are added up in another order than torch's, so numbers differ in rounding.
+    """
+    return repeat if tables.unknown else _Learning(repeat, tuple(kept), tables, visible, spans)
+
+
+class _Learning:
+    """Computed by torch once, if that has to be, and from then on by the table."""
+
+    def __init__(self, repeat: Repeat, kept: tuple[Any, ...], tables: Tables, visible: int, spans: bool) -> None:
+        self._repeat, self._kept, self._tables, self._visible, self._spans = repeat, kept, tables, visible, spans
+        table = tables.at(visible, spans=spans)
+        self._native = None if table is None else NativeStep(table, kept)
+
+    def __call__(self, *given: Tensor) -> Tensor:
+        if self._native is not None and not torch.is_grad_enabled():
+            return self._native(*given)
+        if self._tables.unknown or torch.is_grad_enabled():
+            return self._repeat(*given)
+        with captured() as operators:
+            result = self._repeat(*given)
+        try:
+            table = translated(operators, given, self._kept, result)
+        except UnknownError as error:
+            self._tables.unknown = str(error)
+            return result
+        self._tables.add(self._visible, table, spans=self._spans)
+        self._native = NativeStep(table, self._kept)
+        return result
 
 
 class NativeStep:
-    """The step of one text: a table for tensors `kept`, computed for those that are new each time."""
+    """The step of one text, whose tensors are `kept`, for those that are new each time."""
 
-    def __init__(self, table: Table, kept: Sequence[Any], shape: Sequence[int], dtype: torch.dtype) -> None:
-        self._words = (ctypes.c_int64 * len(table.words))(*table.words)
-        self._shape, self._dtype = tuple(shape), dtype
-        self._own = torch.empty(table.own + 64, dtype=torch.uint8)
+    def __init__(self, table: Table, kept: Sequence[Any]) -> None:
+        self._shape, self._dtype = table.shape, table.dtype
+        words, own = table.planned()
+        self._own = torch.empty(own + LINE, dtype=torch.uint8)
+        self._held, self._given = [words], list[tuple[int, int]]()
+        self._bases = (ctypes.c_void_p * (len(table.bases) + 2))(-(-self._own.data_ptr() // LINE) * LINE)
+        for number, base in enumerate(table.bases, 2):
+            match base:
+                case ("given", index):
+                    self._given.append((number, index))
+                case ("kept", index):
+                    self._hold(number, kept[index])
+                case Tensor():
+                    self._hold(number, base)
+        count = ctypes.c_int64(torch.get_num_threads())
+        self._arguments = (threads(), count, ctypes.c_void_p(words.data_ptr()), ctypes.c_int64(len(words)), self._bases)
         self._step = library(SOURCE)["step"]
-        self._held = [kept[base[1]] if isinstance(base, tuple) and base[0] == "kept" else base for base in table.bases]
-        self._given = [(number + 2, base[1]) for number, base in enumerate(table.bases) if isinstance(base, tuple) and base[0] == "given"]
-        self._bases = (ctypes.c_void_p * (len(table.bases) + 2))()
-        self._bases[0] = (self._own.data_ptr() + 63) // 64 * 64
-        for number, base in enumerate(self._held):
-            if isinstance(base, Tensor):
-                self._bases[number + 2] = torch.ops.mkldnn.data_ptr(base) if base.is_mkldnn else base.data_ptr()
-        self._threads, self._count = threads(), torch.get_num_threads()
-        self._arguments = (self._threads, ctypes.c_int64(self._count), self._words, ctypes.c_int64(len(table.words)), self._bases)
 
     def __call__(self, *given: Tensor) -> Tensor:
-        result = torch.empty(self._shape, dtype=self._dtype)
+        result, given = torch.empty(self._shape, dtype=self._dtype), tuple(each.contiguous() for each in given)
         self._bases[1] = result.data_ptr()
         for number, index in self._given:
             self._bases[number] = given[index].data_ptr()
         self._step(*self._arguments)
         return result
+
+    def _hold(self, number: int, tensor: Tensor) -> None:
+        self._held.append(tensor)
+        self._bases[number] = torch.ops.mkldnn.data_ptr(tensor) if tensor.is_mkldnn else tensor.data_ptr()

@@ -61,7 +61,9 @@ def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
     return None
 
 
-def product(writer: Writer, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Place, scales: Place | None = None) -> None:
+def product(
+    writer: Writer, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Place, scales: Place | None = None
+) -> None:
     """x W^T, of a matrix in some order."""
     inputs = x.shape[-1]
     if not _one_row(x) or not _one_row(out):
@@ -116,7 +118,14 @@ def _matrix_product(writer: Writer, out: Tensor, a: Tensor, w: Tensor, c: Tensor
                     other: float = 1.0) -> None:  # fmt: skip
     """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
     batch, row, depth = a.shape
-    if batch == 1 and w.stride(1) == 1 and c is None and factor == 1 and w.dtype in (torch.float32, torch.bfloat16) and depth % 2 == 0:
+    if (
+        batch == 1
+        and w.stride(1) == 1
+        and c is None
+        and factor == 1
+        and w.dtype in (torch.float32, torch.bfloat16)
+        and depth % 2 == 0
+    ):
         if w.stride(2) == depth and row <= 64:
             return product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
     words: list[Word] = [batch, row, w.shape[2], depth, int(c is not None), float_word(factor), float_word(other)]
@@ -140,7 +149,9 @@ def _single(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
 
 def _added_single(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     added = given["self"].expand(out.shape)[None]
-    _matrix_product(writer, out[None], given["mat1"][None], given["mat2"][None], added, float(given["alpha"]), float(given["beta"]))
+    _matrix_product(
+        writer, out[None], given["mat1"][None], given["mat2"][None], added, float(given["alpha"]), float(given["beta"])
+    )
 
 
 def _by_vector(writer: Writer, given: dict[str, Any], out: Tensor) -> None:

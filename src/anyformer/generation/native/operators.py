@@ -160,7 +160,14 @@ def rows(writer: Writer, name: str, out: Tensor, source: Tensor, *, dim: int = -
         raise UnknownError("a norm over several sizes")
     tensors = [y, x, *given]
     sizes, strides = joined(x.shape, [spread(each, x.shape) for each in tensors], apart=1)
-    words: list[Word] = [ROWS.index(name), float_word(epsilon), int(weight is not None), int(bias is not None), len(sizes), *sizes]
+    words: list[Word] = [
+        ROWS.index(name),
+        float_word(epsilon),
+        int(weight is not None),
+        int(bias is not None),
+        len(sizes),
+        *sizes,
+    ]
     for tensor, own in zip(tensors, strides, strict=True):
         words += [writer.place(tensor), kind(tensor), *own]
     writer.put("rows", words)
@@ -368,6 +375,7 @@ WRITES: Mapping[str, Write] = {
 """What each operator puts down."""
 CONSTANT = frozenset({"aten::arange", "aten::scalar_tensor", "aten::lift_fresh", "aten::eye", "aten::linspace"})
 """Operators that give the same numbers in every step."""
-NOTHING = frozenset({"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::detach", "aten::alias"})
+NOTHING = frozenset(
+    {"aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided", "aten::detach", "aten::alias"}
+)
 """Operators that compute no number."""
-

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -14,8 +15,9 @@ KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, tor
 """Numbers that tensors may have, as `Kind` of `words.h` counts them."""
 MOST_SIZES = 6
 """Sizes of a loop, after those that can be walked as one are joined."""
-LINE = 16
-"""Bytes to which memory is rounded up: the number of visible slots is a multiple of it, so sizes stay multiples of that number."""
+WORD = 4
+"""Bytes to which numbers of fewer are spread, so that all memory begins at a multiple of it: rounding up would make a place no
+straight line of the number of visible slots."""
 OPERATIONS = ("elementwise", "reduction", "rows", "indexed", "product", "matrix product", "attention", "chosen product",
               "order")  # fmt: skip
 
@@ -46,17 +48,45 @@ Layout = Sequence[int]
 """Sizes, or strides."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
-    """The words of a step, and how many bytes it needs of its own.
+    """The words of a step, in int64, and the shape and type of its result.
 
-    `bases`: what words name by number behind the step's own memory and its result: the number of a given or a kept tensor, or a
-    tensor that stays as it is.
+    `starts`: the word with which each operation begins. `bases`: what words name by number behind the step's own memory and its
+    result: the number of a given or a kept tensor, or a tensor that stays as it is. `sizes`: the bytes of each memory of the
+    step's own; `owned`: the words that are places in one of them, from its first byte on, and the number of that.
     """
 
-    words: tuple[int, ...]
-    own: int
+    words: Tensor
+    starts: tuple[int, ...]
     bases: tuple[tuple[str, int] | Tensor, ...]
+    sizes: tuple[int, ...]
+    owned: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def planned(self) -> tuple[Tensor, int]:
+        """The words with a place for each of the step's own memories, and the bytes of all.
+
+        Memories of one size take the places of others of it that are read no more.
+        """
+        last = {memory: position for position, memory in self.owned}
+        slots, free, starts, end = dict[int, int](), dict[int, list[int]](), list[int](), 0
+        words = self.words.clone()
+        for _, operation in groupby(self.owned, lambda each: bisect_right(self.starts, each[0])):
+            used = list(operation)
+            for position, memory in used:
+                if memory not in slots:
+                    if not free.setdefault(self.sizes[memory], []):
+                        free[self.sizes[memory]].append(end)
+                        end += self.sizes[memory]
+                    slots[memory] = free[self.sizes[memory]].pop()
+            for memory in dict.fromkeys(memory for _, memory in used):
+                if last[memory] <= used[-1][0]:
+                    free[self.sizes[memory]].append(slots[memory])
+            starts += [slots[memory] for _, memory in used]
+        words[torch.tensor([position for position, _ in self.owned])] += torch.tensor(starts)
+        return words, end
 
 
 @dataclass
@@ -89,7 +119,7 @@ class Writer:
         """A tensor that an operation makes."""
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self._memories:
-            self._memories[storage.data_ptr()] = Memory(storage.nbytes())
+            self._memories[storage.data_ptr()] = Memory(storage.nbytes() * max(1, WORD // tensor.element_size()))
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether a tensor's memory is known."""
@@ -120,18 +150,20 @@ class Writer:
         """The table, whose last operation copies the result."""
         goal = Memory(result.nbytes, 1)
         self.elementwise(0, tuple(result.shape), [(Place(goal), result), (self.place(result), result)], whole=False)
-        offsets, own = self._plan()
-        words = list[int]()
+        words, starts, numbers, owned = list[int](), list[int](), dict[Memory, int](), list[tuple[int, int]]()
         for operation in self.operations:
+            starts.append(len(words))
             for word in operation:
                 match word:
                     case Place(memory, offset) if memory.base is None:
-                        words += (0, offsets[memory] + offset)
+                        owned.append((len(words) + 1, numbers.setdefault(memory, len(numbers))))
+                        words += (0, offset)
                     case Place(memory, offset):
                         words += (memory.base, offset)
                     case _:
                         words.append(word)
-        return Table(tuple(words), own, tuple(self.bases))
+        sizes = tuple(memory.size for memory in numbers)
+        return Table(torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype)
 
     def elementwise(self, function: int, shape: Layout, tensors: Sequence[tuple[Place, Tensor | None]], *, whole: bool) -> None:
         """A function of the numbers at the same place of tensors; the first is the result. None: one number for all places."""
@@ -146,29 +178,6 @@ class Writer:
     def _base(self, base: tuple[str, int] | Tensor) -> int:
         self.bases.append(base)
         return len(self.bases) + 1
-
-    def _plan(self) -> tuple[Mapping[Memory, int], int]:
-        """Where each of the step's own memories lies: those of a size take the places of others of it that are read no more."""
-        last: dict[Memory, int] = {}
-        for number, operation in enumerate(self.operations):
-            for word in operation:
-                if isinstance(word, Place) and word.memory.base is None:
-                    last[word.memory] = number
-        slots, free, sizes = dict[Memory, int](), dict[int, list[int]](), list[int]()
-        for number, operation in enumerate(self.operations):
-            own = dict.fromkeys(word.memory for word in operation if isinstance(word, Place) and word.memory.base is None)
-            for memory in own:
-                if memory not in slots:
-                    size = -(-memory.size // LINE) * LINE
-                    if not free.setdefault(size, []):
-                        free[size].append(len(sizes))
-                        sizes.append(size)
-                    slots[memory] = free[size].pop()
-            for memory in own:
-                if last[memory] == number:
-                    free[sizes[slots[memory]]].append(slots[memory])
-        starts = [0, *accumulate(sizes)]
-        return {memory: starts[slot] for memory, slot in slots.items()}, starts[-1]
 
 
 def kind(tensor: Tensor) -> int:

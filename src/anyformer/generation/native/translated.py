@@ -34,7 +34,12 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
 
 def plain(tensor: Any) -> bool:
     """Whether it is a tensor whose numbers lie in memory by its strides."""
-    return isinstance(tensor, Tensor) and tensor.layout is not None and not tensor.is_mkldnn and type(tensor).__name__ in ("Tensor", "Parameter")
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.layout is not None
+        and not tensor.is_mkldnn
+        and type(tensor).__name__ in ("Tensor", "Parameter")
+    )
 
 
 def _put(writer: Writer, operator: Operator) -> None:
