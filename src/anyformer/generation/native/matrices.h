@@ -10,13 +10,14 @@ namespace {
 enum Layout : int64_t { ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS };
 
 constexpr int64_t TASK = 64;  // outputs of a task
-constexpr int64_t MOST_ROWS = 4;  // rows for which sums stay in registers beside one another
+constexpr int64_t MOST_ROWS = 4;  // rows whose sums stay in registers beside one another
 
 struct Product {
     int64_t layout, kind, block, by_block, group, rows, outputs, inputs;  // by_block: bytes from one block to the next
     const char* weight;
     const char* scales;  // in bf16: one per output; of 4 bits a factor and an offset per group of inputs and output
     const float* x;      // (rows, inputs)
+    const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
     Strided y;           // strides: from row to row, from output to output
 
     void put(int64_t row, int64_t output, const float* sums, int64_t count) const {
@@ -28,13 +29,19 @@ struct Product {
 template <typename N>
 void by_rows(const Product& p, int64_t begin, int64_t end) {
     const N* weight = reinterpret_cast<const N*>(p.weight);
-    for (int64_t row = 0; row < p.rows; row++) {
-        float sums[TASK];
+    for (int64_t row = 0; row < p.rows; row += MOST_ROWS) {
+        float sums[MOST_ROWS][TASK];
+        const int64_t some = std::min(MOST_ROWS, p.rows - row);
         for (int64_t o = begin; o < end; o++) {
-            sums[o - begin] = dot(weight + o * p.inputs, p.x + row * p.inputs, p.inputs);
-            if (p.scales) sums[o - begin] *= from_bfloat16(reinterpret_cast<const uint16_t*>(p.scales)[o]);
+            const float* x = p.x + row * p.inputs;
+            if (some == MOST_ROWS)
+                dots<MOST_ROWS>(weight + o * p.inputs, x, p.inputs, p.inputs, &sums[0][o - begin], TASK);
+            else
+                for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
+            for (int64_t r = 0; r < some && p.scales; r++)
+                sums[r][o - begin] *= from_bfloat16(reinterpret_cast<const uint16_t*>(p.scales)[o]);
         }
-        p.put(row, begin, sums, end - begin);
+        for (int64_t r = 0; r < some; r++) p.put(row + r, begin, sums[r], end - begin);
     }
 }
 
@@ -75,10 +82,44 @@ void by_block(const Product& p, const char* block, int64_t row, int64_t output) 
     }
 }
 
+#ifdef __AVX512BF16__
+// Pairs of numbers in bf16 multiplied and added up by one instruction: of `COUNT` rows, for `WIDTH` vectors of outputs at a time.
+template <int WIDTH, int COUNT>
+void by_pairs(const Product& p, const char* block, int64_t row, int64_t output) {
+    constexpr int64_t EACH = WIDTH * LANES;
+    const int64_t count = p.inputs / 2;
+    for (int64_t first = 0; first < p.block; first += EACH) {
+        __m512 sums[COUNT][WIDTH] = {};
+        for (int64_t i = 0; i < count; i++) {
+            __m512i w[WIDTH];
+            for (int j = 0; j < WIDTH; j++) w[j] = _mm512_loadu_si512(block + (i * p.block + first + j * LANES) * 4);
+            for (int r = 0; r < COUNT; r++) {
+                const __m512bh x = (__m512bh)_mm512_set1_epi32(int32_t(p.pairs[(row + r) * count + i]));
+                for (int j = 0; j < WIDTH; j++) sums[r][j] = _mm512_dpbf16_ps(sums[r][j], (__m512bh)w[j], x);
+            }
+        }
+        const int64_t there = std::min<int64_t>(EACH, p.outputs - output - first);
+        for (int r = 0; r < COUNT && there > 0; r++) p.put(row + r, output + first, reinterpret_cast<const float*>(sums[r]), there);
+    }
+}
+#else
+template <int WIDTH, int COUNT>
+void by_pairs(const Product& p, const char* block, int64_t row, int64_t output) {
+    by_block<uint16_t, WIDTH, COUNT>(p, block, row, output);
+}
+#endif
+
 template <typename N>
 void by_blocks(const Product& p, int64_t number) {
     const char* block = p.weight + number * p.by_block;
     int64_t row = 0;
+    if (sizeof(N) == 2 && p.pairs && p.block % (4 * LANES) == 0) {
+        const int64_t first = number * p.block;
+        for (; row + 8 <= p.rows; row += 8) by_pairs<2, 8>(p, block, row, first);
+        for (; row + 4 <= p.rows; row += 4) by_pairs<4, 4>(p, block, row, first);
+        for (; row < p.rows; row++) by_pairs<4, 1>(p, block, row, first);
+        return;
+    }
     for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_block<N, 1, MOST_ROWS>(p, block, row, number * p.block);
     for (; row < p.rows; row++) {
         if (p.block % (4 * LANES) == 0)
@@ -89,31 +130,42 @@ void by_blocks(const Product& p, int64_t number) {
 }
 
 // Codes of 4 bits, two of them in a byte for every input: of outputs of the first and of the second half of the block.
-template <int WIDTH>
+template <int WIDTH, int COUNT>
 void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
     constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
     const float* x = p.x + row * p.inputs;
-    Floats sums[WIDTH] = {};
+    Floats sums[COUNT][WIDTH] = {};
     for (int64_t first = 0; first < p.inputs; first += p.group) {
-        Floats part[WIDTH] = {};
-        float total = 0;
+        Floats part[COUNT][WIDTH] = {};
+        float totals[COUNT] = {};
         for (int64_t i = first; i < first + p.group; i++) {
-            total += x[i];
+            Floats codes[WIDTH];
             for (int j = 0; j < HALF; j++) {
-                const Integers codes = bytes_at(block + i * (EACH / 2) + j * LANES);
-                part[j] += __builtin_convertvector(codes & 15, Floats) * x[i];
-                part[j + HALF] += __builtin_convertvector(codes >> 4, Floats) * x[i];
+                const Integers both = bytes_at(block + i * (EACH / 2) + j * LANES);
+                codes[j] = __builtin_convertvector(both & 15, Floats);
+                codes[j + HALF] = __builtin_convertvector(both >> 4, Floats);
+            }
+            for (int r = 0; r < COUNT; r++) {
+                const float number = x[r * p.inputs + i];
+                totals[r] += number;
+                for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
             }
         }
-        const uint16_t* both = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
         for (int j = 0; j < WIDTH; j++) {
-            const Pairs pairs = pairs_at(both + j * LANES * 2);
-            sums[j] += (part[j] - 8 * total) * lower(pairs) + upper(pairs) * total;
+            const Pairs pairs = pairs_at(scales + j * LANES * 2);
+            for (int r = 0; r < COUNT; r++)
+                sums[r][j] += (part[r][j] - 8 * totals[r]) * lower(pairs) + upper(pairs) * totals[r];
         }
     }
-    float found[EACH];
-    for (int j = 0; j < WIDTH; j++) floats_at(found + j * LANES) = sums[j];
-    p.put(row, output, found, EACH);
+    for (int r = 0; r < COUNT; r++) p.put(row + r, output, reinterpret_cast<const float*>(sums[r]), EACH);
+}
+
+void by_blocks_of_4_bits(const Product& p, int64_t number) {
+    const uint8_t* block = reinterpret_cast<const uint8_t*>(p.weight) + number * p.by_block;
+    int64_t row = 0;
+    for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_block_of_4_bits<4, MOST_ROWS>(p, block, row, number * p.block);
+    for (; row < p.rows; row++) by_block_of_4_bits<4, 1>(p, block, row, number * p.block);
 }
 
 void multiply(const Product& p, Lanes& lanes) {
@@ -121,8 +173,7 @@ void multiply(const Product& p, Lanes& lanes) {
     lanes.each((p.outputs + block - 1) / block, [&](int64_t number) {
         const int64_t begin = number * block, end = std::min(begin + block, p.outputs);
         if (p.layout == BLOCKS_OF_4_BITS)
-            for (int64_t row = 0; row < p.rows; row++)
-                by_block_of_4_bits<4>(p, reinterpret_cast<const uint8_t*>(p.weight) + number * p.by_block, row, begin);
+            by_blocks_of_4_bits(p, number);
         else if (p.layout == BLOCKS)
             p.kind == BFLOAT16 ? by_blocks<uint16_t>(p, number) : by_blocks<float>(p, number);
         else if (p.layout == SCALED_ROWS)
@@ -154,9 +205,14 @@ void product(Words& words, Lanes& lanes) {
     if (p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS) p.scales = words.place();
     const Strided x = strided(words, 2);
     p.y = strided(words, 2);
-    float* numbers = room(p.rows * p.inputs);
+    float* numbers = room(p.rows * p.inputs + p.rows * p.inputs / 2);
     read_rows(x, p.rows, p.inputs, numbers);
     p.x = numbers;
+    if (x.kind == BFLOAT16 && x.strides[1] == 2 && p.inputs % 2 == 0) {
+        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.inputs);
+        for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
+        p.pairs = pairs;
+    }
     multiply(p, lanes);
 }
 
