@@ -40,8 +40,8 @@ def as_recorded(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: in
 
 
 class RecordedDecode:
-    """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program, and `run`
-    says how that is computed.
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program, and
+    `run` says how that is computed.
 
     A step is recorded with few slots visible, and then with all. If the two programs differ in that number alone, as a size or
     as the end of a view, one serves every number between, so that no more keys are read than there are; else each number is

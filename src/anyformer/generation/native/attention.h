@@ -61,9 +61,9 @@ void matrix_product(Words& words, Lanes& lanes) {
 }
 
 struct Attention {
-    int64_t heads, queries, keys, width, value_width, masked;
+    int64_t heads, group, queries, keys, width, value_width, masked;
     float scale;
-    Strided y, q, k, v, mask;  // y, q: (row, head, query, feature); k, v: (row, head, key, feature); mask: (row, head, query, key)
+    Strided y, q, k, v, mask;  // y, q: (row, head, query, feature); k, v: (row, head of keys, key, feature); mask: (row, head, query, key)
 
     static char* of(const Strided& x, int64_t row, int64_t head) { return x.data + row * x.strides[0] + head * x.strides[1]; }
 
@@ -78,7 +78,7 @@ struct Attention {
             for (int64_t e = 0; e < width; e++) to[e] = from[e] * scale;
         }
         for (int64_t s = 0; s < keys; s++) {
-            const N* key = reinterpret_cast<const N*>(of(k, row, head) + s * k.strides[2]);
+            const N* key = reinterpret_cast<const N*>(of(k, row, head / group) + s * k.strides[2]);
             for (int64_t t = 0; t < queries; t++) scores[t * keys + s] = dot(key, asked + t * width, width);
         }
         for (int64_t t = 0; t < queries; t++) {
@@ -94,7 +94,7 @@ struct Attention {
         }
         std::fill_n(mixed, queries * value_width, 0.0f);
         for (int64_t s = 0; s < keys; s++) {
-            const N* value = reinterpret_cast<const N*>(of(v, row, head) + s * v.strides[2]);
+            const N* value = reinterpret_cast<const N*>(of(v, row, head / group) + s * v.strides[2]);
             for (int64_t t = 0; t < queries; t++)
                 if (scores[t * keys + s] != 0) add_times(value, scores[t * keys + s], mixed + t * value_width, value_width);
         }
@@ -103,11 +103,11 @@ struct Attention {
     }
 };
 
-// rows, heads, queries, keys, width, width of values, whether masked, scale; then the tensors in the order above.
+// rows, heads, query heads of each head of keys, queries, keys, width, width of values, whether masked, scale; then the tensors in the order above.
 void attention(Words& words, Lanes& lanes) {
     Attention a;
     const int64_t rows = words.next();
-    a.heads = words.next(), a.queries = words.next(), a.keys = words.next(), a.width = words.next();
+    a.heads = words.next(), a.group = words.next(), a.queries = words.next(), a.keys = words.next(), a.width = words.next();
     a.value_width = words.next(), a.masked = words.next(), a.scale = words.number();
     a.y = strided(words, 4), a.q = strided(words, 4), a.k = strided(words, 4), a.v = strided(words, 4);
     if (a.masked) a.mask = strided(words, 4);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -29,9 +29,9 @@ class Operator:
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Inside, every operator is computed and put down in `found`."""
 
-    def __init__(self, found: list[Operator]) -> None:
+    def __init__(self, known: Container[str], found: list[Operator]) -> None:
         super().__init__()
-        self._found = found
+        self._known, self._found = known, found
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -39,6 +39,11 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, schema = kwargs or {}, func._schema
+        if schema.name not in self._known:
+            with self:  # an operator that is made of others is these
+                made = func.decompose(*args, **kwargs)
+            if made is not NotImplemented:
+                return made
         made = func(*args, **kwargs)
         given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
         given |= {each.name: value for each, value in zip(schema.arguments, args, strict=False)} | kwargs
@@ -64,8 +69,8 @@ class _Products(TorchFunctionMode):
 
 
 @contextmanager
-def captured() -> Iterator[list[Operator]]:
-    """Inside, every operator that is computed is put into the list."""
+def captured(known: Container[str] = ()) -> Iterator[list[Operator]]:
+    """Inside, every operator that is computed is put into the list; of one that is not `known`, those that it is made of."""
     found = list[Operator]()
-    with _Products(found), _Operators(found):
+    with _Products(found), _Operators(known, found):
         yield found

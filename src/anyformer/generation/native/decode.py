@@ -14,7 +14,7 @@ from torch import Tensor
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.table import Table, UnknownError
 from anyformer.generation.native.tables import Tables
-from anyformer.generation.native.translated import translated
+from anyformer.generation.native.translated import WRITES, translated
 from anyformer.generation.recorded_step import Repeat
 from anyformer.native import library, problem, threads
 
@@ -51,7 +51,7 @@ class _Learning:
             return self._native(*given)
         if self._tables.unknown or torch.is_grad_enabled():
             return self._repeat(*given)
-        with captured() as operators:
+        with captured(WRITES) as operators:
             result = self._repeat(*given)
         try:
             table = translated(operators, given, self._kept, result)
@@ -89,7 +89,8 @@ class NativeStep:
         self._bases[1] = result.data_ptr()
         for number, index in self._given:
             self._bases[number] = given[index].data_ptr()
-        self._step(*self._arguments)
+        if self._step(*self._arguments):
+            raise IndexError("a decode step reads a place that a tensor does not have, such as a token beyond the vocabulary")
         return result
 
     def _hold(self, number: int, tensor: Tensor) -> None:

@@ -37,9 +37,9 @@ inline float hyperbolic(float x) {
 enum Function : int64_t {
     COPY, NEGATIVE, EXPONENTIAL, LOGARITHM, ROOT, INVERSE_ROOT, INVERSE, SIGMOID, SILU, GELU, GELU_TANH, TANH, RELU, SOFTPLUS,
     ABSOLUTE, SINE, COSINE, NOT, LOGARITHM_OF_MORE, FLOOR, SIGN, ERROR_FUNCTION,
-    EXPONENTIAL_LESS_ONE, LOGARITHM_OF_SIGMOID,
+    EXPONENTIAL_LESS_ONE, LOGARITHM_OF_SIGMOID, ARCCOSINE, CEILING,
     ADD = 32, SUBTRACT, MULTIPLY, DIVIDE, POWER, LEAST, MOST, EQUAL, UNEQUAL, LESS, LESS_EQUAL, MORE, MORE_EQUAL, AND, OR, XOR,
-    REMAINDER, FLOOR_DIVIDE,
+    REMAINDER, FLOOR_DIVIDE, LEFT, RIGHT,
     WHERE = 64, ADD_PRODUCT,
 };
 
@@ -53,6 +53,7 @@ inline T floored(T a, T b) {
 template <typename T>
 inline T bits_of(T a, T b, int64_t function) {
     const int64_t x = int64_t(a), y = int64_t(b);
+    if (function == LEFT || function == RIGHT) return T(function == LEFT ? x << y : x >> y);
     return T(function == AND ? x & y : function == OR ? x | y : x ^ y);
 }
 
@@ -103,6 +104,8 @@ void computed(int64_t function, int64_t n, const T* a, const T* b, const T* c, T
                 const float y = float(x);
                 return T((y < 0 ? y : 0.0f) - std::log1p(exponential(-std::abs(y))));
             });
+        case ARCCOSINE: return each(n, a, to, [](T x) { return T(std::acos(float(x))); });
+        case CEILING: return each(n, a, to, [](T x) { return T(std::ceil(float(x))); });
         case ADD: return each(n, a, b, to, [](T x, T y) { return T(x + y); });
         case SUBTRACT: return each(n, a, b, to, [](T x, T y) { return T(x - y); });
         case MULTIPLY: return each(n, a, b, to, [](T x, T y) { return T(x * y); });
@@ -116,7 +119,7 @@ void computed(int64_t function, int64_t n, const T* a, const T* b, const T* c, T
         case LESS_EQUAL: return each(n, a, b, to, [](T x, T y) { return T(x <= y); });
         case MORE: return each(n, a, b, to, [](T x, T y) { return T(x > y); });
         case MORE_EQUAL: return each(n, a, b, to, [](T x, T y) { return T(x >= y); });
-        case AND: case OR: case XOR: return each(n, a, b, to, [=](T x, T y) { return bits_of(x, y, function); });
+        case AND: case OR: case XOR: case LEFT: case RIGHT: return each(n, a, b, to, [=](T x, T y) { return bits_of(x, y, function); });
         case FLOOR_DIVIDE: return each(n, a, b, to, [](T x, T y) { return floored(x, y); });
         case REMAINDER: return each(n, a, b, to, [](T x, T y) { return T(x - floored(x, y) * y); });
         case WHERE:

@@ -26,7 +26,12 @@ void indexed(Words& words, Lanes&) {
         for (int64_t k = 0; k < indices; k++) {
             int64_t room = 0;
             const int64_t index = *loaded(x[k + 2].data + at[k + 2], x[k + 2].kind, 0, 1, &room);
-            shift += by[k] * (index < 0 ? index + places[k] : index);
+            const int64_t place = index < 0 ? index + places[k] : index;
+            if (place < 0 || place >= places[k]) {
+                words.failed = true;
+                return;
+            }
+            shift += by[k] * place;
         }
         char* to = x[0].data + at[0] + (writes ? shift : 0);
         const char* from = x[1].data + at[1] + (writes ? 0 : shift);

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from anyformer.generation.native.operators import Write, elementwise
+from anyformer.generation.native.functions import Write, elementwise
 from anyformer.generation.native.table import KINDS, Place, UnknownError, Word, Writer, float_word, kind, strides_of
 from anyformer.quantising.tensor import PackedMatrix
 
@@ -37,8 +37,8 @@ class Order(NamedTuple):
 def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
     """oneDNN's order of matrices of these sizes; None for one that is not known here.
 
-    It is found by trying: some numbers of a matrix are looked for where they would lie. In a block the numbers of all its outputs
-    lie side by side for every input, in bf16 for every pair of inputs.
+    It is found by trying: some numbers of a matrix are looked for where they would lie. In a block the numbers of all its
+    outputs lie side by side for every input, in bf16 for every pair of inputs.
     """
     size = dtype.itemsize
     together, code = 4 // size, torch.int16 if size == 2 else torch.int32
@@ -118,16 +118,10 @@ def _matrix_product(writer: Writer, out: Tensor, a: Tensor, w: Tensor, c: Tensor
                     other: float = 1.0) -> None:  # fmt: skip
     """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
     batch, row, depth = a.shape
-    if (
-        batch == 1
-        and w.stride(1) == 1
-        and c is None
-        and factor == 1
-        and w.dtype in (torch.float32, torch.bfloat16)
-        and depth % 2 == 0
-    ):
-        if w.stride(2) == depth and row <= 64:
-            return product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
+    by_rows = batch == 1 and w.stride()[1:] == (1, depth) and w.dtype in (torch.float32, torch.bfloat16)
+    if by_rows and c is None and factor == 1:
+        product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
+        return
     words: list[Word] = [batch, row, w.shape[2], depth, int(c is not None), float_word(factor), float_word(other)]
     for each in (out, a, w, *([] if c is None else [c])):
         words += [writer.place(each), kind(each), *strides_of(each)]
@@ -217,20 +211,19 @@ def _chosen(writer: Writer, given: dict[Any, Any], out: Tensor) -> None:
 def _attention(writer: Writer, given: dict[str, Any], out: Any) -> None:
     q, k, v, mask = given["query"], given["key"], given["value"], given["attn_mask"]
     mixed = out if isinstance(out, Tensor) else out[0]
-    if given["dropout_p"] or given["is_causal"] and q.shape[2] > 1:
+    if given["dropout_p"] or (given["is_causal"] and q.shape[2] > 1):
         raise UnknownError("attention with dropout, or of several causal queries")
     if k.stride(-1) != 1 or v.stride(-1) != 1 or k.dtype != v.dtype or k.dtype not in (torch.float32, torch.bfloat16):
         raise UnknownError("attention to keys whose features lie apart")
     scale = given.get("scale")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
-    if given.get("enable_gqa"):
-        raise UnknownError("attention of groups of heads")
     if q.dim() != 4:
         raise UnknownError("attention without rows or heads")
     rows, heads, queries, width = q.shape
     shape = (rows, heads, queries, k.shape[2])
     seen = mask is not None
-    words: list[Word] = [rows, heads, queries, k.shape[2], width, v.shape[3], int(seen), float_word(factor)]
+    sizes = [rows, heads, heads // k.shape[1], queries, k.shape[2], width, v.shape[3]]
+    words: list[Word] = [*sizes, int(seen), float_word(factor)]
     tensors = [mixed, q, k, v, *([mask.expand(shape)] if seen else [])]
     for each in tensors:
         words += [writer.place(each), kind(each), *strides_of(each)]

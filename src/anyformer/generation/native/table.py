@@ -11,7 +11,7 @@ from itertools import groupby
 import torch
 from torch import Tensor
 
-KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, torch.int32: 4}
+KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, torch.int32: 4, torch.int8: 5, torch.uint8: 6}
 """Numbers that tensors may have, as `Kind` of `words.h` counts them."""
 MOST_SIZES = 6
 """Sizes of a loop, after those that can be walked as one are joined."""
@@ -75,7 +75,7 @@ class Table:
         words = self.words.clone()
         for _, operation in groupby(self.owned, lambda each: bisect_right(self.starts, each[0])):
             used = list(operation)
-            for position, memory in used:
+            for _, memory in used:
                 if memory not in slots:
                     if not free.setdefault(self.sizes[memory], []):
                         free[self.sizes[memory]].append(end)
@@ -149,7 +149,8 @@ class Writer:
     def finished(self, result: Tensor) -> Table:
         """The table, whose last operation copies the result."""
         goal = Memory(result.nbytes, 1)
-        self.elementwise(0, tuple(result.shape), [(Place(goal), result), (self.place(result), result)], whole=False)
+        side_by_side = torch.empty(result.shape, dtype=result.dtype, device="meta")
+        self.elementwise(0, tuple(result.shape), [(Place(goal), side_by_side), (self.place(result), result)], whole=False)
         words, starts, numbers, owned = list[int](), list[int](), dict[Memory, int](), list[tuple[int, int]]()
         for operation in self.operations:
             starts.append(len(words))
@@ -163,7 +164,9 @@ class Writer:
                     case _:
                         words.append(word)
         sizes = tuple(memory.size for memory in numbers)
-        return Table(torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype)
+        return Table(
+            torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype
+        )
 
     def elementwise(self, function: int, shape: Layout, tensors: Sequence[tuple[Place, Tensor | None]], *, whole: bool) -> None:
         """A function of the numbers at the same place of tensors; the first is the result. None: one number for all places."""

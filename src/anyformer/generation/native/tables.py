@@ -20,8 +20,8 @@ class Tables:
     def at(self, visible: int, *, spans: bool) -> Table | None:
         """The table for so many visible slots; None where it has to be made.
 
-        `spans`: steps differ in that number alone, as a size or as the end of a view. Then two tables tell all others: every word
-        is a straight line of that number. Of that a third table is asked.
+        `spans`: steps differ in that number alone, as a size or as the end of a view. Then two tables tell all others, since
+        every word is a straight line of that number, which a third table has to confirm.
         """
         if visible in self.each or not spans or len(self.each) < 3:
             return self.each.get(visible)

@@ -8,16 +8,25 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.generation.native.captured import Operator
+from anyformer.generation.native.functions import OF_NUMBERS
 from anyformer.generation.native.matrices import MATRICES
-from anyformer.generation.native.operators import CONSTANT, NOTHING, WRITES
+from anyformer.generation.native.moves import MOVES
 from anyformer.generation.native.table import Table, UnknownError, Writer
+from anyformer.generation.native.whole_rows import OF_ROWS
 from anyformer.generation.program import found_in
+
+WRITES = {**OF_NUMBERS, **OF_ROWS, **MOVES, **MATRICES}
+"""What each operator puts down."""
+CONSTANT = frozenset({"aten::arange", "aten::scalar_tensor", "aten::lift_fresh", "aten::eye", "aten::linspace"})
+"""Operators that give the same numbers in every step."""
+NOTHING = frozenset({"aten::detach", "aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
+"""Operators that compute no number."""
 
 
 def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Sequence[Any], result: Tensor) -> Table:
     """The table of a step. Raises `UnknownError` for what no operation of a table computes.
 
-    `given`: the tensors that are new in every step; `kept`: those that it reads and did not make. All captured tensors are alive.
+    `given`: tensors that are new in every step; `kept`: those that it reads and did not make. All captured ones are alive.
     """
     writer = Writer()
     for name, tensors in (("given", given), ("kept", kept)):
@@ -52,7 +61,7 @@ def _put(writer: Writer, operator: Operator) -> None:
         for tensor in gives:  # a view of what is known, or memory without numbers
             writer.make(tensor)
         return
-    write = WRITES.get(operator.name) or MATRICES.get(operator.name)
+    write = WRITES.get(operator.name)
     if write is None:
         raise UnknownError(operator.name)
     for tensor in found_in(operator.gives, Tensor):

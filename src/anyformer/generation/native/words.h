@@ -11,9 +11,9 @@
 
 namespace {
 
-enum Kind : int64_t { FLOAT32, BFLOAT16, INT64, BOOL, INT32 };
+enum Kind : int64_t { FLOAT32, BFLOAT16, INT64, BOOL, INT32, INT8, UINT8 };
 inline int64_t bytes(int64_t kind) {
-    constexpr int64_t each[] = {4, 2, 8, 1, 4};
+    constexpr int64_t each[] = {4, 2, 8, 1, 4, 1, 1};
     return each[kind];
 }
 
@@ -24,6 +24,7 @@ constexpr int MOST_SIZES = 6;
 struct Words {
     const int64_t* next_word;
     char* const* bases;
+    bool failed = false;  // an index named no place
     int64_t next() { return *next_word++; }
     float number() {
         const int64_t word = next();
@@ -92,7 +93,8 @@ const T* loaded(const char* from, int64_t kind, int64_t stride, int64_t count, T
         case FLOAT32: gather_numbers<float>(from, stride, distinct, room); break;
         case INT64: gather_numbers<int64_t>(from, stride, distinct, room); break;
         case INT32: gather_numbers<int32_t>(from, stride, distinct, room); break;
-        case BOOL: gather_numbers<uint8_t>(from, stride, distinct, room); break;
+        case INT8: gather_numbers<int8_t>(from, stride, distinct, room); break;
+        case UINT8: case BOOL: gather_numbers<uint8_t>(from, stride, distinct, room); break;
         case BFLOAT16:
             for (int64_t i = 0; i < distinct; i++) {
                 uint16_t bits;
@@ -118,6 +120,8 @@ void stored(const T* from, char* to, int64_t kind, int64_t stride, int64_t count
         case FLOAT32: return scatter_numbers<float>(from, to, stride, count);
         case INT64: return scatter_numbers<int64_t>(from, to, stride, count);
         case INT32: return scatter_numbers<int32_t>(from, to, stride, count);
+        case INT8: return scatter_numbers<int8_t>(from, to, stride, count);
+        case UINT8: return scatter_numbers<uint8_t>(from, to, stride, count);
         case BOOL:
             for (int64_t i = 0; i < count; i++) to[i * stride] = from[i] != T(0);
             return;
