@@ -20,7 +20,36 @@ from anyformer.model.transformer import build
 from covering import kinds, others_slow
 from generation.test_recorded import EVERY, MULTIPLE, STEPS, begun
 
-UNKNOWN: dict[str, str] = {}
+UNKNOWN = {
+    "attention_experts_hashed": "an order of whole numbers",
+    "sparse_gate": "aten::std",
+    "latent_indexed": "anyformer::choose_keys",
+    "latent_indexed_all": "anyformer::choose_keys",
+    "latent_both": "anyformer::choose_keys",
+    "latent_sink": "anyformer::choose_keys",
+    "latent_shared_index": "anyformer::choose_keys",
+    "compressed": "3 indices",
+    "compressed_heavily": "3 indices",
+    "blocks_of_mean_keys": "anyformer::attend_chosen",
+    "blocks_of_pooled_keys": "aten::scatter_add",
+    "blocks_of_keys": "anyformer::choose_blocks",
+    "blocks_of_keys_values": "anyformer::choose_blocks",
+    "linear_elu": "aten::elu",
+    "linear_fourier": "numbers of torch.float64",
+    "linear_gaussian": "numbers of torch.float64",
+    "linear_positive": "numbers of torch.float64",
+    "linear_orthogonal": "numbers of torch.float64",
+    "delta_product": "aten::flip",
+    "log_linear": "aten::frexp",
+    "log_linear_bare": "aten::frexp",
+    "value_embedding_options": "anyformer::choose_blocks",
+    "experts_hashed": "an order of whole numbers",
+    "experts_token_table": "aten::scatter_add",
+    "experts_token_table_scores": "aten::scatter_add",
+    "experts_hashed_scores": "an order of whole numbers",
+    "batch_norm": "aten::_native_batch_norm_legit_no_training",
+    "batch_norm_by_position": "aten::_native_batch_norm_legit_no_training",
+}
 """Kinds with something that no operation of a table computes, and what."""
 FORMATS = ("fp32", "bf16", "int8", "int4")
 

@@ -28,7 +28,7 @@ FINE = 16
 """Slots by which it grows where one program serves every number of them."""
 
 
-class Run(Protocol):
+class StepRun(Protocol):
     """How a recorded step is computed; the arguments are those of `native.decode.natively`."""
 
     def __call__(self, repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat: ...
@@ -48,7 +48,7 @@ class RecordedDecode:
     recorded.
     """
 
-    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None, run: Run = as_recorded) -> None:
+    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None, run: StepRun = as_recorded) -> None:
         self._run = run
         self._finish, self._spans = finish or Recorder.written, finish is None
         self.recording: Recording | None = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from anyformer.generation.compiled import LONG_JOB, compiled
 from anyformer.generation.decode import Step
 from anyformer.generation.native.decode import natively, unavailable
-from anyformer.generation.recorded import MULTIPLE, RecordedDecode, Run, as_recorded
+from anyformer.generation.recorded import MULTIPLE, RecordedDecode, StepRun, as_recorded
 
 
-def best_run() -> Run:
+def best_run() -> StepRun:
     """How recorded steps are computed on this machine: from tables in C++ where a C++ compiler is."""
     return as_recorded if unavailable() else natively
 

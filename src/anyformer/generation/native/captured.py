@@ -26,11 +26,11 @@ class Operator:
     writes: bool = False
 
 
-class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _Operators(TorchDispatchMode):
     """Inside, every operator is computed and put down in `found`."""
 
     def __init__(self, known: Container[str], found: list[Operator]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._known, self._found = known, found
 
     @classmethod
@@ -52,7 +52,7 @@ class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return made
 
 
-class _Products(TorchFunctionMode):
+class _ChosenProducts(TorchFunctionMode):
     """Inside, a product with one matrix of several is one operator: which ones it multiplies by depends on values."""
 
     def __init__(self, found: list[Operator]) -> None:
@@ -64,7 +64,7 @@ class _Products(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         with _disable_current_modes():
             made = func(*args, **(kwargs or {}))
-        self._found.append(Operator(func.__name__, dict(enumerate(args)), made))
+        self._found.append(Operator(func.__name__, dict(zip(("rows", "weight", "choice"), args, strict=False)), made))
         return made
 
 
@@ -72,5 +72,5 @@ class _Products(TorchFunctionMode):
 def captured(known: Container[str] = ()) -> Iterator[list[Operator]]:
     """Inside, every operator that is computed is put into the list; of one that is not `known`, those that it is made of."""
     found = list[Operator]()
-    with _Products(found), _Operators(known, found):
+    with _ChosenProducts(found), _Operators(known, found):
         yield found

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from anyformer.generation.native.table import Place, UnknownError, Writer
+from anyformer.generation.native.table import Location, StepWriter, UnknownError
 
 Argument = Tensor | float | bool | int
-Write = Callable[[Writer, dict[str, Any], Any], None]
+Write = Callable[[StepWriter, dict[str, Any], Any], None]
 """Puts an operator down: its arguments by name, and what it gives."""
 
 ONE = ("copy", "neg", "exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "silu", "gelu", "gelu_tanh", "tanh", "relu",
@@ -27,11 +27,11 @@ FLOATING = ("exp", "log", "sqrt", "rsqrt", "reciprocal", "sigmoid", "silu", "gel
 """Functions whose result is no whole number even where all that they take are."""
 
 
-def elementwise(writer: Writer, name: str, out: Tensor, *inputs: Argument) -> None:
+def elementwise(writer: StepWriter, name: str, out: Tensor, *inputs: Argument) -> None:
     """A function of the numbers at the same place."""
     fractions = any(each.is_floating_point() if isinstance(each, Tensor) else isinstance(each, float) for each in inputs)
     whole = not fractions and not out.is_floating_point() and name not in FLOATING
-    tensors: list[tuple[Place, Tensor | None]] = [(writer.place(out), out)]
+    tensors: list[tuple[Location, Tensor | None]] = [(writer.place(out), out)]
     for each in inputs:
         if isinstance(each, Tensor):
             tensors.append((writer.place(each), each))
@@ -40,7 +40,7 @@ def elementwise(writer: Writer, name: str, out: Tensor, *inputs: Argument) -> No
     writer.elementwise(FUNCTIONS[name], tuple(out.shape), tensors, whole=whole)
 
 
-def copied(writer: Writer, out: Tensor, source: Argument) -> None:
+def copied(writer: StepWriter, out: Tensor, source: Argument) -> None:
     """Numbers of one tensor, converted to those of another."""
     elementwise(writer, "copy", out, source)
 
@@ -50,7 +50,7 @@ def _unary(name: str, key: str = "self") -> Write:
 
 
 def _binary(name: str) -> Write:
-    def write(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+    def write(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         first, second = given["self"], given["other"]
         alpha = given.get("alpha", 1)
         if alpha == 1:
@@ -62,34 +62,34 @@ def _binary(name: str) -> Write:
     return write
 
 
-def _power(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _power(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     elementwise(writer, "pow", out, given["self"], given["exponent"])
 
 
-def _divided(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _divided(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     mode = given.get("rounding_mode")
     if mode not in (None, "floor"):
         raise UnknownError(f"division rounded by {mode}")
     elementwise(writer, "floor_divide" if mode else "div", out, given["self"], given["other"])
 
 
-def _less(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _less(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if given.get("alpha", 1) != 1:
         raise UnknownError("rsub with a factor")
     elementwise(writer, "sub", out, given["other"], given["self"])
 
 
-def _gelu(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _gelu(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     elementwise(writer, "gelu_tanh" if given["approximate"] == "tanh" else "gelu", out, given["self"])
 
 
-def _softplus(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _softplus(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if (given["beta"], given["threshold"]) != (1, 20):
         raise UnknownError("softplus with another slope")
     elementwise(writer, "softplus", out, given["self"])
 
 
-def _clamped(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _clamped(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     low, high, source = given.get("min"), given.get("max"), given["self"]
     if low is not None:
         elementwise(writer, "maximum", out, source, low)
@@ -98,33 +98,32 @@ def _clamped(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
         elementwise(writer, "minimum", out, source, high)
 
 
-def _where(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _where(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     elementwise(writer, "where", out, given["condition"], given["self"], given["other"])
 
 
-def _masked(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _masked(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     elementwise(writer, "where", out, given["mask"], given["value"], given["self"])
 
 
-def _added_product(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _added_product(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if given["value"] != 1:
         raise UnknownError("addcmul with a factor")
     elementwise(writer, "add_product", out, given["self"], given["tensor1"], given["tensor2"])
 
 
-def _squared(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _squared(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     elementwise(writer, "mul", out, given["self"], given["self"])
 
 
 def _filled(value: float | None = None) -> Write:
-    def write(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
-        found = given.get("fill_value", given.get("value")) if value is None else value
-        copied(writer, out, found)
+    def write(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+        copied(writer, out, given["fill_value" if "fill_value" in given else "value"] if value is None else value)
 
     return write
 
 
-def _copied_to(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _copied_to(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     copied(writer, out, given["src"])
 
 

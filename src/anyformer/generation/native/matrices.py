@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.native.functions import Write, elementwise
-from anyformer.generation.native.table import KINDS, Place, UnknownError, Word, Writer, float_word, kind, strides_of
+from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind, strides_of
 from anyformer.quantising.tensor import PackedMatrix
 
 ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS = range(4)
@@ -62,12 +62,14 @@ def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
 
 
 def product(
-    writer: Writer, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Place, scales: Place | None = None
+    writer: StepWriter, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Location, scales: Location | None = None
 ) -> None:
     """x W^T, of a matrix in some order."""
     inputs = x.shape[-1]
-    if not _one_row(x) or not _one_row(out):
-        raise UnknownError("a product of rows that lie apart")
+    if not _one_row(x) or not _one_row(out):  # rows that lie apart
+        for some, of in zip(out, x, strict=True):
+            product(writer, some, of, order, outputs, weight, scales)
+        return
     words: list[Word] = [*order, x.numel() // inputs, outputs, inputs, weight, *([] if scales is None else [scales])]
     for tensor in (x, out):
         by_row = tensor.stride(-2) if tensor.dim() > 1 else 0
@@ -81,26 +83,26 @@ def _one_row(x: Tensor) -> bool:
     return x.dim() < 3 or x.shape[:-2].numel() == 1 or x.is_contiguous()
 
 
-def _onednn(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _onednn(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if given["B"] is not None or given["attr"] != "none":
         raise UnknownError("a product with something behind it")
     order, place = _of_onednn(writer, given["W"])
     product(writer, out, given["X"], order, len(given["W"]), place)
 
 
-def _of_onednn(writer: Writer, weight: Tensor) -> tuple[Order, Place]:
+def _of_onednn(writer: StepWriter, weight: Tensor) -> tuple[Order, Location]:
     order = onednn_order(*weight.shape, weight.dtype)
     if order is None:
         raise UnknownError(f"oneDNN's order of {tuple(weight.shape)}")
     return order, writer.opaque(weight, torch.ops.mkldnn.data_ptr(weight))
 
 
-def _of_8_bits(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _of_8_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     codes = given["mat2"]
     product(writer, out, given["self"], Order(SCALED_ROWS, 0), len(codes), writer.place(codes), writer.place(given["scales"]))
 
 
-def _of_4_bits(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _of_4_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     codes, group, both = given["mat2"], given["qGroupSize"], given["qScaleAndZeros"]
     block = FOUR_BITS.get(torch.backends.cpu.get_cpu_capability())
     outputs, inputs = len(codes), given["self"].shape[-1]
@@ -114,7 +116,7 @@ FOUR_BITS = {"AVX512": 64, "AVX2": 32}
 """Outputs of a block of codes of 4 bits, by what torch's kernels use."""
 
 
-def _matrix_product(writer: Writer, out: Tensor, a: Tensor, w: Tensor, c: Tensor | None = None, factor: float = 1.0,
+def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Tensor | None = None, factor: float = 1.0,
                     other: float = 1.0) -> None:  # fmt: skip
     """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
     batch, row, depth = a.shape
@@ -128,35 +130,35 @@ def _matrix_product(writer: Writer, out: Tensor, a: Tensor, w: Tensor, c: Tensor
     writer.put("matrix product", words)
 
 
-def _batches(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _batches(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     _matrix_product(writer, out, given["self"], given["mat2"])
 
 
-def _added_batches(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _added_batches(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     added = given["self"].expand(out.shape)
     _matrix_product(writer, out, given["batch1"], given["batch2"], added, float(given["alpha"]), float(given["beta"]))
 
 
-def _single(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _single(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     _matrix_product(writer, out[None], given["self"][None], given["mat2"][None])
 
 
-def _added_single(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _added_single(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     added = given["self"].expand(out.shape)[None]
     _matrix_product(
         writer, out[None], given["mat1"][None], given["mat2"][None], added, float(given["alpha"]), float(given["beta"])
     )
 
 
-def _by_vector(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _by_vector(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     _matrix_product(writer, out[None, None], given["vec"][None, None], given["self"].t()[None])
 
 
-def _dot(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _dot(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     _matrix_product(writer, out[None, None, None], given["self"][None, None], given["tensor"][None, :, None])
 
 
-def _linear(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _linear(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """x W^T + b by a matrix whose rows lie side by side."""
     x, weight, bias = given["input"], given["weight"], given["bias"]
     if weight.dim() != 2 or not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
@@ -166,12 +168,12 @@ def _linear(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
         elementwise(writer, "add", out, out, bias)
 
 
-def _multiplied(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """Products of matrices whose batches, but for one number of them, have one size each."""
     a, w = given["self"], given["other"]
     if a.dim() < 2 or w.dim() < 2:
         raise UnknownError("a product with a vector")
-    batch = torch.broadcast_shapes(a.shape[:-2], w.shape[:-2])
+    batch = out.shape[:-2]
     each = [x.expand(*batch, *x.shape[-2:]) for x in (a, w)]
     for number in range(math.prod(batch[:-1])):
         index = tuple(int(i) for i in torch.unravel_index(torch.tensor(number), batch[:-1])) if batch[:-1] else ()
@@ -180,23 +182,21 @@ def _multiplied(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
         _matrix_product(writer, *(x[None] if alone else x for x in (y, first, second)))
 
 
-def _chosen(writer: Writer, given: dict[Any, Any], out: Tensor) -> None:
+def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """The product of each row with the matrix of its number."""
-    rows, weight, expert = (given[number] for number in range(3))
-    matrices = list[Place]()
+    rows, weight, expert = given["rows"], given["weight"], given["choice"]
+    matrices = list[Location]()
     if isinstance(weight, PackedMatrix):
-        each = [weight.format.one(weight.planes, x) for x in range(len(weight))]
-        codes = [None if planes is None else planes.get("codes") for planes in each]
-        if any(code is None or not code.is_floating_point() for code in codes):
-            raise UnknownError("experts in few bits")
         orders = set[Order]()
-        for code in codes:
-            assert code is not None, "they were looked for"
+        for x in range(len(weight)):
+            code = (weight.format.one(weight.planes, x) or {}).get("codes")
+            if code is None or not code.is_floating_point():
+                raise UnknownError("experts in few bits")
+            rounded = code.dtype
             order, place = _of_onednn(writer, code) if code.is_mkldnn else (Order(ROWS, kind(code)), writer.place(code))
             orders.add(order)
             matrices.append(place)
         (order,) = orders
-        rounded = code.dtype
     else:
         if not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
             raise UnknownError("experts whose rows lie apart")
@@ -208,7 +208,7 @@ def _chosen(writer: Writer, given: dict[Any, Any], out: Tensor) -> None:
     writer.put("chosen product", words)
 
 
-def _attention(writer: Writer, given: dict[str, Any], out: Any) -> None:
+def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
     q, k, v, mask = given["query"], given["key"], given["value"], given["attn_mask"]
     mixed = out if isinstance(out, Tensor) else out[0]
     if given["dropout_p"] or (given["is_causal"] and q.shape[2] > 1):

@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.native.functions import Write, copied
-from anyformer.generation.native.table import UnknownError, Word, Writer, joined, kind, spread, strides_of
+from anyformer.generation.native.table import StepWriter, UnknownError, Word, joined, kind, spread, strides_of
+
+ONE_NUMBER = "constant"
+"""Torch's word for padding with one number."""
 
 
-def _concatenated(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _concatenated(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     tensors, dim = given["tensors"], given["dim"]
     start = 0
     for each in tensors:
@@ -21,35 +24,35 @@ def _concatenated(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
             start += each.shape[dim]
 
 
-def _stacked(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _stacked(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     for number, each in enumerate(given["tensors"]):
         copied(writer, out.select(given["dim"], number), each)
 
 
-def _reshaped(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _reshaped(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     copied(writer, out.view(given["self"].shape), given["self"])
 
 
-def _repeated(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _repeated(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     source, repeats, dim = given["self"], given["repeats"], given["dim"]
     if not isinstance(repeats, int) or dim is None:
         raise UnknownError("numbers repeated unequally")
     dim %= source.dim()
-    copied(writer, out.unflatten(dim, (source.shape[dim], repeats)), source.unsqueeze(dim + 1))
+    copied(
+        writer, out.view(*source.shape[:dim], source.shape[dim], repeats, *source.shape[dim + 1 :]), source.unsqueeze(dim + 1)
+    )
 
 
-def _tiled(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _tiled(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     source, repeats = given["self"], given["repeats"]
     wide = source.view(*[1] * (len(repeats) - source.dim()), *source.shape)
-    pieces = out
-    for d in range(out.dim()):
-        pieces = pieces.unflatten(2 * d, (repeats[d], wide.shape[d]))
+    pieces = out.view([size for pair in zip(repeats, wide.shape, strict=True) for size in pair])
     copied(writer, pieces, wide.view([size for each in wide.shape for size in (1, each)]))
 
 
-def _padded(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _padded(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     source, inside = given["self"], out
-    if given.get("mode", "constant") != "constant":
+    if given.get("mode", ONE_NUMBER) != ONE_NUMBER:
         raise UnknownError("a padding by other numbers")
     copied(writer, out, given["value"] or 0)
     for d, (before, after) in enumerate(zip(given["pad"][::2], given["pad"][1::2], strict=True)):
@@ -59,7 +62,7 @@ def _padded(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     copied(writer, inside, source)
 
 
-def indexed(writer: Writer, out: Tensor, source: Tensor, shape: Sequence[int], indices: Sequence[tuple[int, int, Tensor]],
+def indexed(writer: StepWriter, out: Tensor, source: Tensor, shape: Sequence[int], indices: Sequence[tuple[int, int, Tensor]],
             *, writes: bool, adds: bool = False) -> None:  # fmt: skip
     """Numbers of `source` at the places that indices name, or written to those of `out`; `out`, `source`: repeated to `shape`.
 
@@ -86,25 +89,25 @@ def _along(tensor: Tensor, index: Tensor, dim: int) -> tuple[int, int, Tensor]:
     return strides_of(tensor)[dim], tensor.shape[dim], index
 
 
-def _selected(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _selected(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     source, dim, index = given["self"], given["dim"] % given["self"].dim(), given["index"]
     wide = index.view(-1, *[1] * (source.dim() - dim - 1))
     indexed(writer, out, _still(source, dim, out.shape[dim]), out.shape, [_along(source, wide, dim)], writes=False)
 
 
-def _looked_up(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _looked_up(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     table, index = given["weight"], given["indices"]
     source = table[0].expand(out.shape)
     indexed(writer, out, source, out.shape, [_along(table, index.unsqueeze(-1), 0)], writes=False)
 
 
-def _gathered(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _gathered(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     source, dim, index = given["self"], given["dim"] % max(given["self"].dim(), 1), given["index"]
     begin = source[tuple(slice(None) if d == dim else slice(0, size) for d, size in enumerate(index.shape))]
     indexed(writer, out, _still(begin, dim, index.shape[dim]), out.shape, [_along(source, index, dim)], writes=False)
 
 
-def _at(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _at(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """x[i, j]: indices of the first sizes alone, or of one."""
     source = given["self"]
     named = [(d, index) for d, index in enumerate(given["indices"]) if index is not None]
@@ -115,13 +118,13 @@ def _at(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     base = source
     for d in reversed(dims):
         base = base.select(d, 0)
-    shape = torch.broadcast_shapes(*(index.shape for _, index in named))
+    shape = torch.broadcast_tensors(*(index for _, index in named))[0].shape  # type: ignore[no-untyped-call]
     base = base.view_as(base)[(slice(None),) * first + (None,) * len(shape)] if shape else base
     each = [_along(source, index.view(*index.shape, *[1] * behind), d) for d, index in named]
     indexed(writer, out, base.expand(out.shape), out.shape, each, writes=False)
 
 
-def _begun(writer: Writer, given: dict[str, Any], out: Tensor) -> Tensor:
+def _begun(writer: StepWriter, given: dict[str, Any], out: Tensor) -> Tensor:
     """The tensor that is written to: that which was given, or a copy of it."""
     if out.data_ptr() != given["self"].data_ptr():
         copied(writer, out, given["self"])
@@ -129,7 +132,7 @@ def _begun(writer: Writer, given: dict[str, Any], out: Tensor) -> Tensor:
 
 
 def _written(key: str = "source") -> Write:
-    def write(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+    def write(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         goal, dim, index, source = _begun(writer, given, out), given["dim"] % out.dim(), given["index"], given[key]
         wide = index.view(-1, *[1] * (goal.dim() - dim - 1))
         shape = source.shape
@@ -138,7 +141,7 @@ def _written(key: str = "source") -> Write:
     return write
 
 
-def _scattered(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _scattered(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """x[.., index, ..] = y along one size, at the other sizes' own places."""
     if given.get("reduce") is not None:
         raise UnknownError("numbers scattered and added up")
@@ -152,7 +155,7 @@ def _scattered(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
     indexed(writer, spread_out, source.expand(index.shape), index.shape, [_along(goal, index, dim)], writes=True)
 
 
-def _put(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _put(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """x[i] = y, of an index of one size."""
     goal, source = _begun(writer, given, out), given["values"]
     named = [(d, index) for d, index in enumerate(given["indices"]) if index is not None]

@@ -27,7 +27,7 @@ class UnknownError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Memory:
+class Region:
     """Bytes that some tensors share. `base`: what holds them; None for the step's own, which begin anew in every step."""
 
     size: int
@@ -35,15 +35,15 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Location:
     """A place in memory."""
 
-    memory: Memory
+    memory: Region
     offset: int = 0
 
 
-NOWHERE = Memory(0)
-Word = int | Place
+NOWHERE = Region(0)
+Word = int | Location
 Layout = Sequence[int]
 """Sizes, or strides."""
 
@@ -90,13 +90,13 @@ class Table:
 
 
 @dataclass
-class Writer:
+class StepWriter:
     """Operations as they are put down; `finished` gives their memory places."""
 
     operations: list[list[Word]] = field(default_factory=list)
     bases: list[tuple[str, int] | Tensor] = field(default_factory=list)
-    _memories: dict[int, Memory] = field(default_factory=dict)
-    _constants: dict[tuple[type, float], Place] = field(default_factory=dict)
+    _memories: dict[int, Region] = field(default_factory=dict)
+    _constants: dict[tuple[type, float], Location] = field(default_factory=dict)
     _starts: dict[int, int] = field(default_factory=dict)
 
     def hold(self, base: tuple[str, int] | Tensor, tensor: Tensor) -> None:
@@ -104,34 +104,34 @@ class Writer:
         storage = tensor.untyped_storage().data_ptr()
         if storage not in self._memories:
             self._starts[storage] = tensor.data_ptr() - storage
-            self._memories[storage] = Memory(tensor.untyped_storage().nbytes(), self._base(base))
+            self._memories[storage] = Region(tensor.untyped_storage().nbytes(), self._base(base))
 
-    def place(self, tensor: Tensor) -> Place:
+    def place(self, tensor: Tensor) -> Location:
         """Where a tensor's first number lies."""
         storage = tensor.untyped_storage().data_ptr()
         if tensor.numel() == 0:
-            return Place(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
+            return Location(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
         if storage not in self._memories:
             raise UnknownError("a tensor that nothing made")
-        return Place(self._memories[storage], tensor.data_ptr() - storage - self._starts.get(storage, 0))
+        return Location(self._memories[storage], tensor.data_ptr() - storage - self._starts.get(storage, 0))
 
     def make(self, tensor: Tensor) -> None:
         """A tensor that an operation makes."""
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self._memories:
-            self._memories[storage.data_ptr()] = Memory(storage.nbytes() * max(1, WORD // tensor.element_size()))
+            self._memories[storage.data_ptr()] = Region(storage.nbytes() * max(1, WORD // tensor.element_size()))
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether a tensor's memory is known."""
         return tensor.untyped_storage().data_ptr() in self._memories
 
-    def opaque(self, tensor: Tensor, address: int) -> Place:
+    def opaque(self, tensor: Tensor, address: int) -> Location:
         """The numbers of a matrix in an order of a library's own, which lie at an address as long as it lives."""
         if address not in self._memories:
-            self._memories[address] = Memory(0, self._base(tensor))
-        return Place(self._memories[address])
+            self._memories[address] = Region(0, self._base(tensor))
+        return Location(self._memories[address])
 
-    def constant(self, value: float, *, whole: bool) -> Place:
+    def constant(self, value: float, *, whole: bool) -> Location:
         """A number."""
         if (int if whole else float, value) not in self._constants:
             tensor = torch.tensor([value], dtype=torch.int64 if whole else torch.float32)
@@ -143,32 +143,33 @@ class Writer:
         """One operation."""
         flat: list[Word] = [OPERATIONS.index(operation)]
         for each in words:
-            flat += [each] if isinstance(each, int | Place) else each
+            flat += [each] if isinstance(each, int | Location) else each
         self.operations.append(flat)
 
     def finished(self, result: Tensor) -> Table:
         """The table, whose last operation copies the result."""
-        goal = Memory(result.nbytes, 1)
+        goal = Region(result.nbytes, 1)
         side_by_side = torch.empty(result.shape, dtype=result.dtype, device="meta")
-        self.elementwise(0, tuple(result.shape), [(Place(goal), side_by_side), (self.place(result), result)], whole=False)
-        words, starts, numbers, owned = list[int](), list[int](), dict[Memory, int](), list[tuple[int, int]]()
+        self.elementwise(0, tuple(result.shape), [(Location(goal), side_by_side), (self.place(result), result)], whole=False)
+        words, starts, numbers, owned = list[int](), list[int](), dict[Region, int](), list[tuple[int, int]]()
         for operation in self.operations:
             starts.append(len(words))
             for word in operation:
                 match word:
-                    case Place(memory, offset) if memory.base is None:
-                        owned.append((len(words) + 1, numbers.setdefault(memory, len(numbers))))
-                        words += (0, offset)
-                    case Place(memory, offset):
-                        words += (memory.base, offset)
-                    case _:
+                    case int():
                         words.append(word)
+                    case Location(memory, offset):
+                        if memory.base is None:
+                            owned.append((len(words) + 1, numbers.setdefault(memory, len(numbers))))
+                        words += (memory.base or 0, offset)
         sizes = tuple(memory.size for memory in numbers)
         return Table(
             torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype
         )
 
-    def elementwise(self, function: int, shape: Layout, tensors: Sequence[tuple[Place, Tensor | None]], *, whole: bool) -> None:
+    def elementwise(
+        self, function: int, shape: Layout, tensors: Sequence[tuple[Location, Tensor | None]], *, whole: bool
+    ) -> None:
         """A function of the numbers at the same place of tensors; the first is the result. None: one number for all places."""
         kinds = [(2 if whole else 0) if tensor is None else kind(tensor) for _, tensor in tensors]
         each = [[0] * len(shape) if tensor is None else spread(tensor, shape) for _, tensor in tensors]

@@ -11,7 +11,7 @@ from anyformer.generation.native.captured import Operator
 from anyformer.generation.native.functions import OF_NUMBERS
 from anyformer.generation.native.matrices import MATRICES
 from anyformer.generation.native.moves import MOVES
-from anyformer.generation.native.table import Table, UnknownError, Writer
+from anyformer.generation.native.table import StepWriter, Table, UnknownError
 from anyformer.generation.native.whole_rows import OF_ROWS
 from anyformer.generation.program import found_in
 
@@ -28,7 +28,7 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
 
     `given`: tensors that are new in every step; `kept`: those that it reads and did not make. All captured ones are alive.
     """
-    writer = Writer()
+    writer = StepWriter()
     for name, tensors in (("given", given), ("kept", kept)):
         for number, tensor in enumerate(tensors):
             if plain(tensor):
@@ -51,7 +51,7 @@ def plain(tensor: Any) -> bool:
     )
 
 
-def _put(writer: Writer, operator: Operator) -> None:
+def _put(writer: StepWriter, operator: Operator) -> None:
     gives = [tensor for tensor in found_in(operator.gives, Tensor) if plain(tensor)]
     if operator.name in CONSTANT:
         for tensor in gives:

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from anyformer.generation.native.functions import Write
 from anyformer.generation.native.table import (
+    StepWriter,
     UnknownError,
     Word,
-    Writer,
     float_word,
     joined,
     kind,
@@ -27,14 +27,12 @@ ROWS = ("softmax", "log_softmax", "rms_norm", "layer_norm", "cumsum")
 
 
 def _reduced(name: str) -> Write:
-    def write(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+    def write(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         source = given["self"]
         dims = given.get("dim")
         gone = {d % source.dim() for d in ([dims] if isinstance(dims, int) else dims)} if dims else set(range(source.dim()))
         if isinstance(dims, int):
             gone = {dims % source.dim()}
-        if name == "norm" and given.get("ord", given.get("p")) != 2:
-            raise UnknownError("a norm that is not the Euclidean one")
         order = [d for d in range(source.dim()) if d not in gone] + sorted(gone)
         x = source.permute(order)
         kept = len(order) - len(gone)
@@ -51,7 +49,13 @@ def _reduced(name: str) -> Write:
     return write
 
 
-def rows(writer: Writer, name: str, out: Tensor, source: Tensor, *, dim: int = -1, epsilon: float = 0.0,
+def _length(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    if given["ord"] != 2:
+        raise UnknownError("a norm that is not the Euclidean one")
+    _reduced("norm")(writer, given, out)
+
+
+def rows(writer: StepWriter, name: str, out: Tensor, source: Tensor, *, dim: int = -1, epsilon: float = 0.0,
          weight: Tensor | None = None, bias: Tensor | None = None) -> None:  # fmt: skip
     """A function of whole rows along a size."""
     given = [each for each in (weight, bias) if each is not None]
@@ -74,24 +78,24 @@ def rows(writer: Writer, name: str, out: Tensor, source: Tensor, *, dim: int = -
 
 
 def _soft(name: str) -> Write:
-    def write(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+    def write(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         rows(writer, name, out, given["self"], dim=given["dim"])
 
     return write
 
 
-def _running(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _running(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     rows(writer, "cumsum", out, given["self"], dim=given["dim"])
 
 
-def _layer_norm(writer: Writer, given: dict[str, Any], out: Any) -> None:
+def _layer_norm(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
     if len(given["normalized_shape"]) != 1:
         raise UnknownError("a norm over several sizes")
     result = out if isinstance(out, Tensor) else out[0]
     rows(writer, "layer_norm", result, given["input"], epsilon=given["eps"], weight=given["weight"], bias=given["bias"])
 
 
-def _rms_norm(writer: Writer, given: dict[str, Any], out: Any) -> None:
+def _rms_norm(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
     if len(given["normalized_shape"]) != 1:
         raise UnknownError("a norm over several sizes")
     result = out if isinstance(out, Tensor) else out[0]
@@ -99,7 +103,7 @@ def _rms_norm(writer: Writer, given: dict[str, Any], out: Any) -> None:
     rows(writer, "rms_norm", result, given["input"], epsilon=epsilon, weight=given["weight"])
 
 
-def _ordered(writer: Writer, source: Tensor, dim: int, count: int, places: Tensor, values: Tensor | None, *,
+def _ordered(writer: StepWriter, source: Tensor, dim: int, count: int, places: Tensor, values: Tensor | None, *,
              largest: bool) -> None:  # fmt: skip
     if source.dtype == torch.int64 or source.dim() == 0:
         raise UnknownError("an order of whole numbers")
@@ -111,11 +115,11 @@ def _ordered(writer: Writer, source: Tensor, dim: int, count: int, places: Tenso
     writer.put("order", words)
 
 
-def _sorted(writer: Writer, given: dict[str, Any], out: Tensor) -> None:
+def _sorted(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     _ordered(writer, given["self"], given["dim"], out.shape[given["dim"]], out, None, largest=given["descending"])
 
 
-def _most(writer: Writer, given: dict[str, Any], out: tuple[Tensor, Tensor]) -> None:
+def _most(writer: StepWriter, given: dict[str, Any], out: tuple[Tensor, Tensor]) -> None:
     values, places = out
     _ordered(writer, given["self"], given["dim"], given["k"], places, values, largest=given["largest"])
 
@@ -125,6 +129,6 @@ OF_ROWS: Mapping[str, Write] = {
     **{f"aten::{name}": _soft(name.strip("_")) for name in ("softmax", "log_softmax", "_softmax", "_log_softmax")},
     **dict.fromkeys(("aten::native_layer_norm", "aten::layer_norm"), _layer_norm),
     **dict.fromkeys(("aten::_fused_rms_norm", "aten::rms_norm"), _rms_norm),
-    "aten::linalg_vector_norm": _reduced("norm"), "aten::cumsum": _running, "aten::argsort": _sorted, "aten::topk": _most,
+    "aten::linalg_vector_norm": _length, "aten::cumsum": _running, "aten::argsort": _sorted, "aten::topk": _most,
 }  # fmt: skip
 """What each operator puts down."""
