@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from anyformer.generation.decode import decode
+from anyformer.generation.native.tables import Tables
 from anyformer.generation.recorded_step import Bind, RecordedStep, Repeat, spanning
 from anyformer.generation.recorder import Recorder
 from anyformer.model.transformer import Transformer
@@ -27,15 +28,28 @@ FINE = 16
 """Slots by which it grows where one program serves every number of them."""
 
 
+class StepRun(Protocol):
+    """How a recorded step is computed; the arguments are those of `native.decode.natively`."""
+
+    def __call__(self, repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat: ...
+
+
+def as_recorded(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat:
+    """By the same calls of torch."""
+    return repeat
+
+
 class RecordedDecode:
-    """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program.
+    """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program, and
+    `run` says how that is computed.
 
     A step is recorded with few slots visible, and then with all. If the two programs differ in that number alone, as a size or
     as the end of a view, one serves every number between, so that no more keys are read than there are; else each number is
     recorded.
     """
 
-    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None) -> None:
+    def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None, run: StepRun = as_recorded) -> None:
+        self._run = run
         self._finish, self._spans = finish or Recorder.written, finish is None
         self.recording: Recording | None = None
         self._state: StackState | None = None
@@ -60,7 +74,11 @@ class RecordedDecode:
                 self.recording = found.add(slots.visible, Recording.of(bind, recorder.kept, memory))
                 self._repeat = None  # the next step may see fewer slots
                 return logits
-            self._repeat = self.recording.repeating(model, state, memory)
+            repeat = self.recording.repeating(model, state, memory)
+            if self.recording.bind is not None:
+                kept = self.recording.kept_of(memory)
+                repeat = self._run(repeat, kept, found.tables, self._visible, spans=found.span is not None)
+            self._repeat = repeat
         slots.visible = self._visible
         return self._repeat(tokens_B, slots.start)
 
@@ -85,7 +103,11 @@ class Recording:
         """The step for the text of this state."""
         if self.bind is None:
             return lambda tokens_B, _: decode(model, tokens_B, state)
-        return self.bind(*(memory[each] if isinstance(each, str) else each for each in self.kept))
+        return self.bind(*self.kept_of(memory))
+
+    def kept_of(self, memory: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """What it reads, of the text with this memory."""
+        return tuple(memory[each] if isinstance(each, str) else each for each in self.kept)
 
     def reads_as(self, other: Recording) -> bool:
         """Whether another one reads the same tensors and places."""
@@ -95,10 +117,12 @@ class Recording:
 
 @dataclass
 class Recordings:
-    """What was recorded of a step with states of one shape, by the number of visible slots; the span of the first two."""
+    """What was recorded of a step with states of one shape, by the number of visible slots; the span of the first two; and what
+    is known of it as tables."""
 
     each: dict[int, Recording] = field(default_factory=dict)
     span: RecordedStep | None = None
+    tables: Tables = field(default_factory=Tables)
 
     def visible(self, slots: Slots, *, spans: bool) -> int:
         """The number of visible slots for the next step; by default as they were reserved. `spans`: there may be a span."""

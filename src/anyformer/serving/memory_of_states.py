@@ -10,6 +10,7 @@ from anyformer.engines.sequences import SequenceMaker
 from anyformer.generation.checks import check_model
 from anyformer.generation.decode import chunk_of
 from anyformer.generation.recorded import MULTIPLE, RecordedDecode
+from anyformer.generation.steps import best_run
 from anyformer.model.transformer import Transformer
 from anyformer.serving.engine_states import EngineStates, engine_bytes
 from anyformer.serving.own_states import OwnStates
@@ -66,7 +67,7 @@ class StateMemory:
         if self.own or side_by_side(model) is not None:
             return OwnStates(model, total, self.chunk, kept)
         self._check(rows_bytes(model, self.places, length, MULTIPLE), length, total)
-        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(), MULTIPLE, kept)
+        return SharedRows(model, self.places, length, self.chunk, RecordedDecode(run=best_run()), MULTIPLE, kept)
 
     def engine_states(self, model: Transformer, make: SequenceMaker, length: int) -> EngineStates:
         """The states of texts that another engine computes. Raises `UserError` where memory lacks."""

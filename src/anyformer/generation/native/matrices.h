@@ -1,0 +1,247 @@
+// x W^T of a few rows x by a matrix W of weights in the order in which it lies, of which every number is read once.
+
+#pragma once
+
+#include "rows.h"
+#include "vectors.h"
+
+namespace {
+
+enum Layout : int64_t { ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS };
+
+constexpr int64_t TASK = 64;  // outputs of a task
+constexpr int64_t MOST_ROWS = 4;  // rows whose sums stay in registers beside one another
+
+struct Product {
+    int64_t layout, kind, block, by_block, group, rows, outputs, inputs;  // by_block: bytes from one block to the next
+    const char* weight;
+    const char* scales;  // in bf16: one per output; of 4 bits a factor and an offset per group of inputs and output
+    const float* x;      // (rows, inputs)
+    const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
+    Strided y;           // strides: from row to row, from output to output
+
+    void put(int64_t row, int64_t output, const float* sums, int64_t count) const {
+        stored(sums, y.data + row * y.strides[0] + output * y.strides[1], y.kind, y.strides[1], count);
+    }
+};
+
+// Rows of W side by side: a sum for each.
+template <typename N>
+void by_rows(const Product& p, int64_t begin, int64_t end) {
+    const N* weight = reinterpret_cast<const N*>(p.weight);
+    for (int64_t row = 0; row < p.rows; row += MOST_ROWS) {
+        float sums[MOST_ROWS][TASK];
+        const int64_t some = std::min(MOST_ROWS, p.rows - row);
+        for (int64_t o = begin; o < end; o++) {
+            const float* x = p.x + row * p.inputs;
+            if (some == MOST_ROWS)
+                dots<MOST_ROWS>(weight + o * p.inputs, x, p.inputs, p.inputs, &sums[0][o - begin], TASK);
+            else
+                for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
+            for (int64_t r = 0; r < some && p.scales; r++)
+                sums[r][o - begin] *= from_bfloat16(reinterpret_cast<const uint16_t*>(p.scales)[o]);
+        }
+        for (int64_t r = 0; r < some; r++) p.put(row + r, begin, sums[r], end - begin);
+    }
+}
+
+// Blocks of outputs: for every input (in bf16: every pair of inputs) the numbers of all outputs of the block lie side by side.
+template <typename N, int WIDTH, int COUNT>
+void by_block(const Product& p, const char* block, int64_t row, int64_t output) {
+    constexpr int64_t EACH = WIDTH * LANES;
+    const float* x[COUNT];
+    for (int r = 0; r < COUNT; r++) x[r] = p.x + (row + r) * p.inputs;
+    for (int64_t first = 0; first < p.block; first += EACH) {
+        Floats sums[COUNT][WIDTH] = {}, more[COUNT][WIDTH] = {};
+        if constexpr (sizeof(N) == 2) {
+            for (int64_t i = 0; i + 1 < p.inputs; i += 2) {
+                const char* line = block + (i / 2 * p.block + first) * 4;
+                for (int j = 0; j < WIDTH; j++) {
+                    const Pairs w = pairs_at(line + j * LANES * 4);
+                    for (int r = 0; r < COUNT; r++) {
+                        sums[r][j] += lower(w) * x[r][i];
+                        more[r][j] += upper(w) * x[r][i + 1];
+                    }
+                }
+            }
+        } else {
+            const float* weight = reinterpret_cast<const float*>(block) + first;
+            for (int64_t i = 0; i + 1 < p.inputs; i += 2)
+                for (int j = 0; j < WIDTH; j++)
+                    for (int r = 0; r < COUNT; r++) {
+                        sums[r][j] += floats_at(weight + i * p.block + j * LANES) * x[r][i];
+                        more[r][j] += floats_at(weight + (i + 1) * p.block + j * LANES) * x[r][i + 1];
+                    }
+        }
+        const int64_t there = std::min<int64_t>(EACH, p.outputs - output - first);
+        for (int r = 0; r < COUNT && there > 0; r++) {
+            float found[EACH];
+            for (int j = 0; j < WIDTH; j++) floats_at(found + j * LANES) = sums[r][j] + more[r][j];
+            p.put(row + r, output + first, found, there);
+        }
+    }
+}
+
+#ifdef __AVX512BF16__
+// Pairs of numbers in bf16 multiplied and added up by one instruction: of `COUNT` rows, for `WIDTH` vectors of outputs at a time.
+template <int WIDTH, int COUNT>
+void by_pairs(const Product& p, const char* block, int64_t row, int64_t output) {
+    constexpr int64_t EACH = WIDTH * LANES;
+    const int64_t count = p.inputs / 2;
+    for (int64_t first = 0; first < p.block; first += EACH) {
+        __m512 sums[COUNT][WIDTH] = {};
+        for (int64_t i = 0; i < count; i++) {
+            __m512i w[WIDTH];
+            for (int j = 0; j < WIDTH; j++) w[j] = _mm512_loadu_si512(block + (i * p.block + first + j * LANES) * 4);
+            for (int r = 0; r < COUNT; r++) {
+                const __m512bh x = (__m512bh)_mm512_set1_epi32(int32_t(p.pairs[(row + r) * count + i]));
+                for (int j = 0; j < WIDTH; j++) sums[r][j] = _mm512_dpbf16_ps(sums[r][j], (__m512bh)w[j], x);
+            }
+        }
+        const int64_t there = std::min<int64_t>(EACH, p.outputs - output - first);
+        for (int r = 0; r < COUNT && there > 0; r++) p.put(row + r, output + first, reinterpret_cast<const float*>(sums[r]), there);
+    }
+}
+#else
+template <int WIDTH, int COUNT>
+void by_pairs(const Product& p, const char* block, int64_t row, int64_t output) {
+    by_block<uint16_t, WIDTH, COUNT>(p, block, row, output);
+}
+#endif
+
+template <typename N>
+void by_blocks(const Product& p, int64_t number) {
+    const char* block = p.weight + number * p.by_block;
+    int64_t row = 0;
+    if (sizeof(N) == 2 && p.pairs && p.block % (4 * LANES) == 0) {
+        const int64_t first = number * p.block;
+        for (; row + 8 <= p.rows; row += 8) by_pairs<2, 8>(p, block, row, first);
+        for (; row + 4 <= p.rows; row += 4) by_pairs<4, 4>(p, block, row, first);
+        for (; row < p.rows; row++) by_pairs<4, 1>(p, block, row, first);
+        return;
+    }
+    for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_block<N, 1, MOST_ROWS>(p, block, row, number * p.block);
+    for (; row < p.rows; row++) {
+        if (p.block % (4 * LANES) == 0)
+            by_block<N, 4, 1>(p, block, row, number * p.block);
+        else
+            by_block<N, 1, 1>(p, block, row, number * p.block);
+    }
+}
+
+// Codes of 4 bits, two of them in a byte for every input: of outputs of the first and of the second half of the block.
+template <int WIDTH, int COUNT>
+void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
+    constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
+    const float* x = p.x + row * p.inputs;
+    Floats sums[COUNT][WIDTH] = {};
+    for (int64_t first = 0; first < p.inputs; first += p.group) {
+        Floats part[COUNT][WIDTH] = {};
+        float totals[COUNT] = {};
+        for (int64_t i = first; i < first + p.group; i++) {
+            Floats codes[WIDTH];
+            for (int j = 0; j < HALF; j++) {
+                const Integers both = bytes_at(block + i * (EACH / 2) + j * LANES);
+                codes[j] = __builtin_convertvector(both & 15, Floats);
+                codes[j + HALF] = __builtin_convertvector(both >> 4, Floats);
+            }
+            for (int r = 0; r < COUNT; r++) {
+                const float number = x[r * p.inputs + i];
+                totals[r] += number;
+                for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
+            }
+        }
+        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+        for (int j = 0; j < WIDTH; j++) {
+            const Pairs pairs = pairs_at(scales + j * LANES * 2);
+            for (int r = 0; r < COUNT; r++)
+                sums[r][j] += (part[r][j] - 8 * totals[r]) * lower(pairs) + upper(pairs) * totals[r];
+        }
+    }
+    for (int r = 0; r < COUNT; r++) p.put(row + r, output, reinterpret_cast<const float*>(sums[r]), EACH);
+}
+
+void by_blocks_of_4_bits(const Product& p, int64_t number) {
+    const uint8_t* block = reinterpret_cast<const uint8_t*>(p.weight) + number * p.by_block;
+    int64_t row = 0;
+    for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_block_of_4_bits<4, MOST_ROWS>(p, block, row, number * p.block);
+    for (; row < p.rows; row++) by_block_of_4_bits<4, 1>(p, block, row, number * p.block);
+}
+
+void multiply(const Product& p, Lanes& lanes) {
+    const int64_t block = p.layout == BLOCKS || p.layout == BLOCKS_OF_4_BITS ? p.block : TASK;
+    lanes.each((p.outputs + block - 1) / block, [&](int64_t number) {
+        const int64_t begin = number * block, end = std::min(begin + block, p.outputs);
+        if (p.layout == BLOCKS_OF_4_BITS)
+            by_blocks_of_4_bits(p, number);
+        else if (p.layout == BLOCKS)
+            p.kind == BFLOAT16 ? by_blocks<uint16_t>(p, number) : by_blocks<float>(p, number);
+        else if (p.layout == SCALED_ROWS)
+            by_rows<int8_t>(p, begin, end);
+        else
+            p.kind == BFLOAT16 ? by_rows<uint16_t>(p, begin, end) : by_rows<float>(p, begin, end);
+    });
+}
+
+Product product_of(Words& words) {
+    Product p = {};
+    p.layout = words.next(), p.kind = words.next(), p.block = words.next(), p.by_block = words.next(), p.group = words.next();
+    p.rows = words.next(), p.outputs = words.next(), p.inputs = words.next();
+    return p;
+}
+
+// Rows of numbers side by side as fp32, first rounded to another kind.
+void read_rows(const Strided& x, int64_t rows, int64_t count, float* to) {
+    for (int64_t row = 0; row < rows; row++) {
+        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to + row * count);
+        if (from != to + row * count) std::memcpy(to + row * count, from, count * sizeof(float));
+    }
+}
+
+// order, rows, outputs, inputs; W, its scales where it has some; x and y.
+void product(Words& words, Lanes& lanes) {
+    Product p = product_of(words);
+    p.weight = words.place();
+    if (p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS) p.scales = words.place();
+    const Strided x = strided(words, 2);
+    p.y = strided(words, 2);
+    float* numbers = room(p.rows * p.inputs + p.rows * p.inputs / 2);
+    read_rows(x, p.rows, p.inputs, numbers);
+    p.x = numbers;
+    if (x.kind == BFLOAT16 && x.strides[1] == 2 && p.inputs % 2 == 0) {
+        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.inputs);
+        for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
+        p.pairs = pairs;
+    }
+    multiply(p, lanes);
+}
+
+// order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, each W; the number of each row's
+// matrix, x and y. A row with another number than those of the matrices gives zeros.
+void chosen_product(Words& words, Lanes& lanes) {
+    Product p = product_of(words);
+    const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
+    const int64_t* matrices = words.several(2 * count);
+    const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
+    float *const numbers = room(p.inputs + p.outputs), *const found = numbers + p.inputs;
+    const int64_t apart[2] = {0, sizeof(float)};
+    p.rows = 1, p.x = numbers, p.y = {reinterpret_cast<char*>(found), FLOAT32, apart};
+    for (int64_t row = 0; row < rows; row++) {
+        int64_t spare;
+        const int64_t chosen = *loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare);
+        if (chosen < 0 || chosen >= count) {
+            std::fill_n(found, p.outputs, 0.0f);
+        } else {
+            p.weight = words.bases[matrices[2 * chosen]] + matrices[2 * chosen + 1];
+            read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers);
+            if (rounded == BFLOAT16)
+                for (int64_t i = 0; i < p.inputs; i++) numbers[i] = from_bfloat16(to_bfloat16(numbers[i]));
+            multiply(p, lanes);
+            if (rounded == BFLOAT16)
+                for (int64_t i = 0; i < p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
+        }
+        stored(found, y.data + row * y.strides[0], y.kind, y.strides[1], p.outputs);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,250 @@
+"""Torch's products of matrices, and attention, as operations of a table."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from anyformer.generation.native.functions import Write, elementwise
+from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind, strides_of
+from anyformer.quantising.tensor import PackedMatrix
+
+ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS = range(4)
+"""Orders in which the numbers of a matrix lie, as `Layout` of `matrices.h` counts them."""
+WIDTHS = (64, 48, 32, 16)
+"""Outputs of a block of oneDNN's orders."""
+SAMPLES = 4096
+"""Numbers of a matrix that are looked for."""
+
+
+class Order(NamedTuple):
+    """How the numbers of a matrix lie: in rows, or in blocks of so many outputs and bytes; the kind of the numbers."""
+
+    layout: int
+    kind: int
+    block: int = 1
+    block_bytes: int = 0
+    group: int = 0
+
+
+@cache
+def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
+    """oneDNN's order of matrices of these sizes; None for one that is not known here.
+
+    It is found by trying: some numbers of a matrix are looked for where they would lie. In a block the numbers of all its
+    outputs lie side by side for every input, in bf16 for every pair of inputs.
+    """
+    size = dtype.itemsize
+    together, code = 4 // size, torch.int16 if size == 2 else torch.int32
+    draws = torch.Generator().manual_seed(0)
+    o, i = (torch.randint(most, (SAMPLES,), generator=draws) for most in (outputs, inputs))
+    matrix = torch.zeros(outputs, inputs, dtype=code)
+    matrix[o, i] = torch.randint(1, 2**14, (SAMPLES,), generator=draws, dtype=code)
+    held = torch.ops.mkldnn._reorder_linear_weight(matrix.view(dtype), 1)
+    count = torch.ops.mkldnn._nbytes(held) // size
+    there = torch.frombuffer((ctypes.c_char * (count * size)).from_address(torch.ops.mkldnn.data_ptr(held)), dtype=code)
+    if count == matrix.numel() and torch.equal(there, matrix.flatten()):
+        return Order(ROWS, KINDS[dtype])
+    for width in WIDTHS:
+        deep, rest = divmod(count, -(-outputs // width) * width)
+        if rest or deep < inputs or inputs % 2:
+            continue
+        lies = ((o // width * (deep // together) + i // together) * width + o % width) * together + i % together
+        if torch.equal(there[lies], matrix[o, i]):
+            return Order(BLOCKS, KINDS[dtype], width, deep * width * size)
+    return None
+
+
+def product(
+    writer: StepWriter, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Location, scales: Location | None = None
+) -> None:
+    """x W^T, of a matrix in some order."""
+    inputs = x.shape[-1]
+    if not _one_row(x) or not _one_row(out):  # rows that lie apart
+        for some, of in zip(out, x, strict=True):
+            product(writer, some, of, order, outputs, weight, scales)
+        return
+    words: list[Word] = [*order, x.numel() // inputs, outputs, inputs, weight, *([] if scales is None else [scales])]
+    for tensor in (x, out):
+        by_row = tensor.stride(-2) if tensor.dim() > 1 else 0
+        size = tensor.element_size()
+        words += [writer.place(tensor), kind(tensor), by_row * size, tensor.stride(-1) * size]
+    writer.put("product", words)
+
+
+def _one_row(x: Tensor) -> bool:
+    """Whether all sizes but the last can be walked as one, by the stride of the second last."""
+    return x.dim() < 3 or x.shape[:-2].numel() == 1 or x.is_contiguous()
+
+
+def _onednn(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    if given["B"] is not None or given["attr"] != "none":
+        raise UnknownError("a product with something behind it")
+    order, place = _of_onednn(writer, given["W"])
+    product(writer, out, given["X"], order, len(given["W"]), place)
+
+
+def _of_onednn(writer: StepWriter, weight: Tensor) -> tuple[Order, Location]:
+    order = onednn_order(*weight.shape, weight.dtype)
+    if order is None:
+        raise UnknownError(f"oneDNN's order of {tuple(weight.shape)}")
+    return order, writer.opaque(weight, torch.ops.mkldnn.data_ptr(weight))
+
+
+def _of_8_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    codes = given["mat2"]
+    product(writer, out, given["self"], Order(SCALED_ROWS, 0), len(codes), writer.place(codes), writer.place(given["scales"]))
+
+
+def _of_4_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    codes, group, both = given["mat2"], given["qGroupSize"], given["qScaleAndZeros"]
+    block = FOUR_BITS.get(torch.backends.cpu.get_cpu_capability())
+    outputs, inputs = len(codes), given["self"].shape[-1]
+    if block is None or outputs % block:
+        raise UnknownError(f"codes of 4 bits for {outputs} outputs")
+    order = Order(BLOCKS_OF_4_BITS, 0, block, block // 2 * inputs, group)
+    product(writer, out, given["self"], order, outputs, writer.place(codes), writer.place(both))
+
+
+FOUR_BITS = {"AVX512": 64, "AVX2": 32}
+"""Outputs of a block of codes of 4 bits, by what torch's kernels use."""
+
+
+def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Tensor | None = None, factor: float = 1.0,
+                    other: float = 1.0) -> None:  # fmt: skip
+    """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
+    batch, row, depth = a.shape
+    by_rows = batch == 1 and w.stride()[1:] == (1, depth) and w.dtype in (torch.float32, torch.bfloat16)
+    if by_rows and c is None and factor == 1:
+        product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
+        return
+    words: list[Word] = [batch, row, w.shape[2], depth, int(c is not None), float_word(factor), float_word(other)]
+    for each in (out, a, w, *([] if c is None else [c])):
+        words += [writer.place(each), kind(each), *strides_of(each)]
+    writer.put("matrix product", words)
+
+
+def _batches(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    _matrix_product(writer, out, given["self"], given["mat2"])
+
+
+def _added_batches(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    added = given["self"].expand(out.shape)
+    _matrix_product(writer, out, given["batch1"], given["batch2"], added, float(given["alpha"]), float(given["beta"]))
+
+
+def _single(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    _matrix_product(writer, out[None], given["self"][None], given["mat2"][None])
+
+
+def _added_single(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    added = given["self"].expand(out.shape)[None]
+    _matrix_product(
+        writer, out[None], given["mat1"][None], given["mat2"][None], added, float(given["alpha"]), float(given["beta"])
+    )
+
+
+def _by_vector(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    _matrix_product(writer, out[None, None], given["vec"][None, None], given["self"].t()[None])
+
+
+def _dot(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    _matrix_product(writer, out[None, None, None], given["self"][None, None], given["tensor"][None, :, None])
+
+
+def _linear(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    """x W^T + b by a matrix whose rows lie side by side."""
+    x, weight, bias = given["input"], given["weight"], given["bias"]
+    if weight.dim() != 2 or not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
+        raise UnknownError("a linear map by a matrix whose rows lie apart")
+    product(writer, out, x, Order(ROWS, kind(weight)), len(weight), writer.place(weight))
+    if bias is not None:
+        elementwise(writer, "add", out, out, bias)
+
+
+def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    """Products of matrices whose batches, but for one number of them, have one size each."""
+    a, w = given["self"], given["other"]
+    if a.dim() < 2 or w.dim() < 2:
+        raise UnknownError("a product with a vector")
+    batch = out.shape[:-2]
+    each = [x.expand(*batch, *x.shape[-2:]) for x in (a, w)]
+    for number in range(math.prod(batch[:-1])):
+        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(number), batch[:-1])) if batch[:-1] else ()
+        y, first, second = (x[index] for x in (out, *each))
+        alone = not batch
+        _matrix_product(writer, *(x[None] if alone else x for x in (y, first, second)))
+
+
+def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+    """The product of each row with the matrix of its number."""
+    rows, weight, expert = given["rows"], given["weight"], given["choice"]
+    matrices = list[Location]()
+    if isinstance(weight, PackedMatrix):
+        orders = set[Order]()
+        for x in range(len(weight)):
+            code = (weight.format.one(weight.planes, x) or {}).get("codes")
+            if code is None or not code.is_floating_point():
+                raise UnknownError("experts in few bits")
+            rounded = code.dtype
+            order, place = _of_onednn(writer, code) if code.is_mkldnn else (Order(ROWS, kind(code)), writer.place(code))
+            orders.add(order)
+            matrices.append(place)
+        (order,) = orders
+    else:
+        if not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
+            raise UnknownError("experts whose rows lie apart")
+        order, rounded = Order(ROWS, kind(weight)), weight.dtype
+        matrices = [writer.place(one) for one in weight]
+    words: list[Word] = [*order, len(rows), weight.shape[1], rows.shape[1], len(weight), KINDS[rounded], *matrices]
+    for tensor in (expert, rows, out):
+        words += [writer.place(tensor), kind(tensor), *strides_of(tensor)]
+    writer.put("chosen product", words)
+
+
+def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
+    q, k, v, mask = given["query"], given["key"], given["value"], given["attn_mask"]
+    mixed = out if isinstance(out, Tensor) else out[0]
+    if given["dropout_p"] or (given["is_causal"] and q.shape[2] > 1):
+        raise UnknownError("attention with dropout, or of several causal queries")
+    if k.stride(-1) != 1 or v.stride(-1) != 1 or k.dtype != v.dtype or k.dtype not in (torch.float32, torch.bfloat16):
+        raise UnknownError("attention to keys whose features lie apart")
+    scale = given.get("scale")
+    factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)
+    if q.dim() != 4:
+        raise UnknownError("attention without rows or heads")
+    rows, heads, queries, width = q.shape
+    shape = (rows, heads, queries, k.shape[2])
+    seen = mask is not None
+    sizes = [rows, heads, heads // k.shape[1], queries, k.shape[2], width, v.shape[3]]
+    words: list[Word] = [*sizes, int(seen), float_word(factor)]
+    tensors = [mixed, q, k, v, *([mask.expand(shape)] if seen else [])]
+    for each in tensors:
+        words += [writer.place(each), kind(each), *strides_of(each)]
+    writer.put("attention", words)
+
+
+MATRICES: Mapping[str, Write] = {
+    "mkldnn::_linear_pointwise": _onednn,
+    "aten::linear": _linear,
+    "aten::matmul": _multiplied,
+    "aten::_weight_int8pack_mm": _of_8_bits,
+    "aten::_weight_int4pack_mm_for_cpu": _of_4_bits,
+    "chosen_product": _chosen,
+    "aten::bmm": _batches,
+    "aten::baddbmm": _added_batches,
+    "aten::mm": _single,
+    "aten::addmm": _added_single,
+    "aten::mv": _by_vector,
+    "aten::dot": _dot,
+    "aten::scaled_dot_product_attention": _attention,
+    "aten::_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten::_scaled_dot_product_attention_math": _attention,
+}
+"""What each operator of matrices puts down."""

@@ -1,0 +1,232 @@
+"""A step as whole numbers: operations in their order, with places in memory for tensors (`step.cpp` computes it)."""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, torch.int32: 4, torch.int8: 5, torch.uint8: 6}
+"""Numbers that tensors may have, as `Kind` of `words.h` counts them."""
+MOST_SIZES = 6
+"""Sizes of a loop, after those that can be walked as one are joined."""
+WORD = 4
+"""Bytes to which numbers of fewer are spread, so that all memory begins at a multiple of it: rounding up would make a place no
+straight line of the number of visible slots."""
+OPERATIONS = ("elementwise", "reduction", "rows", "indexed", "product", "matrix product", "attention", "chosen product",
+              "order")  # fmt: skip
+
+
+class UnknownError(Exception):
+    """Something of a step is no operation of a table; the message names it."""
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """Bytes that some tensors share. `base`: what holds them; None for the step's own, which begin anew in every step."""
+
+    size: int
+    base: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A place in memory."""
+
+    memory: Region
+    offset: int = 0
+
+
+NOWHERE = Region(0)
+Word = int | Location
+Layout = Sequence[int]
+"""Sizes, or strides."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The words of a step, in int64, and the shape and type of its result.
+
+    `starts`: the word with which each operation begins. `bases`: what words name by number behind the step's own memory and its
+    result: the number of a given or a kept tensor, or a tensor that stays as it is. `sizes`: the bytes of each memory of the
+    step's own; `owned`: the words that are places in one of them, from its first byte on, and the number of that.
+    """
+
+    words: Tensor
+    starts: tuple[int, ...]
+    bases: tuple[tuple[str, int] | Tensor, ...]
+    sizes: tuple[int, ...]
+    owned: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def planned(self) -> tuple[Tensor, int]:
+        """The words with a place for each of the step's own memories, and the bytes of all.
+
+        Memories of one size take the places of others of it that are read no more.
+        """
+        last = {memory: position for position, memory in self.owned}
+        slots, free, starts, end = dict[int, int](), dict[int, list[int]](), list[int](), 0
+        words = self.words.clone()
+        for _, operation in groupby(self.owned, lambda each: bisect_right(self.starts, each[0])):
+            used = list(operation)
+            for _, memory in used:
+                if memory not in slots:
+                    if not free.setdefault(self.sizes[memory], []):
+                        free[self.sizes[memory]].append(end)
+                        end += self.sizes[memory]
+                    slots[memory] = free[self.sizes[memory]].pop()
+            for memory in dict.fromkeys(memory for _, memory in used):
+                if last[memory] <= used[-1][0]:
+                    free[self.sizes[memory]].append(slots[memory])
+            starts += [slots[memory] for _, memory in used]
+        words[torch.tensor([position for position, _ in self.owned])] += torch.tensor(starts)
+        return words, end
+
+
+@dataclass
+class StepWriter:
+    """Operations as they are put down; `finished` gives their memory places."""
+
+    operations: list[list[Word]] = field(default_factory=list)
+    bases: list[tuple[str, int] | Tensor] = field(default_factory=list)
+    _memories: dict[int, Region] = field(default_factory=dict)
+    _constants: dict[tuple[type, float], Location] = field(default_factory=dict)
+    _starts: dict[int, int] = field(default_factory=dict)
+
+    def hold(self, base: tuple[str, int] | Tensor, tensor: Tensor) -> None:
+        """A tensor that is there before the step: by its name in `bases`, or itself."""
+        storage = tensor.untyped_storage().data_ptr()
+        if storage not in self._memories:
+            self._starts[storage] = tensor.data_ptr() - storage
+            self._memories[storage] = Region(tensor.untyped_storage().nbytes(), self._base(base))
+
+    def place(self, tensor: Tensor) -> Location:
+        """Where a tensor's first number lies."""
+        storage = tensor.untyped_storage().data_ptr()
+        if tensor.numel() == 0:
+            return Location(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
+        if storage not in self._memories:
+            raise UnknownError("a tensor that nothing made")
+        return Location(self._memories[storage], tensor.data_ptr() - storage - self._starts.get(storage, 0))
+
+    def make(self, tensor: Tensor) -> None:
+        """A tensor that an operation makes."""
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._memories:
+            self._memories[storage.data_ptr()] = Region(storage.nbytes() * max(1, WORD // tensor.element_size()))
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether a tensor's memory is known."""
+        return tensor.untyped_storage().data_ptr() in self._memories
+
+    def opaque(self, tensor: Tensor, address: int) -> Location:
+        """The numbers of a matrix in an order of a library's own, which lie at an address as long as it lives."""
+        if address not in self._memories:
+            self._memories[address] = Region(0, self._base(tensor))
+        return Location(self._memories[address])
+
+    def constant(self, value: float, *, whole: bool) -> Location:
+        """A number."""
+        if (int if whole else float, value) not in self._constants:
+            tensor = torch.tensor([value], dtype=torch.int64 if whole else torch.float32)
+            self.hold(tensor, tensor)
+            self._constants[int if whole else float, value] = self.place(tensor)
+        return self._constants[int if whole else float, value]
+
+    def put(self, operation: str, *words: Word | Iterable[Word]) -> None:
+        """One operation."""
+        flat: list[Word] = [OPERATIONS.index(operation)]
+        for each in words:
+            flat += [each] if isinstance(each, int | Location) else each
+        self.operations.append(flat)
+
+    def finished(self, result: Tensor) -> Table:
+        """The table, whose last operation copies the result."""
+        goal = Region(result.nbytes, 1)
+        side_by_side = torch.empty(result.shape, dtype=result.dtype, device="meta")
+        self.elementwise(0, tuple(result.shape), [(Location(goal), side_by_side), (self.place(result), result)], whole=False)
+        words, starts, numbers, owned = list[int](), list[int](), dict[Region, int](), list[tuple[int, int]]()
+        for operation in self.operations:
+            starts.append(len(words))
+            for word in operation:
+                match word:
+                    case int():
+                        words.append(word)
+                    case Location(memory, offset):
+                        if memory.base is None:
+                            owned.append((len(words) + 1, numbers.setdefault(memory, len(numbers))))
+                        words += (memory.base or 0, offset)
+        sizes = tuple(memory.size for memory in numbers)
+        return Table(
+            torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype
+        )
+
+    def elementwise(
+        self, function: int, shape: Layout, tensors: Sequence[tuple[Location, Tensor | None]], *, whole: bool
+    ) -> None:
+        """A function of the numbers at the same place of tensors; the first is the result. None: one number for all places."""
+        kinds = [(2 if whole else 0) if tensor is None else kind(tensor) for _, tensor in tensors]
+        each = [[0] * len(shape) if tensor is None else spread(tensor, shape) for _, tensor in tensors]
+        sizes, strides = joined(shape, each)
+        words: list[Word] = [function, int(whole), len(sizes), len(tensors) - 1, *sizes]
+        for (place, _), number, own in zip(tensors, kinds, strides, strict=True):
+            words += [place, number, *own]
+        self.put("elementwise", words)
+
+    def _base(self, base: tuple[str, int] | Tensor) -> int:
+        self.bases.append(base)
+        return len(self.bases) + 1
+
+
+def kind(tensor: Tensor) -> int:
+    """The word for what numbers a tensor has."""
+    if tensor.dtype not in KINDS:
+        raise UnknownError(f"numbers of {tensor.dtype}")
+    return KINDS[tensor.dtype]
+
+
+def strides_of(tensor: Tensor) -> list[int]:
+    """The bytes from one number to the next, along each size."""
+    return [stride * tensor.element_size() for stride in tensor.stride()]
+
+
+def spread(tensor: Tensor, shape: Layout) -> list[int]:
+    """As `strides_of`, of a tensor that is repeated to a shape."""
+    missing = len(shape) - tensor.dim()
+    own = [0 if size == 1 else stride for size, stride in zip(tensor.shape, strides_of(tensor), strict=True)]
+    return [0] * missing + own
+
+
+def joined(shape: Layout, strides: Sequence[Layout], apart: int = 0) -> tuple[list[int], list[list[int]]]:
+    """A loop over as few sizes as give the same walk, and the strides of every tensor in it; the last `apart` stay."""
+    sizes, kept = list[int](), [list[int]() for _ in strides]
+    for d, size in enumerate(shape):
+        stays = d >= len(shape) - apart
+        if size == 1 and not stays:
+            continue
+        follows = bool(sizes) and not stays and d <= len(shape) - apart
+        if follows and all(own[-1] == size * each[d] for own, each in zip(kept, strides, strict=True)):
+            sizes[-1] *= size
+            for own, each in zip(kept, strides, strict=True):
+                own[-1] = each[d]
+        else:
+            sizes.append(size)
+            for own, each in zip(kept, strides, strict=True):
+                own.append(each[d])
+    if not sizes:
+        sizes, kept = [1], [[0] for _ in strides]
+    if len(sizes) > MOST_SIZES:
+        raise UnknownError(f"a loop over {len(sizes)} sizes")
+    return sizes, kept
+
+
+def float_word(value: float) -> int:
+    """A number in fp32 as a word."""
+    (word,) = struct.unpack("<i", struct.pack("<f", value))
+    return int(word)

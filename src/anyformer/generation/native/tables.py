@@ -1,0 +1,68 @@
+"""What is known of a step as tables, by the number of visible slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from anyformer.generation.native.table import Table
+
+
+@dataclass
+class Tables:
+    """Tables of a step whose states have one shape, by visible slots. `unknown`: why there is none, if so."""
+
+    each: dict[int, Table] = field(default_factory=dict)
+    unknown: str = ""
+
+    def at(self, visible: int, *, spans: bool) -> Table | None:
+        """The table for so many visible slots; None where it has to be made.
+
+        `spans`: steps differ in that number alone, as a size or as the end of a view. Then two tables tell all others, since
+        every word is a straight line of that number, which a third table has to confirm.
+        """
+        if visible in self.each or not spans or len(self.each) < 3:
+            return self.each.get(visible)
+        made, _ = self._line(visible)
+        return made
+
+    def add(self, visible: int, table: Table, *, spans: bool) -> None:
+        """One more; the third shows whether lines hold."""
+        self.each[visible] = table
+        if spans and len(self.each) == 3:
+            made, expected = self._line(max(self.each))
+            if made is None or not torch.equal(made.words, expected.words) or made.sizes != expected.sizes:
+                self.unknown = "a step whose table is no straight line of the number of visible slots"
+
+    def _line(self, visible: int) -> tuple[Table | None, Table]:
+        """The table on the line through the first two, and the last one."""
+        first, second, *_, last = sorted(self.each.items())
+        return line(first, second, visible), last[1]
+
+
+def line(few: tuple[int, Table], many: tuple[int, Table], visible: int) -> Table | None:
+    """The table on the line through two; None where there is none."""
+    (a, one), (b, other) = few, many
+    if one.starts != other.starts or one.owned != other.owned or not _same_bases(one, other):
+        return None
+    rise = other.words - one.words
+    if bool((rise % (b - a)).any()):
+        return None
+    words = one.words + rise // (b - a) * (visible - a)
+    sizes = tuple(x + (y - x) * (visible - a) // (b - a) for x, y in zip(one.sizes, other.sizes, strict=True))
+    return replace(one, words=words, sizes=sizes)
+
+
+def _same_bases(one: Table, other: Table) -> bool:
+    """Whether words name the same tensors, and constants have the same numbers."""
+    if len(one.bases) != len(other.bases):
+        return False
+    for mine, its in zip(one.bases, other.bases, strict=True):
+        if isinstance(mine, Tensor) and isinstance(its, Tensor):
+            if mine is not its and (mine.is_mkldnn or mine.shape != its.shape or not torch.equal(mine, its)):
+                return False
+        elif isinstance(mine, Tensor) or isinstance(its, Tensor) or mine != its:
+            return False
+    return True

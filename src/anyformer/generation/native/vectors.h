@@ -1,0 +1,100 @@
+// Vectors as wide as the processor's, and the numbers of weights as such.
+
+#pragma once
+
+#include "words.h"
+
+namespace {
+
+#ifdef __AVX512F__
+constexpr int LANES = 16;
+#else
+constexpr int LANES = 8;
+#endif
+typedef float Floats __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t Integers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef uint32_t Pairs __attribute__((vector_size(LANES * 4), aligned(4), may_alias));  // of numbers in bf16
+typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+
+inline Floats all(float x) { return x - Floats{}; }
+inline Floats floats_at(const float* p) { return *reinterpret_cast<const Floats*>(p); }
+inline Floats& floats_at(float* p) { return *reinterpret_cast<Floats*>(p); }
+inline Pairs pairs_at(const void* p) { return *static_cast<const Pairs*>(p); }
+inline Floats as_floats(Pairs bits) {
+    Floats x;
+    std::memcpy(&x, &bits, sizeof x);
+    return x;
+}
+inline Floats lower(Pairs x) { return as_floats(x << 16); }
+inline Floats upper(Pairs x) { return as_floats(x & 0xffff0000u); }
+
+// As many numbers from where they lie in one of the kinds that weights and caches have.
+inline Floats vector_at(const float* p) { return floats_at(p); }
+inline Floats vector_at(const uint16_t* p) {
+    return as_floats(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Pairs) << 16);
+}
+#ifdef __AVX512F__
+inline Floats vector_at(const int8_t* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+inline Integers bytes_at(const uint8_t* p) {
+    return Integers(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+}
+#else
+inline Floats vector_at(const int8_t* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+inline Integers bytes_at(const uint8_t* p) {
+    return Integers(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+}
+#endif
+inline float number_at(const float* p) { return *p; }
+inline float number_at(const uint16_t* p) { return from_bfloat16(*p); }
+inline float number_at(const int8_t* p) { return float(*p); }
+
+inline float sum_of(Floats x) {
+    float sums[LANES];
+    std::memcpy(sums, &x, sizeof x);
+    for (int width = LANES / 2; width; width /= 2)
+        for (int i = 0; i < width; i++) sums[i] += sums[i + width];
+    return sums[0];
+}
+
+template <typename N>
+inline float dot(const N* a, const float* b, int64_t n) {
+    Floats sums[4] = {};
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES)
+        for (int j = 0; j < 4; j++) sums[j] += vector_at(a + i + j * LANES) * floats_at(b + i + j * LANES);
+    for (; i + LANES <= n; i += LANES) sums[0] += vector_at(a + i) * floats_at(b + i);
+    float sum = sum_of((sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (; i < n; i++) sum += number_at(a + i) * b[i];
+    return sum;
+}
+
+// The products of one row with COUNT others, which lie `apart` numbers from one another.
+template <int COUNT, typename N>
+inline void dots(const N* a, const float* b, int64_t apart, int64_t n, float* found, int64_t by) {
+    Floats sums[COUNT][2] = {};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        for (int j = 0; j < 2; j++) {
+            const Floats x = vector_at(a + i + j * LANES);
+            for (int r = 0; r < COUNT; r++) sums[r][j] += x * floats_at(b + r * apart + i + j * LANES);
+        }
+    for (int r = 0; r < COUNT; r++) {
+        float sum = sum_of(sums[r][0] + sums[r][1]);
+        for (int64_t rest = i; rest < n; rest++) sum += number_at(a + rest) * b[r * apart + rest];
+        found[r * by] = sum;
+    }
+}
+
+// to += factor * a
+template <typename N>
+inline void add_times(const N* a, float factor, float* to, int64_t n) {
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) floats_at(to + i) += vector_at(a + i) * factor;
+    for (; i < n; i++) to[i] += number_at(a + i) * factor;
+}
+
+}  // namespace

@@ -1,0 +1,163 @@
+"""A decode step that C++ computes from a table gives the logits of the plain one, and leaves the same decode state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from zoo import DECODERS
+
+from anyformer.generation import generating, recorded
+from anyformer.generation.decode import decode
+from anyformer.generation.native import decode as native_decode
+from anyformer.generation.native.decode import NativeStep, natively, unavailable
+from anyformer.generation.native.tables import line
+from anyformer.generation.recorded import RecordedDecode, as_recorded
+from anyformer.generation.recorder import Recorder
+from anyformer.generation.steps import best_run, stepper
+from anyformer.model.transformer import build
+from covering import kinds, others_slow
+from generation.test_recorded import EVERY, MULTIPLE, STEPS, begun
+
+UNKNOWN = {
+    "attention_experts_hashed": "an order of whole numbers",
+    "sparse_gate": "aten::std",
+    "latent_indexed": "anyformer::choose_keys",
+    "latent_indexed_all": "anyformer::choose_keys",
+    "latent_both": "anyformer::choose_keys",
+    "latent_sink": "anyformer::choose_keys",
+    "latent_shared_index": "anyformer::choose_keys",
+    "compressed": "3 indices",
+    "compressed_heavily": "3 indices",
+    "blocks_of_mean_keys": "anyformer::attend_chosen",
+    "blocks_of_pooled_keys": "aten::scatter_add",
+    "blocks_of_keys": "anyformer::choose_blocks",
+    "blocks_of_keys_values": "anyformer::choose_blocks",
+    "linear_elu": "aten::elu",
+    "linear_fourier": "numbers of torch.float64",
+    "linear_gaussian": "numbers of torch.float64",
+    "linear_positive": "numbers of torch.float64",
+    "linear_orthogonal": "numbers of torch.float64",
+    "delta_product": "aten::flip",
+    "log_linear": "aten::frexp",
+    "log_linear_bare": "aten::frexp",
+    "value_embedding_options": "anyformer::choose_blocks",
+    "experts_hashed": "an order of whole numbers",
+    "experts_token_table": "aten::scatter_add",
+    "experts_token_table_scores": "aten::scatter_add",
+    "experts_hashed_scores": "an order of whole numbers",
+    "batch_norm": "aten::_native_batch_norm_legit_no_training",
+    "batch_norm_by_position": "aten::_native_batch_norm_legit_no_training",
+}
+"""Kinds with something that no operation of a table computes, and what."""
+FORMATS = ("fp32", "bf16", "int8", "int4")
+
+
+def memory_of(state):
+    return dict(recorded._tensors(state))
+
+
+def tables_of(model, state):
+    return recorded._recordings(model, Recorder.written, memory_of(state)).tables
+
+
+def beside(step, plain_step, model, steps=STEPS, close=1e-4):
+    """Steps of both, of the tokens that the second chooses, over the same slots; the state of the first."""
+    with torch.inference_mode():
+        plain, other, tokens = begun(model), begun(model), torch.tensor([1, 2, 3])
+        for _ in range(steps):
+            for each in (other, plain):
+                each.slots.reserve(1, MULTIPLE)
+            logits = step(model, tokens, other)
+            plain.slots.visible = other.slots.visible
+            expected = plain_step(model, tokens, plain)
+            torch.testing.assert_close(logits, expected, atol=close, rtol=close)
+            tokens = expected.argmax(-1)
+        for place, mine in memory_of(other).items():
+            torch.testing.assert_close(mine, memory_of(plain)[place], atol=close, rtol=close, equal_nan=True)
+    return other
+
+
+@pytest.mark.parametrize("name", others_slow(EVERY, kinds))
+def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
+    """With few slots visible, with all, and with numbers of slots between, whose tables are lines of that number."""
+    assert unavailable() == ""
+    monkeypatch.setattr(recorded, "FINE", 2)
+    model = build(EVERY[name], seed=1).eval()
+    state = beside(RecordedDecode(run=natively), decode, model)
+    assert tables_of(model, state).unknown == UNKNOWN.get(name, "")
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_weights_are_read_in_the_order_in_which_they_lie(format):
+    """Beside torch's kernels, which round as the table does."""
+    model = generating(build(DECODERS["llama"], seed=1).eval(), format)
+    state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=2e-2 if format != "fp32" else 1e-4)
+    assert tables_of(model, state).unknown == ""
+
+
+def test_another_text_takes_the_tables_of_the_first(monkeypatch):
+    model, made = build(DECODERS["llama"], seed=1).eval(), []
+    monkeypatch.setattr(recorded, "FINE", 2)
+    translated = native_decode.translated
+    monkeypatch.setattr(native_decode, "translated", lambda *given: made.append(given) or translated(*given))
+    for _ in range(3):
+        beside(RecordedDecode(run=natively), decode, model)
+    assert len(made) == 3, "a line is drawn through two tables, and a third confirms it"
+
+
+def test_a_table_that_is_no_line_of_the_slots_is_not_used(monkeypatch):
+    monkeypatch.setattr(recorded, "FINE", 2)
+    model = build(DECODERS["llama"], seed=1).eval()
+    tables = tables_of(model, beside(RecordedDecode(run=natively), decode, model))
+    (few, one), (many, other), (last, third) = sorted(tables.each.items())
+    made = line((few, one), (many, other), last)
+    assert made is not None
+    assert torch.equal(made.words, third.words)
+    assert made.sizes == third.sizes
+    odd, even = (replace(third, words=third.words + by) for by in (1, 2))
+    assert (many - few) % 2 == 0
+    assert line((few, one), (many, odd), last) is None
+    tables.each.pop(last)
+    tables.add(last, even, spans=True)
+    assert "no straight line" in tables.unknown
+    assert natively(decode, (), tables, few, spans=True) is decode
+
+
+def test_an_unknown_operator_leaves_the_step_to_torch(monkeypatch):
+    model = build(DECODERS["llama"], seed=1).eval()
+    monkeypatch.delitem(native_decode.translated.__globals__["WRITES"], "aten::silu")
+    state = beside(RecordedDecode(run=natively), decode, model)
+    assert tables_of(model, state).unknown == "aten::silu"
+
+
+def test_a_token_beyond_the_vocabulary_is_an_error_and_reads_no_other_memory():
+    model = build(DECODERS["llama"], seed=1).eval()
+    step = RecordedDecode(run=natively)
+    with torch.inference_mode():
+        state = begun(model)
+        for _ in range(3):
+            state.slots.reserve(1, MULTIPLE)
+            step(model, torch.tensor([1, 2, 3]), state)
+        state.slots.reserve(1, MULTIPLE)
+        with pytest.raises(IndexError, match="vocabulary"):
+            step(model, torch.tensor([1, 10**9, 3]), state)
+
+
+def test_who_records_gradients_is_computed_by_torch(monkeypatch):
+    model = build(DECODERS["llama"], seed=1).eval()
+    monkeypatch.setattr(NativeStep, "__call__", lambda *given: pytest.fail("a table records nothing"))
+    step, state = RecordedDecode(run=natively), begun(model)
+    for _ in range(4):
+        state.slots.reserve(1, MULTIPLE)
+        assert step(model, torch.tensor([1, 2, 3]), state).requires_grad
+
+
+def test_without_a_compiler_steps_are_recorded(monkeypatch):
+    assert best_run() is natively
+    assert stepper(10, None)[0]._run is natively
+    assert stepper(10, False)[0]._run is as_recorded
+    monkeypatch.setattr("anyformer.generation.steps.unavailable", lambda: "no C++ compiler was found")
+    assert best_run() is as_recorded
+    assert stepper(10, None)[0]._run is as_recorded
