@@ -127,7 +127,10 @@ def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: in
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
-    update()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimiser.step()  # the first makes the moments, whatever the gradients are
+    optimiser.zero_grad(set_to_none=True)
     return peak_above(update, CPU)
 
 
