@@ -62,34 +62,34 @@ def language_model(*blocks, vocab: int = 500, **more) -> Architecture:
 
 
 CASES: dict[str, tuple[Architecture, int, int]] = {
-    "dense": (language_model(*[pre_norm(RMS, SELF, FEED)] * 4), 2, 128),
-    "grouped, deep and narrow": (llama(width=64, depth=10, heads=4, kv_heads=2, ffn=172, vocab=300), 4, 128),
-    "one layer": (language_model(pre_norm(RMS, SELF, FEED), vocab=64), 4, 128),
-    "tied, a large table": (llama(width=128, depth=2, heads=4, kv_heads=4, ffn=344, vocab=8000, tied=True), 2, 128),
+    "dense": (language_model(*[pre_norm(RMS, SELF, FEED)] * 4), 4, 128),
+    "grouped, deep and narrow": (llama(width=64, depth=10, heads=4, kv_heads=2, ffn=172, vocab=300), 8, 128),
+    "one layer": (language_model(pre_norm(RMS, SELF, FEED), vocab=64), 8, 128),
+    "tied, a large table": (llama(width=128, depth=2, heads=4, kv_heads=4, ffn=344, vocab=8000, tied=True), 4, 128),
     "mostly weights": (llama(width=384, depth=3, heads=6, kv_heads=2, ffn=1024, vocab=300), 1, 32),
     "mostly weights, tied": (llama(width=384, depth=2, heads=6, kv_heads=2, ffn=1024, vocab=4000, tied=True), 1, 32),
     "window": (language_model(*[pre_norm(RMS, SELF.but(mask=Causal() & Window(size=48)), FEED)] * 3), 2, 384),
-    "latent": (language_model(*[pre_norm(RMS, LATENT, FEED)] * 3), 2, 128),
-    "experts": (language_model(*[pre_norm(RMS, SELF, Experts(experts=8, chosen=2, width=128))] * 3), 2, 128),
+    "latent": (language_model(*[pre_norm(RMS, LATENT, FEED)] * 3), 4, 128),
+    "experts": (language_model(*[pre_norm(RMS, SELF, Experts(experts=8, chosen=2, width=128))] * 3), 4, 128),
     "sandwich, capped, tied": (
-        language_model(*[sandwich(RMS, SELF.but(softcap=50.0), FEED)] * 3, head=Head(tied=True, softcap=30.0)), 2, 128,
+        language_model(*[sandwich(RMS, SELF.but(softcap=50.0), FEED)] * 3, head=Head(tied=True, softcap=30.0)), 4, 128,
     ),
-    "parallel, one key": (language_model(*[parallel(LAYER, SELF.but(kv_heads=1), PLAIN)] * 4), 2, 128),
+    "parallel, one key": (language_model(*[parallel(LAYER, SELF.but(kv_heads=1), PLAIN)] * 4), 4, 128),
     "later tokens": (
-        language_model(*[pre_norm(RMS, SELF, FEED)] * 3, mtp=SequentialPrediction(norm=RMS, depth=2)), 2, 128,
+        language_model(*[pre_norm(RMS, SELF, FEED)] * 3, mtp=SequentialPrediction(norm=RMS, depth=2)), 4, 128,
     ),
-    "score bias": (language_model(*[pre_norm(RMS, Attention(heads=4, score=Score(terms=ALiBi())), FEED)] * 3), 2, 128),
+    "score bias": (language_model(*[pre_norm(RMS, Attention(heads=4, score=Score(terms=ALiBi())), FEED)] * 3), 4, 128),
     "learned positions": (
-        language_model(*[pre_norm(LAYER, Attention(heads=4), PLAIN)] * 4, position=LearnedPosition(length=128)), 2, 128,
+        language_model(*[pre_norm(LAYER, Attention(heads=4), PLAIN)] * 4, position=LearnedPosition(length=128)), 4, 128,
     ),
     "encoder": (
-        encoder_only(Embedding(vocab=500), D, [post_norm(LAYER, BOTH, PLAIN)] * 4, head=Head(tied=True)), 2, 128,
+        encoder_only(Embedding(vocab=500), D, [post_norm(LAYER, BOTH, PLAIN)] * 4, head=Head(tied=True)), 4, 128,
     ),
     "encoder-decoder": (
         encoder_decoder(
             Embedding(vocab=500), D, stack([pre_norm(RMS, BOTH, FEED)] * 2, final_norm=RMS),
             stack([pre_norm(RMS, SELF, CrossAttention(heads=4), FEED)] * 3, final_norm=RMS),
-        ), 2, 128,
+        ), 4, 128,
     ),
 }  # fmt: skip
 
@@ -107,7 +107,7 @@ def spelled(value: Precision | str) -> str:
 
 
 def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: int = 1) -> int:
-    """Bytes that the second update allocates on top of weights and moments."""
+    """Bytes that an update allocates on top of weights and moments, which a first step has made."""
     model = build(made, plan).train()
     optimiser = build_optimiser(AdamW(), model, plan.precision)
     given = [made.embedding.example(batch, length)]
