@@ -21,9 +21,11 @@ SIDE = 256
 @contextmanager
 def measured_once() -> Iterator[None]:
     """A run measures the products of its machine for a quarter of a second, draws its curve for a third, and counts the FLOPs
-    of its model for another; a price on this machine measures it for five seconds. Inside, products and the machine are measured
-    once, the machine in a hurry, and curves are a dot. Declared FLOPs stand for counted ones, as the contracts hold of every
-    architecture."""
+    of its model for another; a price on this machine measures it for five seconds.
+
+    Inside, products and the machine are measured once, the machine in a hurry, and curves are a dot. Declared FLOPs stand for
+    counted ones, as the contracts hold of every architecture.
+    """
     from anyformer.costs import calibration
     from anyformer.training import ending, precision, summary
 
