@@ -8,6 +8,7 @@ import re
 import shlex
 import tomllib
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,12 @@ ROOT = Path(__file__).parents[2]
 CLAIMED = (ROOT / "docs" / "reference" / "claims.md").read_text(encoding="utf-8").replace("**", "")
 ANSWERS = (ROOT / "docs" / "studies" / "answers.toml").read_text(encoding="utf-8")
 PROGRAM = typer.main.get_command(app)
-EVERY = [sentence for each in topics().values() for sentence in topic_page(each).sentences]
+
+
+@cache
+def every() -> list[Sentence]:
+    """Every sentence of every topic: worked out when it is first asked for, since it takes seconds."""
+    return [sentence for each in topics().values() for sentence in topic_page(each).sentences]
 
 
 def flat(text: str | None) -> str:
@@ -51,23 +57,23 @@ def ours(part: object) -> list[object]:
 
 
 def of(kind: type) -> list[Sentence]:
-    found = [each for each in EVERY if isinstance(each.source, kind)]
+    found = [each for each in every() if isinstance(each.source, kind)]
     assert found
     return found
 
 
 def test_every_sentence_has_a_source_that_says_it():
-    assert problems(EVERY) == ()
-    assert len(EVERY) > 600
+    assert problems(every()) == ()
+    assert len(every()) > 600
 
 
 def test_every_page_that_a_source_names_is_a_file():
-    for page in {each.source.page for each in EVERY} - {""}:
+    for page in {each.source.page for each in every()} - {""}:
         assert (ROOT / page).is_file(), page
 
 
 def test_every_source_names_a_page_or_can_be_asked_again():
-    for each in EVERY:
+    for each in every():
         assert each.source.page or each.source.command, each.source
 
 

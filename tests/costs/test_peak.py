@@ -107,7 +107,7 @@ def spelled(value: Precision | str) -> str:
 
 
 def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: int = 1) -> int:
-    """Bytes that the second update allocates on top of weights and moments."""
+    """Bytes that an update allocates on top of weights and moments, which a first step has made."""
     model = build(made, plan).train()
     optimiser = build_optimiser(AdamW(), model, plan.precision)
     given = [made.embedding.example(batch, length)]
@@ -127,7 +127,10 @@ def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: in
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
-    update()
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimiser.step()  # the first makes the moments, whatever the gradients are
+    optimiser.zero_grad(set_to_none=True)
     return peak_above(update, CPU)
 
 

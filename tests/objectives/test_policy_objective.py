@@ -330,7 +330,7 @@ def test_a_run_says_what_it_started_from_and_its_evaluation_repeats_its_last(tmp
     task = Run.parse({**described().plain(), "objective": {"kind": "task"}})
     train(runs.short(task), runs_dir / "begun", console=quiet)
     trained = train(
-        runs.short(described({"loss": "ppo"}, start_from=str(runs_dir / "begun"))).but(steps=2),
+        runs.short(described({"loss": "ppo"}, start_from=str(runs_dir / "begun"), data=SORTING | {"test": 64})).but(steps=2),
         runs_dir / "policy",
         console=quiet,
     )
