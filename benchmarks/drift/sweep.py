@@ -119,16 +119,21 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
     return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
 
 
-def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    """Try every value of a job's keys that is not known."""
+def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """Try every value of the keys of jobs of one base that is not known."""
+    todo = [job for job in of if (job.base, "", job.digest) not in known]
+    if not todo:
+        return
     torch.set_num_threads(1)
-    done = Tried(job.base, "", job.digest, DONE)
-    if done.name in known:
-        return
-    base = Base(bases()[job.base])
-    if base.outcome.ended != "equal":
-        yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
-        return
+    base = Base(bases()[todo[0].base])
+    for job in todo:
+        if base.outcome.ended != "equal":
+            yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
+            return
+        yield from _run(job, base, known)
+
+
+def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
     usual = keys_of(job.base)
     for path in job.keys:
         useful = idle = 0
@@ -143,7 +148,7 @@ def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
             idle += tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
-    yield done
+    yield Tried(job.base, "", job.digest, DONE)
 
 
 def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
@@ -153,8 +158,8 @@ def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
         return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
 
 
-def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> None:
-    for tried in run(job, known):
+def _work(of: list[Job], known: dict[tuple[str, str, str], Tried], results: Any) -> None:
+    for tried in run(of, known):
         results.put(tried)
     results.put(None)
 
@@ -162,7 +167,7 @@ def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> N
 def sweep(
     todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]
 ) -> None:
-    """Run the jobs, each in a process of its own, `count` at a time; append what they try.
+    """Run the jobs, those of one base in a process of their own, `count` at a time; append what they try.
 
     `redo`: outcomes that are tried again.
     """
@@ -175,23 +180,33 @@ def sweep(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file, ThreadPoolExecutor(count) as pool:
 
-        def one(job: Job) -> None:
-            own = {name: tried for name, tried in known.items() if name[0] == job.base}
-            for tried in _in_process(job, own):
+        def one(of: list[Job]) -> None:
+            own = {name: tried for name, tried in known.items() if name[0] == of[0].base}
+            left = {job.digest: job for job in of}
+            for tried in _in_process(of, own) if any((job.base, "", job.digest) not in own for job in of) else ():
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
                 counts[tried.ended] += tried.ended != DONE
-                tell(None, counts)
-            tell(job, counts)
+                tell(left.pop(tried.value, None) if tried.ended == DONE else None, counts)
+            for job in left.values():
+                tell(job, counts)
 
-        list(pool.map(one, todo))
+        list(pool.map(one, _by_base(todo)))
 
 
-def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    """What a job tries; where its process dies, the line says so and the rest is left for a rerun."""
+def _by_base(todo: Iterable[Job]) -> list[list[Job]]:
+    """Jobs of one base together, in the order of the first: a base is made once."""
+    found: dict[str, list[Job]] = {}
+    for job in todo:
+        found.setdefault(job.base, []).append(job)
+    return list(found.values())
+
+
+def _in_process(of: list[Job], known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+    """What jobs of one base try; where their process dies, the line says so and the rest is left for a rerun."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    process = context.Process(target=_work, args=(job, known, results), daemon=True)
+    process = context.Process(target=_work, args=(of, known, results), daemon=True)
     process.start()
     while True:
         try:
@@ -199,7 +214,7 @@ def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[
         except queue.Empty:
             if process.is_alive():
                 continue
-            yield Tried(job.base, "", "{}", "crash", f"the process ended with {process.exitcode}")
+            yield Tried(of[0].base, "", "{}", "crash", f"the process ended with {process.exitcode}")
             return
         if tried is None:
             process.join()
