@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.drift.asked import HIDDEN, NEVER
 from benchmarks.drift.keys import Path as Keys
 from benchmarks.drift.keys import bases, keys_of, made, own, suspect, untested
 from benchmarks.drift.outcome import BAD, Outcome
@@ -145,7 +146,8 @@ def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried]) -> Iter
                 tried = Tried(*name, **vars(_guarded(base, path, move)))
                 yield tried
             useful += tried.ended != "transformers refuses"
-            idle += tried.moves is False
+            # What no code asks for moves nothing whatever it is.
+            idle += IDLE if tried.why in (NEVER, HIDDEN) else tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
     yield Tried(job.base, "", job.digest, DONE)

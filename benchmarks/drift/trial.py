@@ -50,6 +50,7 @@ class Base:
         self.logits: Tensor | None = None
         self.architecture: Architecture | None = None
         self.weights: dict[str, Any] = {}
+        self.read: Architecture | None = None
         self.described: Architecture | None = None
         self.effects: dict[str, Any] = {}
         self.asked: Asked = {}
@@ -170,9 +171,8 @@ class Base:
     def _described(self, files: list[dict[str, Any]]) -> bool:
         """Whether files are read here as the base is."""
         try:
-            return all(
-                computation(huggingface.read_architecture(huggingface.Config(keys))[0]) == self.described for keys in files
-            )
+            read = (huggingface.read_architecture(huggingface.Config(keys))[0] for keys in files)
+            return all(each == self.read or computation(each) == self.described for each in read)
         except Exception:  # which the whole comparison will meet again
             return False
 
@@ -226,7 +226,8 @@ class Base:
         if not path:
             self.architecture, self.theirs, self.ours = architecture, theirs, ours
             self.weights = theirs.state_dict()
-            self.described = computation(huggingface.read_architecture(huggingface.Config(table(directory)))[0])
+            self.read = huggingface.read_architecture(huggingface.Config(table(directory)))[0]
+            self.described = computation(self.read)
         return outcome, architecture
 
     def _reloaded(self, pair: Pair, outcome: Outcome, move: Mapping[str, Any]) -> Outcome:
