@@ -63,7 +63,7 @@ def differing(one: Any, other: Any) -> set[str]:
 
 def reason(names: Iterable[str], asked: Asked) -> str:
     """Why nothing moves where these attributes differ and only code of every type asks for them; else an empty text."""
-    askers = {module for name in names for module in asked.get(name, ())}
+    askers = {module for name in names for module in asked.get(name, ()) if module.startswith("transformers.")}
     if any(".models." in module and ".models.auto." not in module for module in askers):
         return ""
     return GENERATION if all(".generation." in module for module in askers) else EVERYWHERE

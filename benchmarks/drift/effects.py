@@ -31,7 +31,8 @@ def effects(pair: Pair) -> dict[str, Any]:
     found: dict[str, Any] = {"outputs": _kinds(_answer(pair, {}))}
     labels = _labels(pair)
     if labels is not None:
-        answer = _answer(pair, {"labels": labels})
+        routed = {"output_router_logits": True} if getattr(pair.theirs.config, "output_router_logits", None) is False else {}
+        answer = _answer(pair, {"labels": labels, **routed})
         found["loss"] = float(answer.loss) if getattr(answer, "loss", None) is not None else None
     pair.theirs.train()
     try:

@@ -42,8 +42,9 @@ def table(directory: Path) -> dict[str, Any]:
     return read
 
 
-def named(keys: Mapping[str, Any], names: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys as a file has them, with names of a type and its class."""
+def named(keys: Mapping[str, Any], model_type: str, theirs: Any) -> dict[str, Any]:
+    """Keys as a file has them that a model of theirs is saved with."""
+    names = {"model_type": model_type, "architectures": [type(theirs).__name__]}
     found: dict[str, Any] = json.loads(json.dumps({**keys, **names}, default=_plain))
     return found
 

@@ -120,8 +120,8 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
     return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
 
 
-def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    """Try every value of the keys of jobs of one base that is not known."""
+def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried], quick: bool = False) -> Iterator[Tried]:
+    """Try every value of the keys of jobs of one base that is not known; `quick`: only what is known without a model."""
     todo = [job for job in of if (job.base, "", job.digest) not in known]
     if not todo:
         return
@@ -131,11 +131,11 @@ def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried]) -> Iterator
         if base.outcome.ended != "equal":
             yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
             return
-        yield from _run(job, base, known)
+        yield from _run(job, base, known, quick)
 
 
-def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    usual = keys_of(job.base)
+def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried], quick: bool) -> Iterator[Tried]:
+    usual, left = keys_of(job.base), False
     for path in job.keys:
         useful = idle = 0
         for move in moves(base, path, usual[path]):
@@ -143,14 +143,19 @@ def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried]) -> Iter
             name = (job.base, ".".join(path), value)
             tried = known.get(name)
             if tried is None:
-                tried = Tried(*name, **vars(_guarded(base, path, move)))
+                outcome = base.quick(path, move) if quick else _guarded(base, path, move)
+                if outcome is None:
+                    left = True
+                    break
+                tried = Tried(*name, **vars(outcome))
                 yield tried
             useful += tried.ended != "transformers refuses"
             # What no code asks for moves nothing whatever it is.
             idle += IDLE if tried.why in (NEVER, HIDDEN) else tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
-    yield Tried(job.base, "", job.digest, DONE)
+    if not left:
+        yield Tried(job.base, "", job.digest, DONE)
 
 
 def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
@@ -160,18 +165,23 @@ def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
         return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
 
 
-def _work(of: list[Job], known: dict[tuple[str, str, str], Tried], results: Any) -> None:
-    for tried in run(of, known):
+def _work(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool, results: Any) -> None:
+    for tried in run(of, known, quick):
         results.put(tried)
     results.put(None)
 
 
 def sweep(
-    todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]
+    todo: list[Job],
+    path: Path,
+    redo: Iterable[str],
+    count: int,
+    tell: Callable[[Job | None, Counter[str]], None],
+    quick: bool = False,
 ) -> None:
     """Run the jobs, those of one base in a process of their own, `count` at a time; append what they try.
 
-    `redo`: outcomes that are tried again.
+    `redo`: outcomes that are tried again; `quick`: only what is known without a model.
     """
     redo = set(redo)
     before = lines(path)
@@ -185,7 +195,7 @@ def sweep(
         def one(of: list[Job]) -> None:
             own = {name: tried for name, tried in known.items() if name[0] == of[0].base}
             left = {job.digest: job for job in of}
-            for tried in _in_process(of, own) if any((job.base, "", job.digest) not in own for job in of) else ():
+            for tried in _in_process(of, own, quick) if any((job.base, "", job.digest) not in own for job in of) else ():
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
                 counts[tried.ended] += tried.ended != DONE
@@ -204,11 +214,11 @@ def _by_base(todo: Iterable[Job]) -> list[list[Job]]:
     return list(found.values())
 
 
-def _in_process(of: list[Job], known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
+def _in_process(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool) -> Iterator[Tried]:
     """What jobs of one base try; where their process dies, the line says so and the rest is left for a rerun."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    process = context.Process(target=_work, args=(of, known, results), daemon=True)
+    process = context.Process(target=_work, args=(of, known, quick, results), daemon=True)
     process.start()
     while True:
         try:

@@ -76,10 +76,8 @@ class Base:
     def _tried(self, path: Keys, move: Mapping[str, Any], directory: Path) -> Outcome:
         config = with_move(self.case.config, path, move) if path else self.case.config
         case = replace(self.case, config=config)
-        if path and (refused := self._refused(config, path, move)):
-            return refused
-        if path and (why := self._never_asked(path, config)):
-            return Outcome("equal", why, moves=False)
+        if path and (known := self.quick(path, move)):
+            return known
         try:
             theirs, first = self._made(case)
             saved = json.loads(theirs.config.to_json_string())
@@ -94,7 +92,7 @@ class Base:
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
         elif path == ("vocab_size",):  # not of the table that is read, whose tokens are those of the base
             case = replace(case, config={**config, "vocab_size": self.case.config.get("vocab_size", VOCAB)})
-        files = [named(keys, self._names(theirs)) for keys in (saved, config)]
+        files = [named(keys, self.case.model_type, theirs) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
             pair = Pair(case, theirs.float(), self.ours, directory)
             return self._with_effect(self._gaps(pair, whole=False, move=move), pair, first, config)
@@ -113,13 +111,18 @@ class Base:
                 return outcome
         return self._with_effect(worst, Pair(case, theirs, self.ours, directory), first, config) if path else worst
 
-    def _names(self, theirs: Any) -> dict[str, Any]:
-        return {"model_type": self.case.model_type, "architectures": [type(theirs).__name__]}
+    def quick(self, path: Keys, move: Mapping[str, Any]) -> Outcome | None:
+        """The outcome of a move if it is known without a model: refused by name, or asked for by no code."""
+        config = with_move(self.case.config, path, move)
+        if refused := self._refused(config, path, move):
+            return refused
+        why = self._never_asked(path, config)
+        return Outcome("equal", why, moves=False) if why else None
 
     def _refused(self, config: dict[str, Any], path: Keys, move: Mapping[str, Any]) -> Outcome | None:
         """The refusal of a configuration as it is written, if the key is named, which asks nothing of transformers."""
         try:
-            huggingface.read_architecture(huggingface.Config(named(config, self._names(self.theirs))))
+            huggingface.read_architecture(huggingface.Config(named(config, self.case.model_type, self.theirs)))
         except UserError as error:
             refused = refusal(error, path, move)
             return refused if refused.ended == "refused by name" else None
@@ -147,7 +150,7 @@ class Base:
             if differing(theirs, self.configured) & self.asked.keys():
                 return ""
             saved = json.loads(theirs.to_json_string())
-            if not self._described([named(keys, self._names(self.theirs)) for keys in (saved, config)]):
+            if not self._described([named(keys, self.case.model_type, self.theirs) for keys in (saved, config)]):
                 return ""
         except Exception:  # which the whole comparison will meet again
             return ""

@@ -8,10 +8,12 @@ from functools import lru_cache
 
 import pytest
 import transformers
+from benchmarks.drift.asked import EVERYWHERE, HIDDEN, NEVER
+from benchmarks.drift.effects import WORDS
 from benchmarks.drift.keys import bases, keys_of
-from benchmarks.drift.outcome import BAD
+from benchmarks.drift.outcome import BAD, Outcome
 from benchmarks.drift.sweep import Tried, bad, moves
-from benchmarks.drift.table import PAGE, RESULT, written
+from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
 from benchmarks.drift.trial import Base
 
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
@@ -100,6 +102,43 @@ def test_fp32_within_a_class_is_rounding_and_another_activation_is_none(monkeypa
     assert of.tried(path, move).ended == "equal"
     monkeypatch.setitem(ACTIVATIONS, "gelu", "gelu_tanh")
     assert of.tried(path, move).ended == "drift"
+
+
+NOTHING = [
+    ("llama CausalLM", "label2id", {"no": 0}, NEVER),
+    ("llama CausalLM", "gradient_checkpointing", 2, EVERYWHERE),
+    ("llama CausalLM", "attention_dropout", 0.3, WORDS["training"]),
+    ("llama CausalLM", "initializer_range", 0.5, WORDS["first values"]),
+    ("llama CausalLM", "output_hidden_states", True, WORDS["outputs"]),
+    ("mixtral CausalLM", "router_aux_loss_coef", 0.5, WORDS["loss"]),
+    ("albert Model", "classifier_dropout_prob", 0.3, HIDDEN),
+]
+"""Base, key, a value that moves no logit, and why."""
+
+
+@pytest.mark.parametrize(("name", "key", "value", "why"), NOTHING, ids=lambda each: str(each)[:40])
+def test_it_is_said_why_a_key_moves_nothing(name, key, value, why):
+    assert base(name).tried((key,), {key: value}) == Outcome("equal", why, moves=False)
+
+
+def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
+    """The short way holds on the long one."""
+    of, usual = base("t5 Seq2SeqLM"), keys_of("t5 Seq2SeqLM")
+    short = {path: move for path in usual for move in moves(of, path, usual[path])[:1]}
+    asks_none = [path for path, move in short.items() if of.tried(path, move).why in (NEVER, HIDDEN)]
+    assert len(asks_none) > 50
+    monkeypatch.setattr(Base, "_never_asked", lambda *_: "")
+    for path in random.Random(0).sample(asks_none, 8):
+        outcome = of.tried(path, short[path])
+        assert (outcome.ended, outcome.moves) == ("equal", False), path
+
+
+def test_every_key_that_moves_nothing_has_a_reason_in_the_table():
+    def of(key, why, moves):
+        return Tried("a B", key, "{}", "equal", why, moves)
+
+    values = [of("x", NEVER, False), of("y", "", True), of("y", "", False), of("max_length", "", False), of("z", "", False)]
+    assert still(values) == {NEVER: {"x": "1"}, BOUND: {"max_length": "1"}, OPEN: {"z": "a B"}}
 
 
 def _sample(count: int, seed: int) -> list[tuple[str, str]]:

@@ -196,7 +196,7 @@ def _watch(
     """Record a layer's output under `where`, its positions `ordered`."""
 
     def record(_: nn.Module, given: Any, output: Any) -> None:
-        found = output[0] if isinstance(output, tuple) else output
+        found = output[0] if isinstance(output, tuple | list) else output
         outputs[where] = found if ordered is None else ordered(found)
 
     module.register_forward_hook(record)
