@@ -32,6 +32,7 @@ EQUAL = [
     ("modernbert-decoder CausalLM", "sliding_window", 2),
     ("nemotron_h CausalLM", "layer_types", ["full_attention", "full_attention"]),
     ("apertus CausalLM", "dtype", "float16"),
+    ("t5 Seq2SeqLM", "scale_decoder_outputs", None),
     ("dots3_note_text CausalLM", "moe_shared_expert_intermediate_size", 4),
     ("wav2vec2 CTC", "hidden_act", "relu"),
 ]
@@ -48,6 +49,10 @@ REFUSED = [
     ("clip_text_model TextEncoding", "head_dim", 4),
     ("glm4_moe_lite CausalLM", "head_dim", 8),
     ("llama CausalLM", "head_dim", 3),
+    ("deepseek_v3 CausalLM", "head_dim", 2),
+    ("mistral4 CausalMistral4", "head_dim", 6),
+    ("axk1 CausalLM", "num_attention_heads", 5),
+    ("umt5 Seq2SeqLM", "scale_decoder_outputs", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
