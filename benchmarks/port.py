@@ -17,8 +17,8 @@ after `port` was improved by what these had shown: `results/port-second.json`. `
 
 A type that is `edited` was changed by hand after the trial: `port_edits/TYPE.diff` is the edit of the file that was written at
 the trial's revision, with which the same check, `verify`, found equal logits; `lines` counts those that were added. Of one with
-a `mended check` the file is as it was written, and `verify` was wrong, for what `check` says: the trial's revision with that file
-alone as it is since finds equal logits.
+a `mended check` the file is as it was written, and `verify` was wrong, for what `check` says: the trial's revision, with that
+file alone as it is since, finds equal logits.
 
 `--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
