@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from benchmarks.drift.asked import HIDDEN, NEVER
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import bases, keys_of, made, own, suspect, untested
+from benchmarks.drift.keys import bases, keys_of, own, suspect, untested
 from benchmarks.drift.outcome import BAD, Outcome
 from benchmarks.drift.trial import Base
 from benchmarks.drift.values import Move, values
@@ -113,7 +113,7 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
     table: Any = case.config
     for key in path[:-1]:
         table = table[key]
-    effective = made(case.model_type, case.config).to_dict()
+    effective = base.effective
     for key in path[:-1]:
         effective = effective.get(key) or {}
     kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type

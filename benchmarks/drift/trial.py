@@ -114,25 +114,20 @@ class Base:
     def quick(self, path: Keys, move: Mapping[str, Any]) -> Outcome | None:
         """The outcome of a move if it is known without a model: refused by name, or asked for by no code."""
         config = with_move(self.case.config, path, move)
-        if refused := self._refused(config, path, move):
-            return refused
-        why = self._never_asked(path, config)
-        return Outcome("equal", why, moves=False) if why else None
-
-    def _refused(self, config: dict[str, Any], path: Keys, move: Mapping[str, Any]) -> Outcome | None:
-        """The refusal of a configuration as it is written, if the key is named, which asks nothing of transformers."""
         try:
-            huggingface.read_architecture(huggingface.Config(named(config, self.case.model_type, self.theirs)))
+            same = self._described([named(config, self.case.model_type, self.theirs)])
         except UserError as error:
             refused = refusal(error, path, move)
             return refused if refused.ended == "refused by name" else None
         except Exception:  # which the whole comparison will meet again
             return None
-        return None
+        why = self._never_asked(path, config) if same else ""
+        return Outcome("equal", why, moves=False) if why else None
 
     def _listen(self) -> None:
         """Remember what classes of transformers ask for while the base is made and computes, and what follows beside logits."""
         self.configured = made(self.case.model_type, self.case.config)
+        self.effective = self.configured.to_dict()
         config = deepcopy(self.configured)
         with recorded() as self.asked:
             theirs, first = self._of(config, self.case)
@@ -150,7 +145,7 @@ class Base:
             if differing(theirs, self.configured) & self.asked.keys():
                 return ""
             saved = json.loads(theirs.to_json_string())
-            if not self._described([named(keys, self.case.model_type, self.theirs) for keys in (saved, config)]):
+            if not self._described([named(saved, self.case.model_type, self.theirs)]):
                 return ""
         except Exception:  # which the whole comparison will meet again
             return ""
@@ -169,15 +164,15 @@ class Base:
         weights = theirs.state_dict()
         if weights.keys() != self.weights.keys() or not all(_same(weights[name], each) for name, each in self.weights.items()):
             return False
-        return self._described(files)
+        try:
+            return self._described(files)
+        except Exception:  # which the whole comparison will meet again
+            return False
 
     def _described(self, files: list[dict[str, Any]]) -> bool:
         """Whether files are read here as the base is."""
-        try:
-            read = (huggingface.read_architecture(huggingface.Config(keys))[0] for keys in files)
-            return all(each == self.read or computation(each) == self.described for each in read)
-        except Exception:  # which the whole comparison will meet again
-            return False
+        read = (huggingface.read_architecture(huggingface.Config(keys))[0] for keys in files)
+        return all(each == self.read or computation(each) == self.described for each in read)
 
     def _made(self, case: Case) -> tuple[Any, tuple[float, ...]]:
         """Theirs, with random weights, and what it was made with."""
