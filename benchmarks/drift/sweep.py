@@ -26,6 +26,8 @@ from anyformer.huggingface.config import INERT
 
 DONE = "done"
 """What the line says that ends a job."""
+QUICK = "quick "
+"""What it begins with where only what needs no model was tried."""
 USEFUL, IDLE = 2, 2
 """Values of one key that are compared or refused here, after which no more are tried; and those that change nothing there."""
 
@@ -122,7 +124,7 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
 
 def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried], quick: bool = False) -> Iterator[Tried]:
     """Try every value of the keys of jobs of one base that is not known; `quick`: only what is known without a model."""
-    todo = [job for job in of if (job.base, "", job.digest) not in known]
+    todo = [job for job in of if not _is_done(job, known, quick)]
     if not todo:
         return
     torch.set_num_threads(1)
@@ -154,8 +156,12 @@ def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried], quick: 
             idle += IDLE if tried.why in (NEVER, HIDDEN) else tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
-    if not left:
-        yield Tried(job.base, "", job.digest, DONE)
+    yield Tried(job.base, "", QUICK + job.digest if left else job.digest, DONE)
+
+
+def _is_done(job: Job, known: dict[tuple[str, str, str], Tried], quick: bool) -> bool:
+    marks = (job.digest, QUICK + job.digest) if quick else (job.digest,)
+    return any((job.base, "", mark) in known for mark in marks)
 
 
 def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
@@ -195,11 +201,11 @@ def sweep(
         def one(of: list[Job]) -> None:
             own = {name: tried for name, tried in known.items() if name[0] == of[0].base}
             left = {job.digest: job for job in of}
-            for tried in _in_process(of, own, quick) if any((job.base, "", job.digest) not in own for job in of) else ():
+            for tried in _in_process(of, own, quick) if not all(_is_done(job, own, quick) for job in of) else ():
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
                 counts[tried.ended] += tried.ended != DONE
-                tell(left.pop(tried.value, None) if tried.ended == DONE else None, counts)
+                tell(left.pop(tried.value.removeprefix(QUICK), None) if tried.ended == DONE else None, counts)
             for job in left.values():
                 tell(job, counts)
 
