@@ -14,6 +14,7 @@ Asked = Mapping[str, set[str]]
 """Attribute of a configuration -> the modules whose code asked for it."""
 NEVER = "no code asks for it"
 HIDDEN = "no code asks for it as the other keys are"
+SAME = "the class makes the same configuration of it"
 GENERATION = "asked for by settings of generation alone"
 EVERYWHERE = "asked for by the code of every type alone, and nothing follows"
 """Why nothing moves, by who asks for the key."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 import transformers
-from benchmarks.drift.asked import HIDDEN, NEVER, Asked, differing, reason, recorded
+from benchmarks.drift.asked import HIDDEN, NEVER, SAME, Asked, differing, reason, recorded
 from benchmarks.drift.effects import effects, first_values, moved
 from benchmarks.drift.files import computation, named, table, table_of_tokens, with_move
 from benchmarks.drift.keys import Path as Keys
@@ -142,13 +142,16 @@ class Base:
         ours of both is the same: then both compute what they did, and no model is made. Else an empty text."""
         try:
             theirs = made(self.case.model_type, config)
-            if differing(theirs, self.configured) & self.asked.keys():
+            names = differing(theirs, self.configured)
+            if names & self.asked.keys():
                 return ""
             saved = json.loads(theirs.to_json_string())
             if not self._described([named(saved, self.case.model_type, self.theirs)]):
                 return ""
         except Exception:  # which the whole comparison will meet again
             return ""
+        if not names:
+            return SAME
         return HIDDEN if path[-1] in asked_by(theirs.model_type) else NEVER
 
     def _with_effect(self, outcome: Outcome, pair: Pair, first: tuple[float, ...], config: dict[str, Any]) -> Outcome:
