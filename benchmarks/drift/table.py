@@ -17,7 +17,7 @@ RESULT = Path(__file__).parents[1] / "results" / "drift.json"
 PAGE = Path(__file__).parents[2] / "docs" / "huggingface.md"
 START, END = "<!-- drift -->\n", "<!-- end of drift -->"
 WORDS: Mapping[str, str] = {
-    "equal": "the same logits, whole, padded and token by token",
+    "equal": "the same logits, whole, padded and token by token, or read as before, and no code of transformers asks for it",
     "refused by name": "refused, with the key or the value in the error",
     "noted by name": "different on purpose, and a notice names the key",
     "transformers refuses": "refused by the class of transformers, or not finite there",
