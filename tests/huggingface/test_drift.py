@@ -167,6 +167,11 @@ def test_keys_drawn_at_random_are_equal_or_refused_by_name():
 def test_the_table_has_no_drift_and_the_page_says_so():
     record = json.loads(RESULT.read_text(encoding="utf-8"))
     assert {end: record["values"][end] for end in BAD} == dict.fromkeys(BAD, 0)
+    assert OPEN not in record["no logit moves"]
+    for of, left in record["not yet tried"].items():
+        for base, keys in left.items():
+            tried = {key for each in record[of].get(base, {}).values() for key in each.split()}
+            assert not tried & set(keys.split()), base
     page = PAGE.read_text(encoding="utf-8")
     assert written(page, record) == page, "run: python -m benchmarks.drift"
     assert bad([Tried("a", "b", "{}", "drift")])

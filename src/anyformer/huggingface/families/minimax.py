@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-from anyformer.describe import Named
+from anyformer.describe import Named, Notice
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
@@ -27,9 +28,21 @@ _TABLE: Table = {
 }
 
 
+def _tell_of_rounding(config: Config) -> None:
+    stored = next((key for key in ("dtype", "torch_dtype") if config.written.get(key) in ("bfloat16", "float16")), None)
+    if stored:
+        warnings.warn(
+            f"{config.where}: {stored} = {config.written[stored]} is what transformers rounds the decays of linear attention "
+            "to, which are computed in fp32 here",
+            Notice,
+            stacklevel=3,
+        )
+
+
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
+    _tell_of_rounding(config)
     norm = words.rms_norm(config, 1e-5)
     factors = {branch: _factors(config, branch) for branch in _FACTORS}
     config.expect("partial_rotary_factor", 1.0, None, why="transformers rotates whole heads")
