@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
-from anyformer.describe import Named, Notice
+from anyformer.describe import Named
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
@@ -14,6 +13,7 @@ from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, NUMBERED, decoder_names
+from anyformer.huggingface.words.rounded import tell_of_rounding
 from anyformer.model import Architecture
 from anyformer.parts import Block, Branch, Gate, LightningAttention, RMSNorm, Router, Step
 
@@ -28,21 +28,10 @@ _TABLE: Table = {
 }
 
 
-def _tell_of_rounding(config: Config) -> None:
-    stored = next((key for key in ("dtype", "torch_dtype") if config.written.get(key) in ("bfloat16", "float16")), None)
-    if stored:
-        warnings.warn(
-            f"{config.where}: {stored} = {config.written[stored]} is what transformers rounds the decays of linear attention "
-            "to, which are computed in fp32 here",
-            Notice,
-            stacklevel=3,
-        )
-
-
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
-    _tell_of_rounding(config)
+    tell_of_rounding(config, "the decays of linear attention")
     norm = words.rms_norm(config, 1e-5)
     factors = {branch: _factors(config, branch) for branch in _FACTORS}
     config.expect("partial_rotary_factor", 1.0, None, why="transformers rotates whole heads")
