@@ -24,6 +24,7 @@ from anyformer.text.conventions import GENERATION_KEYS
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
+SHORT = {"rope_type": "longrope", "short_factor": [1.0, 1.1], "long_factor": [2.0, 2.3]}
 EQUAL = [
     ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8}),
     ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8, "factor": 3.0}),
@@ -33,6 +34,7 @@ EQUAL = [
     ("nemotron_h CausalLM", "layer_types", ["full_attention", "full_attention"]),
     ("apertus CausalLM", "dtype", "float16"),
     ("t5 Seq2SeqLM", "scale_decoder_outputs", None),
+    ("bailing_hybrid CausalLM", "rope_parameters", {**SHORT, "rope_theta": 300.0, "original_max_position_embeddings": 8}),
     ("dots3_note_text CausalLM", "moe_shared_expert_intermediate_size", 4),
     ("wav2vec2 CTC", "hidden_act", "relu"),
 ]
@@ -53,6 +55,8 @@ REFUSED = [
     ("mistral4 CausalMistral4", "head_dim", 6),
     ("axk1 CausalLM", "num_attention_heads", 5),
     ("umt5 Seq2SeqLM", "scale_decoder_outputs", False),
+    ("bert-generation CausalLM", "is_decoder", False),
+    ("ernie CausalLM", "is_decoder", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
@@ -83,6 +87,12 @@ def test_a_difference_on_purpose_is_noted():
     outcome = base("dbrx CausalLM").tried(("rope_parameters",), {"rope_parameters": None})
     assert outcome.ended == "noted by name"
     assert "attn_config.rope_theta = 500 is what is computed" in outcome.why
+
+
+@pytest.mark.filterwarnings("ignore:.*dtype = bfloat16 is what transformers rounds")
+@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM"])
+def test_what_transformers_rounds_to_16_bits_is_noted(name):
+    assert base(name).tried(("dtype",), {"dtype": "bfloat16"}).ended == "noted by name"
 
 
 def test_tokens_are_those_of_the_table_that_is_read():
