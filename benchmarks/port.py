@@ -16,7 +16,9 @@ after `port` was improved by what these had shown: `results/port-second.json`. `
 `port` was improved by what both had shown: `results/port-third.json`; and `--fourth` likewise: `results/port-fourth.json`.
 
 A type that is `edited` was changed by hand after the trial: `port_edits/TYPE.diff` is the edit of the file that was written at
-the trial's revision, with which the same check, `verify`, found equal logits; `lines` counts those that were added.
+the trial's revision, with which the same check, `verify`, found equal logits; `lines` counts those that were added. Of one with
+a `mended check` the file is as it was written, and `verify` was wrong, for what `check` says: the trial's revision, with that
+file alone as it is since, finds equal logits.
 
 `--salt WORD` draws others, as for development: no type of the first trial is in that drawing, and nothing is written.
 """
@@ -171,7 +173,7 @@ def results(names: Sequence[str], jobs: int) -> Iterator[dict[str, Any]]:
 def counts_of(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """How many types ended how."""
     found = [row["outcome"] for row in rows]
-    return {outcome: found.count(outcome) for outcome in ("untouched", "edited", "not")}
+    return {outcome: found.count(outcome) for outcome in ("untouched", "edited", "mended check", "not")}
 
 
 def reached(path: Path) -> dict[str, dict[str, Any]]:

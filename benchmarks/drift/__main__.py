@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("--trials", type=Path, default=TRIALS, help="where each value is remembered")
     parser.add_argument("--renew", action="store_true", help="list the pairs anew")
     parser.add_argument("--list", action="store_true", help="print the pairs and try nothing")
+    parser.add_argument("--quick", action="store_true", help="only what is known without a model")
     parser.add_argument("--no-table", action="store_true", help=f"leave {RESULT.name} as it is")
     given = parser.parse_args()
     pairs = given.trials.with_name(f"{given.trials.stem}-pairs.json")
@@ -53,11 +54,11 @@ def main() -> None:
             said = ", ".join(f"{count} {ended}" for ended, count in counts.most_common())
             progress.update(bar, description=said, advance=len(job.keys) if job else 0)
 
-        sweep(todo, given.trials, given.redo, given.jobs, tell)
+        sweep(todo, given.trials, given.redo, given.jobs, tell, given.quick)
     for tried in bad(lines(given.trials).values()):
         console.print(f"{tried.ended}: {tried.base} {tried.key} {tried.value[:80]}: {tried.why[:160]}", markup=False)
     if not given.no_table:
-        write(lines(given.trials).values(), {of: listed(pairs, (), (), of) for of in ("untested", "others")})
+        write([*lines(given.trials).values()], {of: listed(pairs, (), (), of) for of in ("untested", "others")})
 
 
 if __name__ == "__main__":

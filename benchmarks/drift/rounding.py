@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from huggingface import parity
 from huggingface.nearness import Nearness
 from huggingface.parity import Pair
 
@@ -69,3 +70,22 @@ def wide_casts() -> Iterator[None]:
         yield
     finally:
         Tensor.to, Tensor.float, F.softmax = to, single, softmax  # type: ignore[method-assign]
+
+
+@torch.no_grad()
+def alone_gap(pair: Pair) -> float:
+    """Of ours of a padded row, against theirs of the row without its padding."""
+    x = parity.inputs(pair)
+    decodes = pair.ours.architecture.decoder is not None and len(x) == 1
+    kept = slice(3, None) if decodes else slice(0, -3)
+    padding = torch.ones_like(x[0], dtype=torch.bool)
+    padding[:, kept] = False
+    try:
+        alone = parity.their_logits(pair, x[0][:, kept], target=x[1] if len(x) > 1 else None)
+    except Exception:  # which is another refusal than that of the padded batch
+        return float("inf")
+    ours = pair.ours(x[0].masked_fill(padding, 0), *x[1:], padding=padding)
+    if ours.dim() == 3 and len(x) == 1:  # of waves there are fewer frames than samples
+        frames = alone.shape[1]
+        ours = ours[:, -frames:] if decodes else ours[:, :frames]
+    return parity.gap(ours, alone)

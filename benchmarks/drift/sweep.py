@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.drift.asked import HIDDEN, NEVER
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import bases, keys_of, made, own, suspect, untested
+from benchmarks.drift.keys import bases, keys_of, own, suspect, untested
 from benchmarks.drift.outcome import BAD, Outcome
 from benchmarks.drift.trial import Base
 from benchmarks.drift.values import Move, values
@@ -25,6 +26,8 @@ from anyformer.huggingface.config import INERT
 
 DONE = "done"
 """What the line says that ends a job."""
+QUICK = "quick "
+"""What it begins with where only what needs no model was tried."""
 USEFUL, IDLE = 2, 2
 """Values of one key that are compared or refused here, after which no more are tried; and those that change nothing there."""
 
@@ -112,24 +115,29 @@ def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
     table: Any = case.config
     for key in path[:-1]:
         table = table[key]
-    effective = made(case.model_type, case.config).to_dict()
+    effective = base.effective
     for key in path[:-1]:
         effective = effective.get(key) or {}
     kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type
     return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
 
 
-def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    """Try every value of a job's keys that is not known."""
+def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried], quick: bool = False) -> Iterator[Tried]:
+    """Try every value of the keys of jobs of one base that is not known; `quick`: only what is known without a model."""
+    todo = [job for job in of if not _is_done(job, known, quick)]
+    if not todo:
+        return
     torch.set_num_threads(1)
-    done = Tried(job.base, "", job.digest, DONE)
-    if done.name in known:
-        return
-    base = Base(bases()[job.base])
-    if base.outcome.ended != "equal":
-        yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
-        return
-    usual = keys_of(job.base)
+    base = Base(bases()[todo[0].base])
+    for job in todo:
+        if base.outcome.ended != "equal":
+            yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
+            return
+        yield from _run(job, base, known, quick)
+
+
+def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried], quick: bool) -> Iterator[Tried]:
+    usual, left = keys_of(job.base), False
     for path in job.keys:
         useful = idle = 0
         for move in moves(base, path, usual[path]):
@@ -137,13 +145,23 @@ def run(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
             name = (job.base, ".".join(path), value)
             tried = known.get(name)
             if tried is None:
-                tried = Tried(*name, **vars(_guarded(base, path, move)))
+                outcome = base.quick(path, move) if quick else _guarded(base, path, move)
+                if outcome is None:
+                    left = True
+                    break
+                tried = Tried(*name, **vars(outcome))
                 yield tried
             useful += tried.ended != "transformers refuses"
-            idle += tried.moves is False
+            # What no code asks for moves nothing whatever it is.
+            idle += IDLE if tried.why in (NEVER, HIDDEN) else tried.moves is False
             if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
-    yield done
+    yield Tried(job.base, "", QUICK + job.digest if left else job.digest, DONE)
+
+
+def _is_done(job: Job, known: dict[tuple[str, str, str], Tried], quick: bool) -> bool:
+    marks = (job.digest, QUICK + job.digest) if quick else (job.digest,)
+    return any((job.base, "", mark) in known for mark in marks)
 
 
 def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
@@ -153,18 +171,23 @@ def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
         return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
 
 
-def _work(job: Job, known: dict[tuple[str, str, str], Tried], results: Any) -> None:
-    for tried in run(job, known):
+def _work(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool, results: Any) -> None:
+    for tried in run(of, known, quick):
         results.put(tried)
     results.put(None)
 
 
 def sweep(
-    todo: list[Job], path: Path, redo: Iterable[str], count: int, tell: Callable[[Job | None, Counter[str]], None]
+    todo: list[Job],
+    path: Path,
+    redo: Iterable[str],
+    count: int,
+    tell: Callable[[Job | None, Counter[str]], None],
+    quick: bool = False,
 ) -> None:
-    """Run the jobs, each in a process of its own, `count` at a time; append what they try.
+    """Run the jobs, those of one base in a process of their own, `count` at a time; append what they try.
 
-    `redo`: outcomes that are tried again.
+    `redo`: outcomes that are tried again; `quick`: only what is known without a model.
     """
     redo = set(redo)
     before = lines(path)
@@ -175,23 +198,33 @@ def sweep(
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file, ThreadPoolExecutor(count) as pool:
 
-        def one(job: Job) -> None:
-            own = {name: tried for name, tried in known.items() if name[0] == job.base}
-            for tried in _in_process(job, own):
+        def one(of: list[Job]) -> None:
+            own = {name: tried for name, tried in known.items() if name[0] == of[0].base}
+            left = {job.digest: job for job in of}
+            for tried in _in_process(of, own, quick) if not all(_is_done(job, own, quick) for job in of) else ():
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
                 counts[tried.ended] += tried.ended != DONE
-                tell(None, counts)
-            tell(job, counts)
+                tell(left.pop(tried.value.removeprefix(QUICK), None) if tried.ended == DONE else None, counts)
+            for job in left.values():
+                tell(job, counts)
 
-        list(pool.map(one, todo))
+        list(pool.map(one, _by_base(todo)))
 
 
-def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[Tried]:
-    """What a job tries; where its process dies, the line says so and the rest is left for a rerun."""
+def _by_base(todo: Iterable[Job]) -> list[list[Job]]:
+    """Jobs of one base together, in the order of the first: a base is made once."""
+    found: dict[str, list[Job]] = {}
+    for job in todo:
+        found.setdefault(job.base, []).append(job)
+    return list(found.values())
+
+
+def _in_process(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool) -> Iterator[Tried]:
+    """What jobs of one base try; where their process dies, the line says so and the rest is left for a rerun."""
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    process = context.Process(target=_work, args=(job, known, results), daemon=True)
+    process = context.Process(target=_work, args=(of, known, quick, results), daemon=True)
     process.start()
     while True:
         try:
@@ -199,7 +232,7 @@ def _in_process(job: Job, known: dict[tuple[str, str, str], Tried]) -> Iterator[
         except queue.Empty:
             if process.is_alive():
                 continue
-            yield Tried(job.base, "", "{}", "crash", f"the process ended with {process.exitcode}")
+            yield Tried(of[0].base, "", "{}", "crash", f"the process ended with {process.exitcode}")
             return
         if tried is None:
             process.join()

@@ -11,12 +11,13 @@ from typing import Any
 
 from benchmarks.drift.outcome import ENDED
 from benchmarks.drift.sweep import DONE, Job, Tried
+from benchmarks.drift.values import LENGTH
 
 RESULT = Path(__file__).parents[1] / "results" / "drift.json"
 PAGE = Path(__file__).parents[2] / "docs" / "huggingface.md"
 START, END = "<!-- drift -->\n", "<!-- end of drift -->"
 WORDS: Mapping[str, str] = {
-    "equal": "the same logits, whole, padded and token by token",
+    "equal": "the same logits, whole, padded and token by token, or read as before, and no code of transformers asks for it",
     "refused by name": "refused, with the key or the value in the error",
     "noted by name": "different on purpose, and a notice names the key",
     "transformers refuses": "refused by the class of transformers, or not finite there",
@@ -26,7 +27,32 @@ WORDS: Mapping[str, str] = {
 }
 
 
-def summary(tried: Iterable[Tried], pairs: Mapping[str, Sequence[Job]]) -> dict[str, Any]:
+BOUND = "bounds lengths, and no row that is tried is as long"
+"""Why a length moves nothing (`LENGTH`), where nothing else says it."""
+OPEN = "no reason is known"
+
+
+def still(tried: Iterable[Tried]) -> dict[str, dict[str, str]]:
+    """Why a key moves no logit of transformers at any value that was compared -> the key -> its bases, or their number.
+
+    Keys that no reason is known for are listed with their bases.
+    """
+    of: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    for each in tried:
+        if each.key and each.ended == "equal":
+            of[each.base, each.key].append(each)
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (base, key), values in of.items():
+        if not any(each.moves for each in values):
+            said = next((each.why for each in values if each.why), "")
+            found[said or (BOUND if LENGTH.search(key) else OPEN)][key].append(base)
+    return {
+        why: {key: ", ".join(sorted(bases)) if why == OPEN else str(len(bases)) for key, bases in sorted(keys.items())}
+        for why, keys in sorted(found.items())
+    }
+
+
+def summary(tried: Sequence[Tried], pairs: Mapping[str, Sequence[Job]]) -> dict[str, Any]:
     """The table; `pairs`: the keys that no test moves, and the others, of every base."""
     import torch
     import transformers
@@ -48,6 +74,7 @@ def summary(tried: Iterable[Tried], pairs: Mapping[str, Sequence[Job]]) -> dict[
             name: sum(len(keys.split()) for base in table.values() for keys in base.values()) for name, table in tables.items()
         },
         **tables,
+        "no logit moves": still(tried),
         "not yet tried": {name: _untried(ends, jobs) for name, jobs in pairs.items()},
     }
 
@@ -75,6 +102,7 @@ def _by_base(ends: Mapping[tuple[str, str], Counter[str]], jobs: Sequence[Job]) 
 def said(record: Mapping[str, Any]) -> str:
     """What the page says of it."""
     total, pairs = sum(record["values"].values()), record["pairs"]
+    left = sum(len(keys.split()) for table in record["not yet tried"].values() for keys in table.values())
     lines = ["| values | how they ended |", "| --- | --- |"]
     lines += [f"| {count:,} | {WORDS[end]} |" for end, count in record["values"].items() if count or end == "drift"]
     types = len({base.partition(" ")[0] for name in pairs for base in record[name]})
@@ -83,11 +111,25 @@ def said(record: Mapping[str, Any]) -> str:
             f"`{record['command']}` moves keys from their defaults, in several ways per key, beside transformers",
             f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
             f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
-            "([every pair](../benchmarks/results/drift.json)).",
+            f"([every pair](../benchmarks/results/drift.json)); {f'{left:,} pairs are' if left else 'none is'} not tried yet.",
             "",
             *lines,
             "",
+            "| pairs | why no logit moves |",
+            "| --- | --- |",
+            *(f"| {count:,} | {why} |" for why, count in _stills(record["no logit moves"]).most_common()),
+            "",
         ]
+    )
+
+
+def _stills(found: Mapping[str, Mapping[str, str]]) -> Counter[str]:
+    """Why no logit moves -> the number of pairs."""
+    return Counter(
+        {
+            why: sum(len(bases.split(", ")) if why == OPEN else int(bases) for bases in keys.values())
+            for why, keys in found.items()
+        }
     )
 
 
@@ -97,7 +139,7 @@ def written(page: str, record: Mapping[str, Any]) -> str:
     return f"{before}{START}{said(record)}{END}{rest.split(END)[1]}"
 
 
-def write(tried: Iterable[Tried], pairs: Mapping[str, Sequence[Job]]) -> None:
+def write(tried: Sequence[Tried], pairs: Mapping[str, Sequence[Job]]) -> None:
     """The table, and the page's counts of it."""
     record = summary(tried, pairs)
     RESULT.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -7,24 +7,27 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from benchmarks.drift.asked import HIDDEN, NEVER, SAME, Asked, differing, reason, recorded
+from benchmarks.drift.effects import effects, first_values, moved
+from benchmarks.drift.files import computation, named, table, table_of_tokens, with_move
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import made, text_path
+from benchmarks.drift.keys import asked_by, made
 from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, of_input, refusal, said, within
-from benchmarks.drift.rounding import is_rounding
+from benchmarks.drift.rounding import alone_gap, is_rounding
 from torch import Tensor
 
 from anyformer import huggingface
 from anyformer.describe import Notice, UserError
-from anyformer.huggingface.canonical import canonical
 from anyformer.huggingface.convert import architecture_of
 from anyformer.model import Architecture
-from anyformer.parts import Initialisation
 from huggingface import nearness, parity
 from huggingface.case import VOCAB, Case
 from huggingface.parity import AUTO, Pair
@@ -34,14 +37,6 @@ SECONDS = 60
 FEWEST = 8
 """Tokens of a vocabulary that is tried."""
 SHARED = Path("/dev/shm")
-
-
-def with_move(config: Mapping[str, Any], path: Keys, move: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration with keys set in the table that holds the last of `path`; a key whose value is `...` is left out."""
-    if len(path) > 1:
-        inner = config.get(path[0])
-        return {**config, path[0]: with_move(inner if isinstance(inner, Mapping) else {}, path[1:], move)}
-    return {key: value for key, value in {**config, **move}.items() if value is not ...}
 
 
 class Base:
@@ -55,8 +50,13 @@ class Base:
         self.logits: Tensor | None = None
         self.architecture: Architecture | None = None
         self.weights: dict[str, Any] = {}
+        self.read: Architecture | None = None
         self.described: Architecture | None = None
+        self.effects: dict[str, Any] = {}
+        self.asked: Asked = {}
         self.outcome = self.tried((), {})
+        if self.outcome.ended == "equal":
+            self._listen()
         turning = (
             [buffer.shape[-1] for name, buffer in self.theirs.named_buffers() if "inv_freq" in name] if self.theirs else []
         )
@@ -76,26 +76,26 @@ class Base:
     def _tried(self, path: Keys, move: Mapping[str, Any], directory: Path) -> Outcome:
         config = with_move(self.case.config, path, move) if path else self.case.config
         case = replace(self.case, config=config)
-        if path and (refused := self._refused(config, path, move)):
-            return refused
+        if path and (known := self.quick(path, move)):
+            return known
         try:
-            theirs = self._made(case)
+            theirs, first = self._made(case)
             saved = json.loads(theirs.config.to_json_string())
         except TimeIsUpError:
             raise
         except Exception as error:  # whatever a class says of a value
             return Outcome("transformers refuses", said(error))
-        named = {"model_type": case.model_type, "architectures": [type(theirs).__name__]}
-        symbols = _table_of_tokens(case, theirs)
+        symbols = table_of_tokens(case, theirs)
         if isinstance(symbols, torch.nn.Embedding):
             if symbols.num_embeddings <= FEWEST:
                 return Outcome("transformers refuses", "a vocabulary of too few tokens to try")
             case = replace(case, config={**case.config, "vocab_size": symbols.num_embeddings})
         elif path == ("vocab_size",):  # not of the table that is read, whose tokens are those of the base
             case = replace(case, config={**config, "vocab_size": self.case.config.get("vocab_size", VOCAB)})
-        files = [json.loads(json.dumps({**keys, **named}, default=_plain)) for keys in (saved, config)]
+        files = [named(keys, self.case.model_type, theirs) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
-            return self._gaps(Pair(case, theirs.float(), self.ours, directory), whole=False, move=move)
+            pair = Pair(case, theirs.float(), self.ours, directory)
+            return self._with_effect(self._gaps(pair, whole=False, move=move), pair, first, config)
         try:
             theirs.save_pretrained(directory)
         except Exception as error:
@@ -109,19 +109,58 @@ class Base:
                 worst = outcome
             if outcome.ended == "transformers refuses":
                 return outcome
-        return worst
+        return self._with_effect(worst, Pair(case, theirs, self.ours, directory), first, config) if path else worst
 
-    def _refused(self, config: dict[str, Any], path: Keys, move: Mapping[str, Any]) -> Outcome | None:
-        """The refusal of a configuration as it is written, if the key is named, which asks nothing of transformers."""
-        named = {"model_type": self.case.model_type, "architectures": [type(self.theirs).__name__]}
+    def quick(self, path: Keys, move: Mapping[str, Any]) -> Outcome | None:
+        """The outcome of a move if it is known without a model: refused by name, or asked for by no code."""
+        config = with_move(self.case.config, path, move)
         try:
-            huggingface.read_architecture(huggingface.Config(json.loads(json.dumps({**config, **named}, default=_plain))))
+            same = self._described([named(config, self.case.model_type, self.theirs)])
         except UserError as error:
             refused = refusal(error, path, move)
             return refused if refused.ended == "refused by name" else None
         except Exception:  # which the whole comparison will meet again
             return None
-        return None
+        why = self._never_asked(path, config) if same else ""
+        return Outcome("equal", why, moves=False) if why else None
+
+    def _listen(self) -> None:
+        """Remember what classes of transformers ask for while the base is made and computes, and what follows beside logits."""
+        self.configured = made(self.case.model_type, self.case.config)
+        self.effective = self.configured.to_dict()
+        config = deepcopy(self.configured)
+        with recorded() as self.asked:
+            theirs, first = self._of(config, self.case)
+            pair = Pair(self.case, theirs.float(), self.ours, SHARED)
+            self.effects = {**effects(pair), "first values": first}
+            if parity.pads(pair):
+                with suppress(Exception):  # as where its outcome was found
+                    nearness.PADDED.theirs(pair)
+
+    def _never_asked(self, path: Keys, config: dict[str, Any]) -> str:
+        """Why a configuration moves nothing if classes of transformers ask for nothing in which it differs from the base's, and
+        ours of both is the same: then both compute what they did, and no model is made. Else an empty text."""
+        try:
+            theirs = made(self.case.model_type, config)
+            names = differing(theirs, self.configured)
+            if names & self.asked.keys():
+                return ""
+            saved = json.loads(theirs.to_json_string())
+            if not self._described([named(saved, self.case.model_type, self.theirs)]):
+                return ""
+        except Exception:  # which the whole comparison will meet again
+            return ""
+        if not names:
+            return SAME
+        return HIDDEN if path[-1] in asked_by(theirs.model_type) else NEVER
+
+    def _with_effect(self, outcome: Outcome, pair: Pair, first: tuple[float, ...], config: dict[str, Any]) -> Outcome:
+        """An outcome with what was moved beside the logits where they were not, or by who asks for the key."""
+        if outcome.ended != "equal" or outcome.moves is not False or outcome.why:
+            return outcome
+        why = moved(self.effects, {**effects(pair), "first values": first})
+        names = differing(made(self.case.model_type, config), self.configured)
+        return replace(outcome, why=why or reason(names, self.asked))
 
     def _the_same(self, theirs: Any, files: list[dict[str, Any]]) -> bool:
         """Whether ours of these files is that of the base: the same architecture, and the same weights."""
@@ -129,14 +168,20 @@ class Base:
         if weights.keys() != self.weights.keys() or not all(_same(weights[name], each) for name, each in self.weights.items()):
             return False
         try:
-            return all(
-                _computation(huggingface.read_architecture(huggingface.Config(keys))[0]) == self.described for keys in files
-            )
+            return self._described(files)
         except Exception:  # which the whole comparison will meet again
             return False
 
-    def _made(self, case: Case) -> Any:
-        config = made(case.model_type, case.config)
+    def _described(self, files: list[dict[str, Any]]) -> bool:
+        """Whether files are read here as the base is."""
+        read = (huggingface.read_architecture(huggingface.Config(keys))[0] for keys in files)
+        return all(each == self.read or computation(each) == self.described for each in read)
+
+    def _made(self, case: Case) -> tuple[Any, tuple[float, ...]]:
+        """Theirs, with random weights, and what it was made with."""
+        return self._of(made(case.model_type, case.config), case)
+
+    def _of(self, config: Any, case: Case) -> tuple[Any, tuple[float, ...]]:
         torch.manual_seed(0)
         make = AUTO[case.task].from_config if case.task in AUTO else getattr(transformers, case.task)._from_config
         # Transformers gives weights of attention under this implementation alone.
@@ -144,8 +189,9 @@ class Base:
         if case.untied:
             head = model.get_output_embeddings()
             head.weight = torch.nn.Parameter(head.weight.detach().clone())
+        first = first_values(model)
         parity.randomise(model)
-        return model
+        return model, first
 
     def _compared(
         self, case: Case, theirs: Any, directory: Path, path: Keys, move: Mapping[str, Any], read: Architecture | None
@@ -155,8 +201,8 @@ class Base:
         try:
             with warnings.catch_warnings(record=True) as told:
                 warnings.simplefilter("always")
-                huggingface.read_architecture(huggingface.Config(_table(directory)))
-            architecture = _computation(architecture_of(directory)[0])
+                huggingface.read_architecture(huggingface.Config(table(directory)))
+            architecture = computation(architecture_of(directory)[0])
             if architecture == read:
                 return Outcome("equal"), read
             ours, _ = huggingface.load(directory, dtype=torch.float32)
@@ -181,7 +227,8 @@ class Base:
         if not path:
             self.architecture, self.theirs, self.ours = architecture, theirs, ours
             self.weights = theirs.state_dict()
-            self.described = _computation(huggingface.read_architecture(huggingface.Config(_table(directory)))[0])
+            self.read = huggingface.read_architecture(huggingface.Config(table(directory)))[0]
+            self.described = computation(self.read)
         return outcome, architecture
 
     def _reloaded(self, pair: Pair, outcome: Outcome, move: Mapping[str, Any]) -> Outcome:
@@ -247,46 +294,5 @@ class Base:
         return True
 
 
-@torch.no_grad()
-def alone_gap(pair: Pair) -> float:
-    """Of ours of a padded row, against theirs of the row without its padding."""
-    x = parity.inputs(pair)
-    decodes = pair.ours.architecture.decoder is not None and len(x) == 1
-    kept = slice(3, None) if decodes else slice(0, -3)
-    padding = torch.ones_like(x[0], dtype=torch.bool)
-    padding[:, kept] = False
-    try:
-        alone = parity.their_logits(pair, x[0][:, kept], target=x[1] if len(x) > 1 else None)
-    except Exception:  # which is another refusal than that of the padded batch
-        return float("inf")
-    ours = pair.ours(x[0].masked_fill(padding, 0), *x[1:], padding=padding)
-    if ours.dim() == 3 and len(x) == 1:  # of waves there are fewer frames than samples
-        frames = alone.shape[1]
-        ours = ours[:, -frames:] if decodes else ours[:, :frames]
-    return parity.gap(ours, alone)
-
-
-def _table_of_tokens(case: Case, theirs: Any) -> Any:
-    """What transformers embeds a model's input with; none where it reads sound, or where its text is a model within."""
-    try:
-        return None if text_path(case) else theirs.get_input_embeddings()
-    except NotImplementedError:  # the answer of its classes that read waves
-        return None
-
-
 def _same(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and torch.equal(one, other)
-
-
-def _computation(architecture: Architecture) -> Architecture:
-    """What an architecture computes, by which first values it is trained left out."""
-    return canonical(architecture.but(initialisation=Initialisation()))
-
-
-def _table(directory: Path) -> dict[str, Any]:
-    table: dict[str, Any] = json.loads((directory / "config.json").read_text())
-    return table
-
-
-def _plain(value: Any) -> str:
-    return str(value).removeprefix("torch.")

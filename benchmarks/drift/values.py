@@ -62,7 +62,8 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
 }
 """Key -> its values, where its kind does not say them."""
 _IDS = re.compile(r"(_|^)(token_ids?|token_index|ids?|index)$")
-_LENGTH = re.compile(r"max_.*(position|len)|n_positions|n_ctx|context_length|max_seq")
+LENGTH = re.compile(r"max_.*(position|len)|n_positions|n_ctx|context_length|max_seq")
+"""Keys that bound the length of texts."""
 _COMPARED = r"\b{key}\b\s*(?:==|!=|in|not in)\s*([\(\[\{{]?[^:\n]*)"
 _TEXT = re.compile(r"[\"']([\w\-\./ ]+)[\"']")
 MOST = 6
@@ -105,7 +106,7 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
     elif isinstance(like, bool):
         yield not like
     elif isinstance(like, int | float):
-        yield from (0.3, 0.1) if re.search("drop|jitter", key) else _longer(like) if _LENGTH.search(key) else _scalars(like)
+        yield from (0.3, 0.1) if re.search("drop|jitter", key) else _longer(like) if LENGTH.search(key) else _scalars(like)
     elif isinstance(like, str):
         yield from _texts(model_type, key, like)
     elif isinstance(like, list | tuple):

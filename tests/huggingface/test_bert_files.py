@@ -11,6 +11,8 @@ from safetensors.torch import load_file, save_file
 
 from anyformer import huggingface
 from huggingface.cases.bert import CASES
+from huggingface.cases.gpt import CASES as GPT
+from huggingface.cases.roberta import CASES as ROBERTA
 from huggingface.parity import given, pair
 
 FILE = "model.safetensors"
@@ -61,3 +63,13 @@ def test_relative_positions_inside_the_scores_are_refused(tmp_path):
     _, directory = changed(tmp_path, dict, position_embedding_type="relative_key")
     with pytest.raises(huggingface.HuggingFaceError, match="relative_key"):
         huggingface.load(directory)
+
+
+def test_a_row_that_verify_draws_has_no_padding():
+    """RoBERTa's classes count the positions of padding otherwise; of 15 tokens here one would be padding by chance."""
+    case = next(each for each in ROBERTA if each.config.get("pad_token_id") == 3 and not each.config.get("is_decoder"))
+    assert huggingface.verify(pair(case).directory, length=15).agrees
+
+
+def test_verify_reads_a_layer_that_answers_with_a_list():
+    assert huggingface.verify(pair(GPT[0]).directory, length=8).agrees

@@ -8,10 +8,12 @@ from functools import lru_cache
 
 import pytest
 import transformers
+from benchmarks.drift.asked import EVERYWHERE, HIDDEN, NEVER, SAME
+from benchmarks.drift.effects import WORDS
 from benchmarks.drift.keys import bases, keys_of
-from benchmarks.drift.outcome import BAD
+from benchmarks.drift.outcome import BAD, Outcome
 from benchmarks.drift.sweep import Tried, bad, moves
-from benchmarks.drift.table import PAGE, RESULT, written
+from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
 from benchmarks.drift.trial import Base
 
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
@@ -22,6 +24,7 @@ from anyformer.text.conventions import GENERATION_KEYS
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
+SHORT = {"rope_type": "longrope", "short_factor": [1.0, 1.1], "long_factor": [2.0, 2.3]}
 EQUAL = [
     ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8}),
     ("llama CausalLM", "rope_parameters", {**LONG, "rope_theta": 300.0, "original_max_position_embeddings": 8, "factor": 3.0}),
@@ -30,6 +33,8 @@ EQUAL = [
     ("modernbert-decoder CausalLM", "sliding_window", 2),
     ("nemotron_h CausalLM", "layer_types", ["full_attention", "full_attention"]),
     ("apertus CausalLM", "dtype", "float16"),
+    ("t5 Seq2SeqLM", "scale_decoder_outputs", None),
+    ("bailing_hybrid CausalLM", "rope_parameters", {**SHORT, "rope_theta": 300.0, "original_max_position_embeddings": 8}),
     ("dots3_note_text CausalLM", "moe_shared_expert_intermediate_size", 4),
     ("wav2vec2 CTC", "hidden_act", "relu"),
 ]
@@ -46,6 +51,12 @@ REFUSED = [
     ("clip_text_model TextEncoding", "head_dim", 4),
     ("glm4_moe_lite CausalLM", "head_dim", 8),
     ("llama CausalLM", "head_dim", 3),
+    ("deepseek_v3 CausalLM", "head_dim", 2),
+    ("mistral4 CausalMistral4", "head_dim", 6),
+    ("axk1 CausalLM", "num_attention_heads", 5),
+    ("umt5 Seq2SeqLM", "scale_decoder_outputs", False),
+    ("bert-generation CausalLM", "is_decoder", False),
+    ("ernie CausalLM", "is_decoder", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
@@ -78,6 +89,12 @@ def test_a_difference_on_purpose_is_noted():
     assert "attn_config.rope_theta = 500 is what is computed" in outcome.why
 
 
+@pytest.mark.filterwarnings("ignore:.*dtype = bfloat16 is what transformers rounds")
+@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM"])
+def test_what_transformers_rounds_to_16_bits_is_noted(name):
+    assert base(name).tried(("dtype",), {"dtype": "bfloat16"}).ended == "noted by name"
+
+
 def test_tokens_are_those_of_the_table_that_is_read():
     """Of MusicGen that of its decoder: a number of tokens beside it is no table's."""
     assert base("musicgen text").tried(("vocab_size",), {"vocab_size": 4}).ended == "equal"
@@ -102,6 +119,44 @@ def test_fp32_within_a_class_is_rounding_and_another_activation_is_none(monkeypa
     assert of.tried(path, move).ended == "drift"
 
 
+NOTHING = [
+    ("llama CausalLM", "chunk_size_feed_forward", 1, NEVER),
+    ("llama CausalLM", "label2id", {"no": 0}, SAME),
+    ("llama CausalLM", "gradient_checkpointing", 2, EVERYWHERE),
+    ("llama CausalLM", "attention_dropout", 0.3, WORDS["training"]),
+    ("llama CausalLM", "initializer_range", 0.5, WORDS["first values"]),
+    ("llama CausalLM", "output_hidden_states", True, WORDS["outputs"]),
+    ("mixtral CausalLM", "router_aux_loss_coef", 0.5, WORDS["loss"]),
+    ("albert Model", "classifier_dropout_prob", 0.3, HIDDEN),
+]
+"""Base, key, a value that moves no logit, and why."""
+
+
+@pytest.mark.parametrize(("name", "key", "value", "why"), NOTHING, ids=lambda each: str(each)[:40])
+def test_it_is_said_why_a_key_moves_nothing(name, key, value, why):
+    assert base(name).tried((key,), {key: value}) == Outcome("equal", why, moves=False)
+
+
+def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
+    """The short way holds on the long one."""
+    of, usual = base("t5 Seq2SeqLM"), keys_of("t5 Seq2SeqLM")
+    short = {path: move for path in usual for move in moves(of, path, usual[path])[:1]}
+    asks_none = [path for path, move in short.items() if of.tried(path, move).why in (NEVER, HIDDEN, SAME)]
+    assert len(asks_none) > 50
+    monkeypatch.setattr(Base, "_never_asked", lambda *_: "")
+    for path in random.Random(0).sample(asks_none, 8):
+        outcome = of.tried(path, short[path])
+        assert (outcome.ended, outcome.moves) == ("equal", False), path
+
+
+def test_every_key_that_moves_nothing_has_a_reason_in_the_table():
+    def of(key, why, moves):
+        return Tried("a B", key, "{}", "equal", why, moves)
+
+    values = [of("x", NEVER, False), of("y", "", True), of("y", "", False), of("max_length", "", False), of("z", "", False)]
+    assert still(values) == {NEVER: {"x": "1"}, BOUND: {"max_length": "1"}, OPEN: {"z": "a B"}}
+
+
 def _sample(count: int, seed: int) -> list[tuple[str, str]]:
     pairs = [(name, ".".join(path)) for name in bases() for path in keys_of(name)]
     return sorted(random.Random(seed).sample(pairs, count))
@@ -122,6 +177,11 @@ def test_keys_drawn_at_random_are_equal_or_refused_by_name():
 def test_the_table_has_no_drift_and_the_page_says_so():
     record = json.loads(RESULT.read_text(encoding="utf-8"))
     assert {end: record["values"][end] for end in BAD} == dict.fromkeys(BAD, 0)
+    assert all(bases for bases in record["no logit moves"].get(OPEN, {}).values())
+    for of, left in record["not yet tried"].items():
+        for base, keys in left.items():
+            tried = {key for each in record[of].get(base, {}).values() for key in each.split()}
+            assert not tried & set(keys.split()), base
     page = PAGE.read_text(encoding="utf-8")
     assert written(page, record) == page, "run: python -m benchmarks.drift"
     assert bad([Tried("a", "b", "{}", "drift")])

@@ -37,9 +37,14 @@ def test_the_page_says_what_was_found():
     assert f"**{len(ended('untouched'))} load untouched**" in PAGE
     assert f"**{len(ended('untouched', SECOND))} of the second thirty**" in PAGE
     assert f"**{len(ended('untouched', THIRD))} of the third thirty**" in PAGE
-    assert f"**{len(ended('untouched', FOURTH))} of the first {30 - len(ended('not reached', FOURTH))}**" in PAGE
+    assert f"**{len(ended('untouched', FOURTH))} of the fourth thirty**" in PAGE
+    assert not any(ended("not reached", result) for result in TRIALS)
     assert all(row["type"] in PAGE for result in (SECOND, THIRD, FOURTH) for row in ended("untouched", result))
     assert f"**{len(ended('edited'))} more with an edit" in PAGE
     assert f"**{len(ended('edited', THIRD))} of them with an edit" in PAGE
+    assert f"**{len(ended('edited', FOURTH))} of them with an edit" in PAGE
+    assert f"**{len(ended('mended check', FOURTH))} more the check was wrong**" in PAGE
     assert all(row["type"] in PAGE for row in ended("untouched"))
     assert all(row["missing"] for row in ended("not"))
+    assert all(row["check"] and row["type"] in PAGE for row in ended("mended check", FOURTH))
+    assert all(row["type"] in PAGE for row in ended("not", FOURTH))

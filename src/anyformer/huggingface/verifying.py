@@ -84,6 +84,7 @@ def verify(
         batch = 1  # of more rows transformers cannot tell the last tokens without a token of padding
     given = example_of(architecture, batch, length, seed)
     target = target_of(architecture, batch, length, seed + 1) if architecture.two_inputs else None
+    given, target = _unpadded(given, theirs), None if target is None else _unpadded(target, theirs)
     shown: dict[str, Tensor] = {}
     images_shown: Images | None = None
     if architecture.images is not None:
@@ -195,10 +196,18 @@ def _watch(
     """Record a layer's output under `where`, its positions `ordered`."""
 
     def record(_: nn.Module, given: Any, output: Any) -> None:
-        found = output[0] if isinstance(output, tuple) else output
+        found = output[0] if isinstance(output, tuple | list) else output
         outputs[where] = found if ordered is None else ordered(found)
 
     module.register_forward_hook(record)
+
+
+def _unpadded(tokens: Tensor, theirs: nn.Module) -> Tensor:
+    """The tokens with another in place of padding, whose positions RoBERTa's classes do not count; anything else as it is."""
+    padding = getattr(theirs.config, "pad_token_id", None)
+    if padding is None or tokens.dtype is not torch.int64:
+        return tokens
+    return tokens.masked_fill(tokens == padding, padding - 1 if padding else 1)
 
 
 def target_of(architecture: Architecture, batch: int, length: int, seed: int) -> Tensor:

@@ -29,7 +29,7 @@ def read(config: Config) -> Architecture:
     config.assume(vocab_size=157_184, hidden_size=2560, num_hidden_layers=42, num_attention_heads=32)
     config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect("q_lora_rank", None)
-    config.assume(max_position_embeddings=config("model_max_length", None, nowhere))  # another name of it
+    config.assume(max_position_embeddings=config("model_max_length", None, nowhere) or 262_144)  # another name of it
     norm = words.rms_norm(config)
     latent = words.latent_attention(config, q_rank=None, theta=6e6, pairing="adjacent")
     parts: dict[str, Any] = {

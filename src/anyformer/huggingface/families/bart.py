@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.words.rounded import tell_of_rounding
 from anyformer.huggingface.words.seq2seq import SINUSOIDS, BartVariant, after_padding, halves, learned
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
@@ -35,6 +36,11 @@ def read_mvp(config: Config) -> Architecture:
     return MVP.read(config)
 
 
+def read_pegasus(config: Config) -> Architecture:
+    tell_of_rounding(config, "the table of positions")
+    return PEGASUS.read(config)
+
+
 FAMILIES = (
     BART.family("bart", "BartForConditionalGeneration"),
     MBART.family("mbart", "MBartForConditionalGeneration"),
@@ -42,6 +48,6 @@ FAMILIES = (
     MVP.family("mvp", "MvpForConditionalGeneration", read=read_mvp, inert=("prompt_length", "prompt_mid_dim", "use_prompt")),
     BLENDERBOT.family("blenderbot", "BlenderbotForConditionalGeneration"),
     SMALL.family("blenderbot-small", "BlenderbotSmallForConditionalGeneration", read=read_small),
-    PEGASUS.family("pegasus", "PegasusForConditionalGeneration", fixed=SINUSOIDS),
+    PEGASUS.family("pegasus", "PegasusForConditionalGeneration", read=read_pegasus, fixed=SINUSOIDS),
     M2M.family("m2m_100", "M2M100ForConditionalGeneration", fixed=SINUSOIDS),
 )

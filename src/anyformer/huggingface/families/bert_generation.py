@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.words.bert_line import ATTENTION, FEEDFORWARD, POST_NORMS
@@ -21,6 +22,11 @@ from anyformer.parts import (
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=1024, num_hidden_layers=24)
     side, mask = words.stack_and_mask(config, "is_decoder")
+    if side == "encoder" and config.class_name == "BertGenerationDecoder":
+        raise HuggingFaceError(
+            f"{config.where}: is_decoder = false is not supported for the class BertGenerationDecoder, only true: its head "
+            "over tokens that see each other is not known here"
+        )
     norm, dropout = words.layer_norm(config, 1e-12), config("hidden_dropout_prob", 0.1)
     heads, rate = config("num_attention_heads", 16), config("attention_probs_dropout_prob", 0.1)
     attention = Attention(heads=heads, mask=mask, project=Projection(bias=words.ALL), weigh=Softmax(dropout=rate))

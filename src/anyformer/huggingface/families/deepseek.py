@@ -22,7 +22,8 @@ def read_v3(config: Config) -> Architecture:
     router = _corrected(config, groups=8, keep=4, scale=2.5)
     experts = _experts(config, router, count=256, chosen=8, shared=1, width=2048)
     mlps = words.dense_first(config, "first_k_dense_replace", 3)
-    return _decoder(config, words.latent_attention(config, q_rank=1536, interleave=True), experts, mlps, eps=1e-6, later=1)
+    attention = words.latent_attention(config, q_rank=1536, interleave=True, turned="head_dim")
+    return _decoder(config, attention, experts, mlps, eps=1e-6, later=1)
 
 
 def read_glm(config: Config) -> Architecture:
@@ -55,7 +56,7 @@ def read_axk1(config: Config) -> Architecture:
     """Queries always have a latent, and a norm follows the experts."""
     config.assume(vocab_size=163_840, hidden_size=7168, num_hidden_layers=61, num_attention_heads=64)
     config("q_lora_rank", 1536, kind=SIZE)
-    norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True)
+    norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True, turned="head_dim")
     router, counted = words.v3_router(config, groups=8, keep=4, scale=2.5), ("n_routed_experts", "num_local_experts")
     experts = words.experts(config, router, count=192, chosen=8, width=2048, counted=counted)
     experts = words.shared_of(config, experts, 1, "n_shared_experts")
@@ -95,12 +96,10 @@ def names(architecture: Architecture) -> Names:
 
 
 _INERT = ("aux_loss_alpha", "ep_size", "seq_aux")
-# What the classes of V2, V3 and A.X K1 read of `head_dim` is nothing: they set it to the width of the rotated features.
+# The class of V2 reads nothing of `head_dim`: it turns `qk_rope_head_dim` features.
 FAMILIES = (
-    Family(
-        "deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=(*_INERT, "head_dim"), ignored=(r"model\.layers\.61\..*",)
-    ),
+    Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=(*_INERT, "head_dim")),
     Family("glm4_moe_lite", read_glm, names, "Glm4MoeLiteForCausalLM", inert=_INERT, ignored=(r"model\.layers\.47\..*",)),
-    Family("axk1", read_axk1, names, "AXK1ForCausalLM", inert=("head_dim",)),
+    Family("axk1", read_axk1, names, "AXK1ForCausalLM"),
 )

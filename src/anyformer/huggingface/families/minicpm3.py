@@ -19,7 +19,7 @@ def read_youtu(config: Config) -> Architecture:
     deviation = config("initializer_range", None) or 2 / sqrt(5 * config("hidden_size"))
     table = config("embedding_initializer_range", None) or 2 * deviation
     starts = Initialisation(matrix=Normal(std=deviation), embedding=Normal(std=table))
-    norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True)
+    norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True, turned="head_dim")
     layers = words.repeated(config, pre_norm(norm, attention, words.feedforward(config)))
     return words.decoder(config, layers, norm, tied=True, starts=starts)
 
@@ -57,6 +57,6 @@ def names(architecture: Architecture) -> Names:
 
 
 FAMILIES = (
-    Family("youtu", read_youtu, names, "YoutuForCausalLM", inert=("head_dim",)),
+    Family("youtu", read_youtu, names, "YoutuForCausalLM"),
     Family("minicpm3", read_minicpm, names, "MiniCPM3ForCausalLM", inert=("head_dim",)),
 )

@@ -13,6 +13,7 @@ from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import GroupedRows, Names, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, NUMBERED, decoder_names
+from anyformer.huggingface.words.rounded import tell_of_rounding
 from anyformer.model import Architecture
 from anyformer.parts import Block, Branch, Gate, LightningAttention, RMSNorm, Router, Step
 
@@ -30,6 +31,7 @@ _TABLE: Table = {
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
+    tell_of_rounding(config, "the decays of linear attention")
     norm = words.rms_norm(config, 1e-5)
     factors = {branch: _factors(config, branch) for branch in _FACTORS}
     config.expect("partial_rotary_factor", 1.0, None, why="transformers rotates whole heads")

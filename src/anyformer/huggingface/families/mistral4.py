@@ -35,6 +35,7 @@ def read(config: Config) -> Architecture:
     if table["rope_type"] != "yarn":
         raise HuggingFaceError(f"{config.where}: rope_type = {table['rope_type']!r} is not supported for mistral4, only yarn")
     nope, rope = config("qk_nope_head_dim", 64), config("qk_rope_head_dim", 64)
+    config.expect("head_dim", nope + rope, why="its share is what turns, and that is qk_rope_head_dim")
     attention = words.latent_attention(
         config, q_rank=1024, kv_rank=256, nope=64, rope=64, interleave=True, at=_table, share=rope / (nope + rope),
         unread=(_STRENGTH, _LONGEST),
@@ -72,4 +73,4 @@ _EXPERTS: Table = {
 """transformers stacks the experts of Mistral 4 in its files too."""
 
 
-FAMILIES = (Family("mistral4", read, names, "Mistral4ForCausalLM", inert=("head_dim",)),)
+FAMILIES = (Family("mistral4", read, names, "Mistral4ForCausalLM"),)

@@ -23,6 +23,7 @@ def read_umt5(config: Config) -> Architecture:
         raise HuggingFaceError(
             "umt5: transformers multiplies the logits by d_model^-0.5, and head.scale is 1; set it, or save in our own layout"
         )
+    config.expect("scale_decoder_outputs", True, why="transformers multiplies the logits always")
     return UMT5.read(config)
 
 

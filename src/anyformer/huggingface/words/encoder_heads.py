@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, shown
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.target import Target, nowhere
@@ -35,7 +35,8 @@ def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None
         return spans(config, heads[TOKENS])
     if task not in heads:
         known = ", ".join(["Model", *heads])
-        causal = " and is_decoder = true" if config("is_decoder", False, nowhere) else ""
+        decodes = config("is_decoder", False, nowhere)
+        causal = f" and is_decoder = {shown(decodes)}" if decodes or task == "ForCausalLM" else ""
         raise HuggingFaceError(
             f"{config.where}: {config.model_type} with the head of a class {task}{causal} is not known here, only {known}"
         )

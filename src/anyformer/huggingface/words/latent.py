@@ -29,16 +29,20 @@ def latent_attention(
     rope: int = 64,
     value: int = 128,
     rotates: bool = True,
+    turned: Literal["head_dim", ""] = "",
     **rotary: Any,
 ) -> LatentAttention:
-    """Latent attention; ranks and widths: defaults of absent keys; `rotates`: with rotary positions, by `stretched_rotary`."""
+    """Latent attention; ranks and widths: defaults of absent keys; `rotates`: with rotary positions, by `stretched_rotary`;
+    `turned`: another key from which a class takes the number of features that turn."""
     heads = config("num_attention_heads", at="latent_attention.heads")
     rank = config("q_lora_rank", q_rank)
     config.expect("attention_dropout", 0.0, why="latent attention has no dropout of its weights")
-    config.expect("num_key_value_heads", heads, None, why="every head has keys of its own")
+    config.expect("num_key_value_heads", heads, None, why="every one of num_attention_heads has keys of its own")
     config.put(num_key_value_heads=heads)
     nope, rope = config("qk_nope_head_dim", nope), config("qk_rope_head_dim", rope)
     config.expect("qk_head_dim", nope + rope, None)
+    if turned:
+        config.expect(turned, rope, why="features that qk_rope_head_dim does not name would turn")
     biased: Any = ("query_down", "kv_down", "output") if rank is not None else ("kv_down", "output")
     return LatentAttention(
         heads=heads,

@@ -126,9 +126,8 @@ def expert_layers(
     """
     if "experts" not in axes[-1]:
         chosen = ", ".join(f"{key} = {shown(value)}" for key, value in config.written.items() if _CHOOSES.search(key))
-        raise HuggingFaceError(
-            f"{config.where}: no layer has experts{f' by {chosen}' if chosen else ''}; use a dense family of the same shape"
-        )
+        none = f"none of num_hidden_layers = {len(axes[-1])} has experts{f' by {chosen}' if chosen else ''}"
+        raise HuggingFaceError(f"{config.where}: {none}; use a dense family of the same shape")
     networks = {"experts": experts, "dense": dense}
     return layered(lambda *words: wire(norm, heads(*words), networks[words[-1]]), *axes)
 

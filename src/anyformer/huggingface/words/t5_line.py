@@ -206,7 +206,8 @@ class T5Variant:
 def _scaled(config: Config) -> bool:
     """Whether the logits are scaled: by transformers 5's key, else where the head is tied (T5 1.0, but not 1.1 and UMT5).
 
-    transformers 5 always scales UMT5's logits: a model that does not is read as published, and not exported.
+    transformers 5 always scales UMT5's logits: a model that does not is read as published, and not exported. A key that is null
+    is one that says no.
     """
     flag = config("scale_decoder_outputs", None, lambda target: target("head.scale") != 1.0)
-    return bool(config("tie_word_embeddings", True) is not False if flag is None else flag)
+    return bool(flag if "scale_decoder_outputs" in config else config("tie_word_embeddings", True) is not False)
