@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from anyformer.generation import generating, recorded
 from anyformer.generation.decode import decode
 from anyformer.generation.native import decode as native_decode
 from anyformer.generation.native.decode import NativeStep, natively, unavailable
+from anyformer.generation.native.large_pages import LARGE, _collapse, _span, collapse_soon
 from anyformer.generation.native.tables import line
 from anyformer.generation.recorded import RecordedDecode, as_recorded
 from anyformer.generation.recorder import Recorder
@@ -40,6 +43,7 @@ UNKNOWN = {
     "linear_positive": "numbers of torch.float64",
     "linear_orthogonal": "numbers of torch.float64",
     "delta_product": "aten::flip",
+    "delta_values_options": "aten::index_fill",
     "log_linear": "aten::frexp",
     "log_linear_bare": "aten::frexp",
     "value_embedding_options": "anyformer::choose_blocks",
@@ -161,3 +165,36 @@ def test_without_a_compiler_steps_are_recorded(monkeypatch):
     monkeypatch.setattr("anyformer.generation.steps.unavailable", lambda: "no C++ compiler was found")
     assert best_run() is as_recorded
     assert stepper(10, None)[0]._run is as_recorded
+
+
+def large_pages_at(address):
+    """Bytes in large pages of the mapping that an address lies in, as Linux says."""
+    inside = False
+    for text in Path("/proc/self/smaps").read_text().splitlines():
+        head = re.match(r"([0-9a-f]+)-([0-9a-f]+) ", text)
+        if head:
+            inside = int(head[1], 16) <= address < int(head[2], 16)
+        elif inside and text.startswith("AnonHugePages:"):
+            return int(text.split()[1]) * 1024
+    return 0
+
+
+def test_weights_go_to_large_pages_with_all_their_numbers(monkeypatch):
+    matrix = torch.arange(3 * 2**20, dtype=torch.int32)
+    held, before = matrix.clone(), matrix.data_ptr()
+    thread = collapse_soon([matrix, torch.ones(4)])
+    if thread is None:
+        pytest.skip("this system has no large pages")
+    thread.join()
+    assert torch.equal(matrix, held)
+    assert matrix.data_ptr() == before
+    if not _collapse(*_span(matrix)):
+        pytest.skip("this system refuses to make large pages of others")
+    assert large_pages_at(before + matrix.nbytes // 2) >= LARGE
+    monkeypatch.setattr(native_decode, "collapse_soon", lambda tensors: called.append(sum(1 for _ in tensors)))
+    called, model = [], build(DECODERS["llama"], seed=1).eval()
+    monkeypatch.setattr(recorded, "FINE", 2)
+    for _ in range(4):
+        beside(RecordedDecode(run=natively), decode, model)
+    (count,) = called
+    assert count >= sum(1 for _ in model.parameters())

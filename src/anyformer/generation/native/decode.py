@@ -12,15 +12,19 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.native.captured import captured
+from anyformer.generation.native.large_pages import collapse_soon
 from anyformer.generation.native.table import Table, UnknownError
 from anyformer.generation.native.tables import Tables
-from anyformer.generation.native.translated import WRITES, translated
+from anyformer.generation.native.translated import WRITES, plain, translated
 from anyformer.generation.recorded_step import Repeat
 from anyformer.native import library, problem, threads
 
 SOURCE = Path(__file__).with_name("step.cpp")
 LINE = 64
 """Bytes of a line of the processor's cache."""
+WORTHWHILE = 8
+"""How often tables were used, each for 16 tokens or more, when weights are moved to large pages: that costs what it saves in some
+200 tokens."""
 
 
 @cache
@@ -45,6 +49,10 @@ class _Learning:
         self._repeat, self._kept, self._tables, self._visible, self._spans = repeat, kept, tables, visible, spans
         table = tables.at(visible, spans=spans)
         self._native = None if table is None else NativeStep(table, kept)
+        tables.used += table is not None
+        if table is not None and tables.used == WORTHWHILE:
+            held = (each for each in (*kept, *table.bases) if isinstance(each, Tensor))
+            collapse_soon(each for each in held if each.is_mkldnn or plain(each))
 
     def __call__(self, *given: Tensor) -> Tensor:
         if self._native is not None and not torch.is_grad_enabled():

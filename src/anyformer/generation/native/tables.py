@@ -12,10 +12,12 @@ from anyformer.generation.native.table import Table
 
 @dataclass
 class Tables:
-    """Tables of a step whose states have one shape, by visible slots. `unknown`: why there is none, if so."""
+    """Tables of a step whose states have one shape, by visible slots. `unknown`: why there is none, if so; `used`: how often one
+    was taken."""
 
     each: dict[int, Table] = field(default_factory=dict)
     unknown: str = ""
+    used: int = 0
 
     def at(self, visible: int, *, spans: bool) -> Table | None:
         """The table for so many visible slots; None where it has to be made.
