@@ -23,8 +23,8 @@ SOURCE = Path(__file__).with_name("step.cpp")
 LINE = 64
 """Bytes of a line of the processor's cache."""
 WORTHWHILE = 8
-"""How often tables were used, each for 16 tokens or more, when weights are moved to large pages: that costs what it saves in some
-200 tokens."""
+"""How often tables were used, each for 16 tokens or more, when weights are moved to large pages: that costs what it saves in
+some 200 tokens."""
 
 
 @cache

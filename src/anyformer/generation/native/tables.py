@@ -12,8 +12,8 @@ from anyformer.generation.native.table import Table
 
 @dataclass
 class Tables:
-    """Tables of a step whose states have one shape, by visible slots. `unknown`: why there is none, if so; `used`: how often one
-    was taken."""
+    """Tables of a step whose states have one shape, by visible slots. `unknown`: why there is none, if so; `used`: how often
+    one was taken."""
 
     each: dict[int, Table] = field(default_factory=dict)
     unknown: str = ""
