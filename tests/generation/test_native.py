@@ -43,6 +43,7 @@ UNKNOWN = {
     "linear_positive": "numbers of torch.float64",
     "linear_orthogonal": "numbers of torch.float64",
     "delta_product": "aten::flip",
+    "delta_values": "aten::index_fill",
     "delta_values_options": "aten::index_fill",
     "log_linear": "aten::frexp",
     "log_linear_bare": "aten::frexp",
