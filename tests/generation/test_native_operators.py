@@ -165,6 +165,20 @@ def test_threads_change_no_number(name):
     assert torch.equal(*found)
 
 
+@torch.library.custom_op("native_test::sent", mutates_args=())
+def sent(x: torch.Tensor) -> None:
+    """An operator that gives nothing, as one that sends numbers to another process does."""
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [(lambda x: (sent(x), x + 1)[1], "native_test::sent")],
+)
+def test_an_operator_that_gives_nothing_is_not_left_out(function, said):
+    with pytest.raises(UnknownError, match=said):
+        computed(function, [X])
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [

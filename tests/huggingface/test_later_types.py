@@ -30,7 +30,7 @@ def of(**keys: object) -> Architecture:
 
 def test_sarvam_is_deepseek_v3_by_other_names():
     renamed = {"num_experts": "n_routed_experts", "num_shared_experts": "n_shared_experts"}
-    beside = ("q_head_dim", "moe_router_enable_expert_bias", "use_qk_norm")
+    beside = ("q_head_dim", "head_dim", "moe_router_enable_expert_bias", "use_qk_norm")
     same = {renamed.get(key, key): value for key, value in PUBLISHED.items() if key not in beside}
     scaling = {**PUBLISHED["rope_scaling"], "type": "yarn"}
     more = {"q_lora_rank": None, "n_group": 1, "topk_group": 1, "num_nextn_predict_layers": 0}

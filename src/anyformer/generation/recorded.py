@@ -77,7 +77,8 @@ class RecordedDecode:
             repeat = self.recording.repeating(model, state, memory)
             if self.recording.bind is not None:
                 kept = self.recording.kept_of(memory)
-                repeat = self._run(repeat, kept, found.tables, self._visible, spans=found.span is not None)
+                run = self._run if model.share is None else as_recorded  # what processes send one another is no operator
+                repeat = run(repeat, kept, found.tables, self._visible, spans=found.span is not None)
             self._repeat = repeat
         slots.visible = self._visible
         return self._repeat(tokens_B, slots.start)

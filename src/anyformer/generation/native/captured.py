@@ -17,13 +17,15 @@ from anyformer.generation.recorder import MADE_OF_PRODUCTS
 class Operator:
     """One operator that was computed: torch's name of it without overloads, its arguments by name, and what it gave.
 
-    `writes`: it writes to what it is given, and torch's name ends with a line, which is left out here.
+    `writes`: it writes to what it is given, and torch's name ends with a line, which is left out here. `views`: torch counts it
+    among those that give views, as it does some that copy where they have to.
     """
 
     name: str
     arguments: dict[str, Any]
     gives: Any
     writes: bool = False
+    views: bool = False
 
 
 class _Operators(TorchDispatchMode):
@@ -48,7 +50,7 @@ class _Operators(TorchDispatchMode):
         given = {each.name: each.default_value for each in schema.arguments if each.has_default_value()}
         given |= {each.name: value for each, value in zip(schema.arguments, args, strict=False)} | kwargs
         name = schema.name.removesuffix("_") if schema.is_mutable else schema.name
-        self._found.append(Operator(name, given, made, schema.is_mutable))
+        self._found.append(Operator(name, given, made, schema.is_mutable, func.is_view))
         return made
 
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.large_pages import collapse_soon
-from anyformer.generation.native.table import Table, UnknownError
+from anyformer.generation.native.table import Table, UnknownError, plain
 from anyformer.generation.native.tables import Tables
-from anyformer.generation.native.translated import WRITES, plain, translated
+from anyformer.generation.native.translated import WRITES, translated
 from anyformer.generation.recorded_step import Repeat
 from anyformer.native import library, problem, threads
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,6 +109,8 @@ class StepWriter:
 
     def place(self, tensor: Tensor) -> Location:
         """Where a tensor's first number lies."""
+        if not plain(tensor):
+            raise UnknownError(f"a tensor of the class {type(tensor).__name__}")
         storage = tensor.untyped_storage().data_ptr()
         if tensor.numel() == 0:
             return Location(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
@@ -182,6 +185,16 @@ class StepWriter:
     def _base(self, base: tuple[str, int] | Tensor) -> int:
         self.bases.append(base)
         return len(self.bases) + 1
+
+
+def plain(tensor: Any) -> bool:
+    """Whether it is a tensor whose numbers lie in memory by its strides."""
+    return (
+        isinstance(tensor, Tensor)
+        and tensor.layout is not None
+        and not tensor.is_mkldnn
+        and type(tensor).__name__ in ("Tensor", "Parameter")
+    )
 
 
 def kind(tensor: Tensor) -> int:

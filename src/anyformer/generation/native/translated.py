@@ -11,7 +11,7 @@ from anyformer.generation.native.captured import Operator
 from anyformer.generation.native.functions import OF_NUMBERS
 from anyformer.generation.native.matrices import MATRICES
 from anyformer.generation.native.moves import MOVES
-from anyformer.generation.native.table import StepWriter, Table, UnknownError
+from anyformer.generation.native.table import StepWriter, Table, UnknownError, plain
 from anyformer.generation.native.whole_rows import OF_ROWS
 from anyformer.generation.program import found_in
 
@@ -41,29 +41,22 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
     return writer.finished(result)
 
 
-def plain(tensor: Any) -> bool:
-    """Whether it is a tensor whose numbers lie in memory by its strides."""
-    return (
-        isinstance(tensor, Tensor)
-        and tensor.layout is not None
-        and not tensor.is_mkldnn
-        and type(tensor).__name__ in ("Tensor", "Parameter")
-    )
-
-
 def _put(writer: StepWriter, operator: Operator) -> None:
     gives = [tensor for tensor in found_in(operator.gives, Tensor) if plain(tensor)]
     if operator.name in CONSTANT:
         for tensor in gives:
             writer.hold(tensor, tensor)
         return
-    if operator.name in NOTHING or (not operator.writes and all(map(writer.knows, gives))):
-        for tensor in gives:  # a view of what is known, or memory without numbers
+    write = WRITES.get(operator.name)
+    there = all(map(writer.knows, gives))
+    # A view, or a conversion to the type that a tensor has; what gives nothing at all may do something to others.
+    same = there and not operator.writes and (operator.views or (write is not None and bool(gives)))
+    if operator.name in NOTHING or same:
+        for tensor in gives:
             writer.make(tensor)
         return
-    write = WRITES.get(operator.name)
     if write is None:
         raise UnknownError(operator.name)
-    for tensor in found_in(operator.gives, Tensor):
+    for tensor in gives:
         writer.make(tensor)
     write(writer, operator.arguments, operator.gives)
