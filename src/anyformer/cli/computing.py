@@ -110,7 +110,10 @@ class Computation:
     ] = "auto"
     compile: Annotated[
         bool | None,
-        computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
+        computing_option(
+            help="Compile the steps by torch's compiler, or compute them by torch's own calls. By default a table in C++ computes "
+            "them, where a C++ compiler is found."
+        ),
     ] = None
 
     def check(self) -> None:
