@@ -111,8 +111,8 @@ class Computation:
     compile: Annotated[
         bool | None,
         computing_option(
-            help="Compile the steps by torch's compiler, or compute them by torch's own calls. By default a table in C++ computes "
-            "them, where a C++ compiler is found."
+            help="Compile the steps by torch's compiler, or compute them by torch's own calls. By default a table in C++ "
+            "computes them, where a C++ compiler is found."
         ),
     ] = None
 

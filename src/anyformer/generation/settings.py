@@ -49,8 +49,8 @@ class GenerationSettings(TypedDict, total=False):
     special: bool
     """Show special tokens."""
     compile: bool | None
-    """Compile the decode step by torch's compiler, or compute it by torch's calls; None computes it from a table in C++ where a C++
-    compiler is, and else compiles jobs that are long enough to recover the time."""
+    """Compile the decode step by torch's compiler, or compute it by torch's calls; None computes it from a table in C++ where
+    a C++ compiler is, and else compiles jobs that are long enough to recover the time."""
     block: int | None
     """Of a model that fills masks: positions that are revealed before the next ones, by default all together."""
     chat: bool
