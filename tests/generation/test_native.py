@@ -150,6 +150,24 @@ def test_a_token_beyond_the_vocabulary_is_an_error_and_reads_no_other_memory():
             step(model, torch.tensor([1, 10**9, 3]), state)
 
 
+def test_a_text_that_lies_otherwise_in_memory_is_left_to_torch(monkeypatch):
+    """Words hold strides, which the shapes of a state do not tell."""
+    monkeypatch.setattr(recorded, "FINE", 2)
+    model = build(DECODERS["llama"], seed=1).eval()
+    beside(RecordedDecode(run=natively), decode, model)
+    monkeypatch.setitem(globals(), "begun", lambda model, begun=begun: turned(begun(model)))
+    monkeypatch.setattr(NativeStep, "__init__", lambda *given: pytest.fail("the table is of another layout"))
+    beside(RecordedDecode(run=natively), decode, model)
+
+
+def turned(state):
+    """The state with every cache laid out from feature to position."""
+    for layer in state.layers:
+        for cache in layer.values():
+            cache.key, cache.value = (each.mT.contiguous().mT for each in (cache.key, cache.value))
+    return state
+
+
 def test_who_records_gradients_is_computed_by_torch(monkeypatch):
     model = build(DECODERS["llama"], seed=1).eval()
     monkeypatch.setattr(NativeStep, "__call__", lambda *given: pytest.fail("a table records nothing"))

@@ -37,9 +37,14 @@ def natively(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, 
     """The step of a text, computed from a table; `repeat` itself where an operator of it is unknown.
 
     `kept`: what the step reads and did not make, of this text. Where no table is known the first step is `repeat`'s, of which
-    one is made. Sums are added up in another order than torch's, so numbers differ in rounding.
+    one is made. Sums are added up in another order than torch's, so numbers differ in rounding. A text whose tensors lie
+    otherwise in memory than those of the first is left to `repeat`.
     """
-    return repeat if tables.unknown else _Learning(repeat, tuple(kept), tables, visible, spans)
+    strides = tuple(each.stride() if plain(each) else () for each in kept)
+    tables.strides = tables.strides or strides
+    if tables.unknown or tables.strides != strides:
+        return repeat
+    return _Learning(repeat, tuple(kept), tables, visible, spans)
 
 
 class _Learning:
@@ -54,7 +59,8 @@ class _Learning:
             held = (each for each in (*kept, *table.bases) if isinstance(each, Tensor))
             collapse_soon(each for each in held if each.is_mkldnn or plain(each))
 
-    def __call__(self, *given: Tensor) -> Tensor:
+    def __call__(self, *each: Tensor) -> Tensor:
+        given = tuple(tensor.contiguous() for tensor in each)
         if self._native is not None and not torch.is_grad_enabled():
             return self._native(*given)
         if self._tables.unknown or torch.is_grad_enabled():
@@ -93,7 +99,7 @@ class NativeStep:
         self._step = library(SOURCE)["step"]
 
     def __call__(self, *given: Tensor) -> Tensor:
-        result, given = torch.empty(self._shape, dtype=self._dtype), tuple(each.contiguous() for each in given)
+        result = torch.empty(self._shape, dtype=self._dtype)
         self._bases[1] = result.data_ptr()
         for number, index in self._given:
             self._bases[number] = given[index].data_ptr()

@@ -18,6 +18,8 @@ class Tables:
     each: dict[int, Table] = field(default_factory=dict)
     unknown: str = ""
     used: int = 0
+    strides: tuple[tuple[int, ...], ...] = ()
+    """Of what the steps read and did not make."""
 
     def at(self, visible: int, *, spans: bool) -> Table | None:
         """The table for so many visible slots; None where it has to be made.
