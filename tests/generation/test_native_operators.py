@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from anyformer.generation.native.captured import captured
-from anyformer.generation.native.decode import NativeStep
+from anyformer.generation.native.decode import NativeStep, unavailable
 from anyformer.generation.native.table import UnknownError
 from anyformer.generation.native.translated import WRITES, translated
 
@@ -104,6 +104,12 @@ CASES = {
     "attention by a factor": (lambda x, y: F.scaled_dot_product_attention(x[None], y[None], x[None], scale=0.3), X, Y),
     "attention to bf16": (lambda x, y: F.scaled_dot_product_attention(*(z[None].to(torch.bfloat16) for z in (x, y, x))), X, Y),
 }  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def compiled():
+    if unavailable():
+        pytest.skip(unavailable())
 
 
 def computed(function, given):
