@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +12,15 @@ import pytest
 import torch
 from zoo import DECODERS
 
+from anyformer.catalogue.llama import llama
+from anyformer.catalogue.mistral import mixtral
 from anyformer.generation import generating, recorded
 from anyformer.generation.decode import decode
 from anyformer.generation.native import decode as native_decode
+from anyformer.generation.native import matrices
 from anyformer.generation.native.decode import NativeStep, natively, unavailable
-from anyformer.generation.native.large_pages import LARGE, _collapse, _span, collapse_soon
+from anyformer.generation.native.large_pages import LARGE, SWITCH, _collapse, _span, collapse_soon
+from anyformer.generation.native.matrices import onednn_order
 from anyformer.generation.native.tables import line
 from anyformer.generation.recorded import RecordedDecode, as_recorded
 from anyformer.generation.recorder import Recorder
@@ -56,7 +62,7 @@ UNKNOWN = {
     "batch_norm_by_position": "aten::_native_batch_norm_legit_no_training",
 }
 """Kinds with something that no operation of a table computes, and what."""
-FORMATS = ("fp32", "bf16", "int8", "int4")
+FORMATS = ("fp32", "bf16", "int8", "int4-32")
 
 
 @pytest.fixture(autouse=True)
@@ -99,12 +105,48 @@ def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
     assert tables_of(model, state).unknown == UNKNOWN.get(name, "")
 
 
+@pytest.mark.parametrize("experts", [False, True])
 @pytest.mark.parametrize("format", FORMATS)
-def test_weights_are_read_in_the_order_in_which_they_lie(format):
-    """Beside torch's kernels, which round as the table does."""
-    model = generating(build(DECODERS["llama"], seed=1).eval(), format)
+def test_weights_are_read_in_the_order_in_which_they_lie(format, experts):
+    """Beside torch's kernels, which round as the table does. Sizes are those that the kernels of few bits take."""
+    shape = {"width": 128, "depth": 2, "heads": 4, "kv_heads": 2, "vocab": 96}
+    architecture = mixtral(**shape, expert=64, experts=6, chosen=2) if experts else llama(**shape, ffn=192)
+    model = generating(build(architecture, seed=1).eval(), format)
     state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=2e-2 if format != "fp32" else 1e-4)
-    assert tables_of(model, state).unknown == ""
+    tables = tables_of(model, state)
+    assert (tables.unknown, bool(tables.each)) == ("", True)
+
+
+def test_any_number_of_threads_computes_the_same_bits(monkeypatch):
+    """Who has computed its own tasks takes those of others, and there may be fewer tasks than threads."""
+    monkeypatch.setattr(recorded, "FINE", 2)
+    model, found, before = build(DECODERS["llama"], seed=1).eval(), [], torch.get_num_threads()
+    beside(RecordedDecode(run=natively), decode, model)
+    with torch.inference_mode():
+        states = [begun(model) for _ in range(3)]
+        try:
+            for count, state in zip((1, 2, 7), states, strict=True):
+                torch.set_num_threads(count)
+                step, logits = RecordedDecode(run=natively), []
+                for token in range(STEPS):
+                    state.slots.reserve(1, MULTIPLE)
+                    logits.append(step(model, torch.tensor([token] * 3), state))
+                found.append(torch.stack(logits))
+        finally:
+            torch.set_num_threads(before)
+    assert all(torch.equal(each, found[0]) for each in found)
+
+
+def test_an_order_is_found_once_and_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
+    onednn_order.cache_clear()
+    first = onednn_order(96, 64, torch.float32)
+    onednn_order.cache_clear()
+    monkeypatch.setattr(matrices, "_tried", lambda *given: pytest.fail("it is known"))
+    assert onednn_order(96, 64, torch.float32) == first
+    with pytest.raises(pytest.fail.Exception):
+        onednn_order(96, 128, torch.float32)
+    onednn_order.cache_clear()
 
 
 def test_another_text_takes_the_tables_of_the_first(monkeypatch):
@@ -201,6 +243,17 @@ def large_pages_at(address):
         elif inside and text.startswith("AnonHugePages:"):
             return int(text.split()[1]) * 1024
     return 0
+
+
+def test_a_command_takes_tensors_in_large_pages():
+    code = (
+        "from anyformer.cli.computing import in_large_pages; in_large_pages(); import torch; x = torch.ones(2**23)\n"
+        "print([line for line in open('/proc/self/smaps_rollup') if 'AnonHuge' in line])"
+    )
+    if not SWITCH.exists() or "[never]" in SWITCH.read_text():
+        pytest.skip("this system has no large pages")
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert int(re.search(r"(\d+) kB", said)[1]) * 1024 >= 2**24, said
 
 
 def test_weights_go_to_large_pages_with_all_their_numbers(monkeypatch):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,19 @@ def device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def in_large_pages() -> None:
+    """Let torch take tensors of 2 MB and more in large pages of memory, where weights are read up to a third faster.
+
+    It looks at the variable once, when it makes its first tensor. Who sets THP_MEM_ALLOC_ENABLE is asked no more.
+    """
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+
+def model_is_loaded() -> None:
+    """Let the collector of garbage pass over all that is there once a model is: it would take a tenth of a second amid a text."""
+    gc.freeze()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from anyformer.cli.arguments import Model, output_option
 from anyformer.cli.chatting import ChatOptions, asked, talk
 from anyformer.cli.choosing import ChoiceOptions, decoding_asked
-from anyformer.cli.computing import Computation, TextOptions, device
+from anyformer.cli.computing import Computation, TextOptions, device, in_large_pages, model_is_loaded
 from anyformer.cli.drawing import PictureOptions, check_picture_alone, draw
 from anyformer.cli.hearing import check_alone, heard
 from anyformer.cli.options import grouped
@@ -67,6 +67,7 @@ def run(
     On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
     are token numbers. `torchrun --nproc-per-node N -m anyformer generate ...` divides the model among N processes.
     """
+    in_large_pages()
     with first_speaks():
         with _kept():
             from anyformer.cli.text_on_screen import told
@@ -141,6 +142,7 @@ def _ready(
         if ready.places is not None and decoding.beams is not None:
             ready = engines.opened(computing.engine, replace(wanted, beside=("beams",)))
     drafter = computing.drafter()
+    model_is_loaded()
     settings: GenerationSettings = {
         "decoding": decoding, "stop": tuple(text.stop or ()), "compile": computing.compile, "block": computing.block,
         "chat": chat.chat, "special": text.special, "images": pixels(place, given.image) if given.image else None,

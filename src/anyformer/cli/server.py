@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.cli.arguments import Json, Model
 from anyformer.cli.as_json import print_json
-from anyformer.cli.computing import device
+from anyformer.cli.computing import device, in_large_pages, model_is_loaded
 from anyformer.cli.options import grouped
 from anyformer.cli.server_options import KEY, AddressOptions, LimitOptions, ReplyOptions, StateOptions
 from anyformer.cli.terminal import tell
@@ -92,6 +92,7 @@ def _service(
     from anyformer.text.replies import ReplyForm, form_of
 
     check_weights(states.weights, 1)
+    in_large_pages()
     adapters = _adapters(address.adapter)
     load = partial(_loaded, place, adapters, states, replies.towers)
     loaded, tokenizer, line = load()
@@ -107,6 +108,7 @@ def _service(
     embeds = loaded.sequences is None
     model = ServedModel(name, loaded.base, tokenizer, length, form, loaded.adapters, media, embeds)
     worker = ServingWorker(scheduler, ServingMetrics())
+    model_is_loaded()
     return ModelService(
         model,
         worker,

@@ -12,7 +12,8 @@ from anyformer.parts.call.stack_state import StackState
 PRECISIONS = {2: "bf16", 4: "fp32"}
 """A precision of activations of so many bytes."""
 BLOCK = 1024
-"""Positions of the first allocation; then the capacity doubles, so that all copies together write each position about once."""
+"""Positions of the first allocation; then the capacity doubles, so that all copies together write each position about once.
+Where no more than so many are still to come, there is room for all of them."""
 
 
 def grown(
@@ -27,8 +28,9 @@ def grown(
         return state
     capacity = max(-(-(used + count) // BLOCK) * BLOCK, 2 * used)
     if most is not None:
+        capacity = most if most - used - count <= BLOCK else min(capacity, most)
         # For a source in front of the target, the model adds its positions itself.
-        capacity = max(min(capacity, most), used + count)
+        capacity = max(capacity, used + count)
     larger = model.state(batch, capacity, source=source)
     if state is not None:
         larger.take(state)

@@ -171,6 +171,10 @@ class PackedMatrix(Quantised):
         each = zip(products, torch.split(rows.to(products[0].dtype), 1), strict=True)
         return torch.cat([product.few(row) for product, row in each]).to(rows.dtype)
 
+    def one_product(self, index: int) -> QuantisedProduct | None:
+        """The kernel's product with one of several matrices, if there is one."""
+        return self._one(index).product
+
     def _one(self, index: int) -> PackedMatrix:
         if index not in self._each:
             planes = self.format.one(self.planes, index)

@@ -260,15 +260,18 @@ void product(Words& words, Lanes& lanes) {
     multiply(p, lanes);
 }
 
-// order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, each W; the number of each row's
-// matrix, x and y. A row with another number than those of the matrices gives zeros.
+// order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, each W with its scales where it has
+// some; the number of each row's matrix, x and y. A row with another number than those of the matrices gives zeros.
 void chosen_product(Words& words, Lanes& lanes) {
     Product p = product_of(words);
     const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
-    const int64_t* matrices = words.several(2 * count);
+    const bool scaled = p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS;
+    const int64_t each = scaled ? 4 : 2, *matrices = words.several(each * count);
     const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
-    float *const numbers = room(p.inputs + p.outputs), *const found = numbers + p.inputs;
+    float *const numbers = room(2 * p.inputs + p.outputs), *const found = numbers + p.inputs;
+    uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + p.outputs);
     const int64_t apart[2] = {0, sizeof(float)};
+    p.pairs = rounded == BFLOAT16 && p.inputs % 2 == 0 ? reinterpret_cast<const uint32_t*>(pairs) : nullptr;
     p.rows = 1, p.x = numbers, p.y = {reinterpret_cast<char*>(found), FLOAT32, apart};
     for (int64_t row = 0; row < rows; row++) {
         int64_t spare;
@@ -276,10 +279,12 @@ void chosen_product(Words& words, Lanes& lanes) {
         if (chosen < 0 || chosen >= count) {
             std::fill_n(found, p.outputs, 0.0f);
         } else {
-            p.weight = words.bases[matrices[2 * chosen]] + matrices[2 * chosen + 1];
+            const int64_t* place = matrices + each * chosen;
+            p.weight = words.bases[place[0]] + place[1];
+            if (scaled) p.scales = words.bases[place[2]] + place[3];
             read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers);
             if (rounded == BFLOAT16)
-                for (int64_t i = 0; i < p.inputs; i++) numbers[i] = from_bfloat16(to_bfloat16(numbers[i]));
+                for (int64_t i = 0; i < p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
             multiply(p, lanes);
             if (rounded == BFLOAT16)
                 for (int64_t i = 0; i < p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));

@@ -11,8 +11,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from anyformer.cache import Cache, digest
+from anyformer.generation.native.captured import captured
 from anyformer.generation.native.functions import Write, elementwise
 from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind, strides_of
+from anyformer.processor import fingerprint
 from anyformer.quantising.tensor import PackedMatrix
 
 ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS = range(4)
@@ -21,6 +24,7 @@ WIDTHS = (64, 48, 32, 16)
 """Outputs of a block of oneDNN's orders."""
 SAMPLES = 4096
 """Numbers of a matrix that are looked for."""
+KEPT = Cache("orders", files=1000)
 
 
 class Order(NamedTuple):
@@ -37,19 +41,34 @@ class Order(NamedTuple):
 def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
     """oneDNN's order of matrices of these sizes; None for one that is not known here.
 
-    It is found by trying: some numbers of a matrix are looked for where they would lie. In a block the numbers of all its
-    outputs lie side by side for every input, in bf16 for every pair of inputs.
+    It is found by trying, and kept for later starts on a processor with the same instructions, threads and torch.
+    """
+    key = digest([fingerprint(torch.device("cpu")), outputs, inputs, str(dtype)])
+    match KEPT.read(key):
+        case []:
+            return None
+        case [int(), int(), int(), int(), int()] as words:
+            return Order(*words)
+    found = _tried(outputs, inputs, dtype)
+    KEPT.write(key, list(found or ()))
+    return found
+
+
+def _tried(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
+    """The order of a matrix of which some numbers are looked for where they would lie.
+
+    In a block the numbers of all its outputs lie side by side for every input, in bf16 for every pair of inputs.
     """
     size = dtype.itemsize
     together, code = 4 // size, torch.int16 if size == 2 else torch.int32
     draws = torch.Generator().manual_seed(0)
     o, i = (torch.randint(most, (SAMPLES,), generator=draws) for most in (outputs, inputs))
-    matrix = torch.zeros(outputs, inputs, dtype=code)
+    matrix = torch.empty(outputs, inputs, dtype=code)
     matrix[o, i] = torch.randint(1, 2**14, (SAMPLES,), generator=draws, dtype=code)
     held = torch.ops.mkldnn._reorder_linear_weight(matrix.view(dtype), 1)
     count = torch.ops.mkldnn._nbytes(held) // size
     there = torch.frombuffer((ctypes.c_char * (count * size)).from_address(torch.ops.mkldnn.data_ptr(held)), dtype=code)
-    if count == matrix.numel() and torch.equal(there, matrix.flatten()):
+    if count == matrix.numel() and torch.equal(there[o * inputs + i], matrix[o, i]):
         return Order(ROWS, KINDS[dtype])
     for width in WIDTHS:
         deep, rest = divmod(count, -(-outputs // width) * width)
@@ -97,19 +116,30 @@ def _of_onednn(writer: StepWriter, weight: Tensor) -> tuple[Order, Location]:
     return order, writer.opaque(weight, torch.ops.mkldnn.data_ptr(weight))
 
 
-def _of_8_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
-    codes = given["mat2"]
-    product(writer, out, given["self"], Order(SCALED_ROWS, 0), len(codes), writer.place(codes), writer.place(given["scales"]))
+def _scaled(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
+    """The order of a matrix in 8 bits, its codes and its scales."""
+    return Order(SCALED_ROWS, 0), given["mat2"], given["scales"]
 
 
-def _of_4_bits(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+def _grouped(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
+    """The order of a matrix in 4 bits, its codes, and scales with offsets."""
     codes, group, both = given["mat2"], given["qGroupSize"], given["qScaleAndZeros"]
     block = FOUR_BITS.get(torch.backends.cpu.get_cpu_capability())
-    outputs, inputs = len(codes), given["self"].shape[-1]
-    if block is None or outputs % block:
-        raise UnknownError(f"codes of 4 bits for {outputs} outputs")
-    order = Order(BLOCKS_OF_4_BITS, 0, block, block // 2 * inputs, group)
-    product(writer, out, given["self"], order, outputs, writer.place(codes), writer.place(both))
+    if block is None or len(codes) % block:
+        raise UnknownError(f"codes of 4 bits for {len(codes)} outputs")
+    return Order(BLOCKS_OF_4_BITS, 0, block, block // 2 * given["self"].shape[-1], group), codes, both
+
+
+FEW_BITS = {"aten::_weight_int8pack_mm": _scaled, "aten::_weight_int4pack_mm_for_cpu": _grouped}
+"""What each operator of matrices in few bits multiplies by."""
+
+
+def _few_bits(name: str) -> Write:
+    def put(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
+        order, codes, scales = FEW_BITS[name](given)
+        product(writer, out, given["self"], order, out.shape[-1], writer.place(codes), writer.place(scales))
+
+    return put
 
 
 FOUR_BITS = {"AVX512": 64, "AVX2": 32}
@@ -182,6 +212,27 @@ def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         _matrix_product(writer, *(x[None] if alone else x for x in (y, first, second)))
 
 
+def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Order, torch.dtype, list[Location]]:
+    """One matrix of several: its order, the type that it multiplies, and where its numbers and scales lie."""
+    codes = (several.format.one(several.planes, number) or {}).get("codes")
+    if codes is not None and codes.is_floating_point():
+        order, place = _of_onednn(writer, codes) if codes.is_mkldnn else (Order(ROWS, kind(codes)), writer.place(codes))
+        return order, codes.dtype, [place]
+    made = several.one_product(number)
+    if made is None:
+        raise UnknownError("experts in few bits without a kernel")
+    row = torch.zeros(1, several.shape[-1], dtype=made.dtype)
+    with captured(FEW_BITS) as operators:
+        made.few(row)
+    if [each.name in FEW_BITS for each in operators] != [True]:
+        raise UnknownError("experts in few bits whose product is several operators")
+    order, *tensors = FEW_BITS[operators[0].name](operators[0].arguments)
+    for tensor in tensors:
+        if not writer.knows(tensor):
+            writer.hold(tensor, tensor)
+    return order, made.dtype, [writer.place(tensor) for tensor in tensors]
+
+
 def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     """The product of each row with the matrix of its number."""
     rows, weight, expert = given["rows"], given["weight"], given["choice"]
@@ -189,13 +240,9 @@ def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if isinstance(weight, PackedMatrix):
         orders = set[Order]()
         for x in range(len(weight)):
-            code = (weight.format.one(weight.planes, x) or {}).get("codes")
-            if code is None or not code.is_floating_point():
-                raise UnknownError("experts in few bits")
-            rounded = code.dtype
-            order, place = _of_onednn(writer, code) if code.is_mkldnn else (Order(ROWS, kind(code)), writer.place(code))
+            order, rounded, places = _one_of(writer, weight, x)
             orders.add(order)
-            matrices.append(place)
+            matrices += places
         (order,) = orders
     else:
         if not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
@@ -234,8 +281,7 @@ MATRICES: Mapping[str, Write] = {
     "mkldnn::_linear_pointwise": _onednn,
     "aten::linear": _linear,
     "aten::matmul": _multiplied,
-    "aten::_weight_int8pack_mm": _of_8_bits,
-    "aten::_weight_int4pack_mm_for_cpu": _of_4_bits,
+    **{name: _few_bits(name) for name in FEW_BITS},
     "chosen_product": _chosen,
     "aten::bmm": _batches,
     "aten::baddbmm": _added_batches,

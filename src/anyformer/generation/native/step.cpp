@@ -13,7 +13,6 @@ constexpr Operation OPERATIONS[] = {elementwise, reduction, rows, indexed, produ
 struct Step {
     Words words;
     const int64_t* end;
-    int64_t count;  // of threads that were asked for
     Lanes lanes;
 };
 
@@ -30,12 +29,10 @@ using Threads = int32_t (*)(int64_t, int64_t, int64_t, void (*)(int64_t, int64_t
 // Computes the `count` words of a table for tensors that begin at `bases`, on at most `lanes` threads. Returns whether an index
 // named a place that its tensor does not have.
 extern "C" int32_t step(Threads threads, int64_t lanes, const int64_t* table, int64_t count, char* const* bases) {
-    Step step{{table, bases, false}, table + count, lanes, {}};
+    Step step{{table, bases, false}, table + count, Lanes(lanes)};
     threads(0, lanes, 1, [](int64_t begin, int64_t end, void* given) {
         Step& step = *static_cast<Step*>(given);
-        if (begin != 0) return step.lanes.help();
-        step.lanes.alone(end == step.count);
-        run(step);
+        if (begin == 0) run(step); else if (begin < MOST_LANES) step.lanes.help(begin);
     }, &step);
     return step.words.failed;
 }

@@ -53,11 +53,14 @@ inline float number_at(const uint16_t* p) { return from_bfloat16(*p); }
 inline float number_at(const int8_t* p) { return float(*p); }
 
 inline float sum_of(Floats x) {
-    float sums[LANES];
-    std::memcpy(sums, &x, sizeof x);
-    for (int width = LANES / 2; width; width /= 2)
-        for (int i = 0; i < width; i++) sums[i] += sums[i + width];
-    return sums[0];
+#ifdef __AVX512F__
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+#else
+    const __m256 eight = x;
+#endif
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
 template <typename N>
