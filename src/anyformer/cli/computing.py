@@ -36,7 +36,7 @@ def in_large_pages() -> None:
 
 
 def model_is_loaded() -> None:
-    """Let the collector of garbage pass over all that is there once a model is: it would take a tenth of a second amid a text."""
+    """Let the collector of garbage pass over all that is there once a model is: that takes a tenth of a second."""
     gc.freeze()
 
 
