@@ -130,7 +130,8 @@ void computed(int64_t function, int64_t n, const T* a, const T* b, const T* c, T
     }
 }
 
-constexpr int64_t LARGE = 1 << 15;  // numbers from which several threads share a loop
+constexpr int64_t LARGE = 1 << 15;  // numbers from which several threads share a loop: fewer cost more to pass from one to another
+constexpr int64_t PIECE = 1 << 12;  // numbers of a thread's task
 
 // The loops over all sizes but the last, from `begin` to `end` of the first one's; of every other only whole ones.
 template <typename T>
@@ -169,11 +170,13 @@ void elementwise(Words& words, Lanes& lanes) {
         else
             elements<float>(function, count, of, given, from);
     };
-    if (numbers < LARGE || count == 1) return all(x, sizes);
-    lanes.each(sizes[0], [&](int64_t i) {
+    if (numbers < LARGE) return all(x, sizes);
+    const int64_t per = std::max<int64_t>(1, PIECE / (numbers / sizes[0]));  // of the first size, in a task
+    lanes.each((sizes[0] + per - 1) / per, [&](int64_t task) {
+        const int64_t i = task * per;
         Strided part[4];
         int64_t of[MOST_SIZES];
-        for (int64_t d = 0; d < count; d++) of[d] = d ? sizes[d] : 1;
+        for (int64_t d = 0; d < count; d++) of[d] = d ? sizes[d] : std::min(per, sizes[0] - i);
         for (int64_t k = 0; k < 4; k++) part[k] = {x[k].data + i * x[k].strides[0], x[k].kind, x[k].strides};
         all(part, of);
     });

@@ -2,48 +2,9 @@
 
 #pragma once
 
-#include "rows.h"
-#include "vectors.h"
+#include "matrix_rows.h"
 
 namespace {
-
-enum Layout : int64_t { ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS };
-
-constexpr int64_t TASK = 64;  // outputs of a task
-constexpr int64_t MOST_ROWS = 4;  // rows whose sums stay in registers beside one another
-
-struct Product {
-    int64_t layout, kind, block, by_block, group, rows, outputs, inputs;  // by_block: bytes from one block to the next
-    const char* weight;
-    const char* scales;  // in bf16: one per output; of 4 bits a factor and an offset per group of inputs and output
-    const float* x;      // (rows, inputs)
-    const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
-    Strided y;           // strides: from row to row, from output to output
-
-    void put(int64_t row, int64_t output, const float* sums, int64_t count) const {
-        stored(sums, y.data + row * y.strides[0] + output * y.strides[1], y.kind, y.strides[1], count);
-    }
-};
-
-// Rows of W side by side: a sum for each.
-template <typename N>
-void by_rows(const Product& p, int64_t begin, int64_t end) {
-    const N* weight = reinterpret_cast<const N*>(p.weight);
-    for (int64_t row = 0; row < p.rows; row += MOST_ROWS) {
-        float sums[MOST_ROWS][TASK];
-        const int64_t some = std::min(MOST_ROWS, p.rows - row);
-        for (int64_t o = begin; o < end; o++) {
-            const float* x = p.x + row * p.inputs;
-            if (some == MOST_ROWS)
-                dots<MOST_ROWS>(weight + o * p.inputs, x, p.inputs, p.inputs, &sums[0][o - begin], TASK);
-            else
-                for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
-            for (int64_t r = 0; r < some && p.scales; r++)
-                sums[r][o - begin] *= from_bfloat16(reinterpret_cast<const uint16_t*>(p.scales)[o]);
-        }
-        for (int64_t r = 0; r < some; r++) p.put(row + r, begin, sums[r], end - begin);
-    }
-}
 
 // Blocks of outputs: for every input (in bf16: every pair of inputs) the numbers of all outputs of the block lie side by side.
 template <typename N, int WIDTH, int COUNT>
@@ -74,7 +35,9 @@ void by_block(const Product& p, const char* block, int64_t row, int64_t output) 
                     }
         }
         const int64_t there = std::min<int64_t>(EACH, p.outputs - output - first);
-        for (int r = 0; r < COUNT && there > 0; r++) {
+        if (there <= 0) return;
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) {
             float found[EACH];
             for (int j = 0; j < WIDTH; j++) floats_at(found + j * LANES) = sums[r][j] + more[r][j];
             p.put(row + r, output + first, found, there);
@@ -88,18 +51,30 @@ template <int WIDTH, int COUNT>
 void by_pairs(const Product& p, const char* block, int64_t row, int64_t output) {
     constexpr int64_t EACH = WIDTH * LANES;
     const int64_t count = p.inputs / 2;
+    // Several rows take longer than memory does: while the last of them are computed the next block comes nearer.
+    const bool last = COUNT > 1 && row + COUNT >= p.rows;
     for (int64_t first = 0; first < p.block; first += EACH) {
         __m512 sums[COUNT][WIDTH] = {};
         for (int64_t i = 0; i < count; i++) {
             __m512i w[WIDTH];
-            for (int j = 0; j < WIDTH; j++) w[j] = _mm512_loadu_si512(block + (i * p.block + first + j * LANES) * 4);
+            for (int j = 0; j < WIDTH; j++) {
+                const char* line = block + (i * p.block + first + j * LANES) * 4;
+                w[j] = _mm512_loadu_si512(line);
+                if (last) __builtin_prefetch(line + p.by_block, 0, 2);
+            }
             for (int r = 0; r < COUNT; r++) {
                 const __m512bh x = (__m512bh)_mm512_set1_epi32(int32_t(p.pairs[(row + r) * count + i]));
                 for (int j = 0; j < WIDTH; j++) sums[r][j] = _mm512_dpbf16_ps(sums[r][j], (__m512bh)w[j], x);
             }
         }
         const int64_t there = std::min<int64_t>(EACH, p.outputs - output - first);
-        for (int r = 0; r < COUNT && there > 0; r++) p.put(row + r, output + first, reinterpret_cast<const float*>(sums[r]), there);
+        if (there <= 0) return;
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++) {  // sums that a loop counts through would not stay in registers
+            float found[EACH];
+            for (int j = 0; j < WIDTH; j++) _mm512_storeu_ps(found + j * LANES, sums[r][j]);
+            p.put(row + r, output + first, found, there);
+        }
     }
 }
 #else

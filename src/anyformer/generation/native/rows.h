@@ -73,6 +73,23 @@ struct Reduced {
     }
 };
 
+// Sums over a size whose numbers lie apart, such as what several experts give: rows of numbers that lie side by side are added.
+inline bool summed(int64_t how, int64_t kept, const int64_t* sizes, int64_t gone, const int64_t* inner, const Strided* x) {
+    const int64_t last = kept - 1, size = bytes(FLOAT32);
+    const bool suits = (how == SUM || how == MEAN) && gone == 1 && kept > 0 && x[1].kind == FLOAT32 && x[0].kind == FLOAT32 &&
+                       x[1].strides[last] == size && x[0].strides[last] == size && x[1].strides[kept] != size;
+    if (!suits) return false;
+    over<2>(last, sizes, x, [&](const int64_t* at) {
+        float* const to = reinterpret_cast<float*>(x[0].data + at[0]);
+        for (int64_t k = 0; k < inner[0]; k++) {
+            const float* const from = reinterpret_cast<const float*>(x[1].data + at[1] + k * x[1].strides[kept]);
+            for (int64_t i = 0; i < sizes[last]; i++) to[i] = k ? to[i] + from[i] : from[i];
+        }
+        for (int64_t i = 0; how == MEAN && i < sizes[last]; i++) to[i] /= float(inner[0]);
+    });
+    return true;
+}
+
 template <typename T>
 void reduced(int64_t how, int64_t kept, const int64_t* sizes, int64_t gone, const int64_t* inner, const Strided* x) {
     over<2>(kept, sizes, x, [&](const int64_t* at) {
@@ -99,7 +116,7 @@ void reduction(Words& words, Lanes& lanes) {
     auto all = [&](const Strided* from, const int64_t* of) {
         if (whole)
             reduced<int64_t>(how, kept, of, gone, sizes + kept, from);
-        else
+        else if (!summed(how, kept, of, gone, sizes + kept, from))
             reduced<float>(how, kept, of, gone, sizes + kept, from);
     };
     int64_t numbers = 1;
@@ -130,7 +147,8 @@ inline void softmax(float* x, int64_t n, bool logarithm) {
     for (int64_t i = 0; i < n; i++) x[i] *= sum;
 }
 
-// Memory of a thread that stays from call to call.
+// Memory of a thread that stays from call to call; `PLACE`: one of several that are in use at once.
+template <int PLACE = 0>
 inline float* room(int64_t numbers) {
     static thread_local struct Room {
         float* data = nullptr;

@@ -74,13 +74,26 @@ inline uint16_t to_bfloat16(float value) {
     return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
+// A number in bf16, as it lies in memory.
+struct BFloat16 {
+    uint16_t bits;
+    BFloat16() = default;
+    template <typename T>
+    explicit BFloat16(T value) : bits(to_bfloat16(float(value))) {}
+    template <typename T>
+    explicit operator T() const { return T(from_bfloat16(bits)); }
+};
+
 template <typename N, typename T>
 inline void gather_numbers(const char* from, int64_t stride, int64_t count, T* to) {
-    for (int64_t i = 0; i < count; i++) {
-        N value;
-        std::memcpy(&value, from + i * stride, sizeof value);
-        to[i] = T(value);
-    }
+    auto each = [=](int64_t by) {
+        for (int64_t i = 0; i < count; i++) {
+            N value;
+            std::memcpy(&value, from + i * by, sizeof value);
+            to[i] = T(value);
+        }
+    };
+    stride == int64_t(sizeof(N)) ? each(sizeof(N)) : each(stride);  // a compiler makes vectors of numbers side by side
 }
 
 // `count` numbers as T: where they lie, or copied to `room`.
@@ -95,12 +108,7 @@ const T* loaded(const char* from, int64_t kind, int64_t stride, int64_t count, T
         case INT32: gather_numbers<int32_t>(from, stride, distinct, room); break;
         case INT8: gather_numbers<int8_t>(from, stride, distinct, room); break;
         case UINT8: case BOOL: gather_numbers<uint8_t>(from, stride, distinct, room); break;
-        case BFLOAT16:
-            for (int64_t i = 0; i < distinct; i++) {
-                uint16_t bits;
-                std::memcpy(&bits, from + i * stride, sizeof bits);
-                room[i] = T(from_bfloat16(bits));
-            }
+        case BFLOAT16: gather_numbers<BFloat16>(from, stride, distinct, room); break;
     }
     for (int64_t i = distinct; i < count; i++) room[i] = room[0];
     return room;
@@ -108,10 +116,13 @@ const T* loaded(const char* from, int64_t kind, int64_t stride, int64_t count, T
 
 template <typename N, typename T>
 inline void scatter_numbers(const T* from, char* to, int64_t stride, int64_t count) {
-    for (int64_t i = 0; i < count; i++) {
-        const N value = N(from[i]);
-        std::memcpy(to + i * stride, &value, sizeof value);
-    }
+    auto each = [=](int64_t by) {
+        for (int64_t i = 0; i < count; i++) {
+            const N value = N(from[i]);
+            std::memcpy(to + i * by, &value, sizeof value);
+        }
+    };
+    stride == int64_t(sizeof(N)) ? each(sizeof(N)) : each(stride);
 }
 
 template <typename T>
@@ -125,11 +136,7 @@ void stored(const T* from, char* to, int64_t kind, int64_t stride, int64_t count
         case BOOL:
             for (int64_t i = 0; i < count; i++) to[i * stride] = from[i] != T(0);
             return;
-        case BFLOAT16:
-            for (int64_t i = 0; i < count; i++) {
-                const uint16_t bits = to_bfloat16(float(from[i]));
-                std::memcpy(to + i * stride, &bits, sizeof bits);
-            }
+        case BFLOAT16: return scatter_numbers<BFloat16>(from, to, stride, count);
     }
 }
 
