@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from benchmarks.cases import Decoder, Latents
+from benchmarks.ours_models import decoder
 from zoo import DECODERS
 
 from anyformer.catalogue.llama import llama
@@ -17,10 +19,10 @@ from anyformer.catalogue.mistral import mixtral
 from anyformer.generation import generating, recorded
 from anyformer.generation.decode import decode
 from anyformer.generation.native import decode as native_decode
-from anyformer.generation.native import matrices
+from anyformer.generation.native import orders
 from anyformer.generation.native.decode import NativeStep, natively, unavailable
 from anyformer.generation.native.large_pages import LARGE, SWITCH, _collapse, _span, collapse_soon
-from anyformer.generation.native.matrices import onednn_order
+from anyformer.generation.native.orders import onednn_order
 from anyformer.generation.native.tables import line
 from anyformer.generation.recorded import RecordedDecode, as_recorded
 from anyformer.generation.recorder import Recorder
@@ -62,6 +64,15 @@ UNKNOWN = {
     "batch_norm_by_position": "aten::_native_batch_norm_legit_no_training",
 }
 """Kinds with something that no operation of a table computes, and what."""
+SIZES = {"width": 128, "depth": 2, "heads": 4, "vocab": 96}
+SIZED = {
+    "dense": llama(**SIZES, kv_heads=2, ffn=192),
+    "experts": mixtral(**SIZES, kv_heads=2, expert=64, experts=6, chosen=2),
+    "latent": decoder(
+        Decoder(**SIZES, kv_heads=4, ffn=192, latents=Latents(q_rank=64, kv_rank=64, nope=32, rope=16, value=32))
+    ),
+}
+"""Sizes that torch's kernels of few bits take, and of 4 bits blocks that are filled and not."""
 FORMATS = ("fp32", "bf16", "int8", "int4-32")
 
 
@@ -79,10 +90,12 @@ def tables_of(model, state):
     return recorded._recordings(model, Recorder.written, memory_of(state)).tables
 
 
-def beside(step, plain_step, model, steps=STEPS, close=1e-4):
+def beside(step, plain_step, model, steps=STEPS, close=1e-4, rows=3):
     """Steps of both, of the tokens that the second chooses, over the same slots; the state of the first."""
     with torch.inference_mode():
-        plain, other, tokens = begun(model), begun(model), torch.tensor([1, 2, 3])
+        plain, other, tokens = begun(model), begun(model), torch.arange(1, rows + 1)
+        if rows != 3:
+            plain, other = (each.fork(torch.arange(rows) % 3) for each in (plain, other))
         for _ in range(steps):
             for each in (other, plain):
                 each.slots.reserve(1, MULTIPLE)
@@ -105,14 +118,14 @@ def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
     assert tables_of(model, state).unknown == UNKNOWN.get(name, "")
 
 
-@pytest.mark.parametrize("experts", [False, True])
+@pytest.mark.parametrize("rows", [1, 3, 21])
+@pytest.mark.parametrize("kind", SIZED)
 @pytest.mark.parametrize("format", FORMATS)
-def test_weights_are_read_in_the_order_in_which_they_lie(format, experts):
-    """Beside torch's kernels, which round as the table does. Sizes are those that the kernels of few bits take."""
-    shape = {"width": 128, "depth": 2, "heads": 4, "kv_heads": 2, "vocab": 96}
-    architecture = mixtral(**shape, expert=64, experts=6, chosen=2) if experts else llama(**shape, ffn=192)
-    model = generating(build(architecture, seed=1).eval(), format)
-    state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=2e-2 if format != "fp32" else 1e-4)
+def test_weights_are_read_in_the_order_in_which_they_lie(format, kind, rows):
+    """Beside torch's kernels, which round as the table does."""
+    model = generating(build(SIZED[kind], seed=1).eval(), format)
+    close = 2e-2 if format != "fp32" else 1e-4
+    state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=close, rows=rows)
     tables = tables_of(model, state)
     assert (tables.unknown, bool(tables.each)) == ("", True)
 
@@ -142,7 +155,7 @@ def test_an_order_is_found_once_and_kept(monkeypatch, tmp_path):
     onednn_order.cache_clear()
     first = onednn_order(96, 64, torch.float32)
     onednn_order.cache_clear()
-    monkeypatch.setattr(matrices, "_tried", lambda *given: pytest.fail("it is known"))
+    monkeypatch.setattr(orders, "_tried", lambda *given: pytest.fail("it is known"))
     assert onednn_order(96, 64, torch.float32) == first
     with pytest.raises(pytest.fail.Exception):
         onednn_order(96, 128, torch.float32)

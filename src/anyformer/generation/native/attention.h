@@ -63,7 +63,8 @@ void matrix_product(Words& words, Lanes& lanes) {
 struct Attention {
     int64_t heads, group, queries, keys, width, value_width, masked;
     float scale;
-    Strided y, q, k, v, mask;  // y, q: (row, head, query, feature); k, v: (row, head of keys, key, feature); mask: (row, head, query, key)
+    // y, q: (row, head, query, feature); k, v: (row, head of keys, key, feature); mask: (row, head, query, key)
+    Strided y, q, k, v, mask;
 
     static char* of(const Strided& x, int64_t row, int64_t head) { return x.data + row * x.strides[0] + head * x.strides[1]; }
 
@@ -71,7 +72,8 @@ struct Attention {
     void operator()(int64_t task) const {
         const int64_t row = task / heads, head = task % heads;
         float* const asked = room(queries * (width + keys + value_width) + keys);
-        float *const scores = asked + queries * width, *const mixed = scores + queries * keys, *const hidden = mixed + queries * value_width;
+        float *const scores = asked + queries * width, *const mixed = scores + queries * keys;
+        float* const hidden = mixed + queries * value_width;
         for (int64_t t = 0; t < queries; t++) {
             float* to = asked + t * width;
             const float* from = loaded(of(q, row, head) + t * q.strides[2], q.kind, q.strides[3], width, to);
@@ -84,8 +86,12 @@ struct Attention {
         for (int64_t t = 0; t < queries; t++) {
             float* own = scores + t * keys;
             if (masked) {
-                const float* given = loaded(of(mask, row, head) + t * mask.strides[2], mask.kind, mask.strides[3], keys, hidden);
-                for (int64_t s = 0; s < keys; s++) own[s] = mask.kind != BOOL ? own[s] + given[s] : given[s] != 0 ? own[s] : -INFINITY;
+                const char* place = of(mask, row, head) + t * mask.strides[2];
+                const float* given = loaded(place, mask.kind, mask.strides[3], keys, hidden);
+                if (mask.kind != BOOL)
+                    for (int64_t s = 0; s < keys; s++) own[s] += given[s];
+                else
+                    for (int64_t s = 0; s < keys; s++) own[s] = given[s] != 0 ? own[s] : -INFINITY;
             }
             if (greatest(own, keys) == -INFINITY)
                 std::fill_n(own, keys, 0.0f);  // of a query that sees nothing
@@ -103,7 +109,8 @@ struct Attention {
     }
 };
 
-// rows, heads, query heads of each head of keys, queries, keys, width, width of values, whether masked, scale; then the tensors in the order above.
+// rows, heads, query heads of each head of keys, queries, keys, width, width of values, whether masked, scale; then the tensors
+// in the order above.
 void attention(Words& words, Lanes& lanes) {
     Attention a;
     const int64_t rows = words.next();

@@ -130,7 +130,7 @@ void computed(int64_t function, int64_t n, const T* a, const T* b, const T* c, T
     }
 }
 
-constexpr int64_t LARGE = 1 << 15;  // numbers from which several threads share a loop: fewer cost more to pass from one to another
+constexpr int64_t LARGE = 1 << 15;  // numbers from which threads share a loop: to pass on fewer costs more than to compute them
 constexpr int64_t PIECE = 1 << 12;  // numbers of a thread's task
 
 // The loops over all sizes but the last, from `begin` to `end` of the first one's; of every other only whole ones.

@@ -12,9 +12,9 @@ namespace {
 
 constexpr int64_t MOST_LANES = 64;
 
-// Every thread has a run of tasks, which it takes one at a time in their order, since memory is read fastest from one address to
-// the next; who has none left takes those of others, so a thread that the system stops holds up no more than its task. Which
-// thread computes a task changes no number.
+// Every thread has a run of tasks, which it takes one at a time in their order, since memory is read fastest from one address
+// to the next; who has none left takes those of others, so a thread that the system stops holds up no more than its task.
+// Which thread computes a task changes no number.
 class Lanes {
    public:
     explicit Lanes(int64_t count) : count_(count < MOST_LANES ? count : MOST_LANES) {}
@@ -30,7 +30,7 @@ class Lanes {
         run_ = [](const void* job, int64_t i) { (*static_cast<const Task*>(job))(i); };
         done_.store(0, std::memory_order_relaxed);
         for (int64_t lane = 0; lane < count_; lane++)
-            runs_[lane].places.store(uint64_t(count * (lane + 1) / count_) << HALF | uint64_t(count * lane / count_), std::memory_order_release);
+            runs_[lane].places.store(run_of(count * lane / count_, count * (lane + 1) / count_), std::memory_order_release);
         while (take(0)) {
         }
         for (int spins = 0; done_.load(std::memory_order_acquire) < count;) wait(spins);
@@ -52,6 +52,7 @@ class Lanes {
     static constexpr int HALF = 32;
     static constexpr uint64_t MASK = (uint64_t(1) << HALF) - 1;
 
+    static uint64_t run_of(int64_t begin, int64_t end) { return uint64_t(end) << HALF | uint64_t(begin); }
     static bool left(uint64_t places) { return (places & MASK) < (places >> HALF); }
 
     bool take(int64_t first) {

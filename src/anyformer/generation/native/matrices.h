@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "matrix_rows.h"
+#include "matrix_in_4_bits.h"
 
 namespace {
 
@@ -104,89 +104,6 @@ void by_blocks(const Product& p, int64_t number) {
     }
 }
 
-// Codes of 4 bits, two of them in a byte for every input: of outputs of the first and of the second half of the block.
-template <int WIDTH, int COUNT>
-void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
-    constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
-    const float* x = p.x + row * p.inputs;
-    Floats sums[COUNT][WIDTH] = {};
-    for (int64_t first = 0; first < p.inputs; first += p.group) {
-        Floats part[COUNT][WIDTH] = {};
-        float totals[COUNT] = {};
-        for (int64_t i = first; i < first + p.group; i++) {
-            Floats codes[WIDTH];
-            for (int j = 0; j < HALF; j++) {
-                const Integers both = bytes_at(block + i * (EACH / 2) + j * LANES);
-                codes[j] = __builtin_convertvector(both & 15, Floats);
-                codes[j + HALF] = __builtin_convertvector(both >> 4, Floats);
-            }
-            for (int r = 0; r < COUNT; r++) {
-                const float number = x[r * p.inputs + i];
-                totals[r] += number;
-                for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
-            }
-        }
-        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
-        for (int j = 0; j < WIDTH; j++) {
-            const Pairs pairs = pairs_at(scales + j * LANES * 2);
-            for (int r = 0; r < COUNT; r++)
-                sums[r][j] += (part[r][j] - 8 * totals[r]) * lower(pairs) + upper(pairs) * totals[r];
-        }
-    }
-    for (int r = 0; r < COUNT; r++) p.put(row + r, output, reinterpret_cast<const float*>(sums[r]), EACH);
-}
-
-#ifdef __AVX512BF16__
-// The same by pairs of inputs in bf16, which has all codes less 8: looked up, two inputs at a time.
-template <int COUNT>
-void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
-    alignas(64) uint16_t codes[32];
-    for (int i = 0; i < 32; i++) codes[i] = to_bfloat16(float(i % 16 - 8));  // the fifth bit of an index is another code's
-    const __m512i table = _mm512_load_si512(codes);
-    Floats sums[COUNT][4] = {};
-    for (int64_t first = 0; first < p.inputs; first += p.group) {
-        __m512 part[COUNT][4] = {};
-        for (int64_t i = first; i < first + p.group; i += 2) {
-            __m512i w[4];
-            for (int h = 0; h < 2; h++) {
-                const __m128i* place = reinterpret_cast<const __m128i*>(block + i * 32 + h * 16);
-                const __m128i one = _mm_loadu_si128(place), next = _mm_loadu_si128(place + 2);
-                const __m256i both = _mm256_set_m128i(_mm_unpackhi_epi8(one, next), _mm_unpacklo_epi8(one, next));
-                const __m512i pairs = _mm512_cvtepu8_epi16(both);
-                w[h] = _mm512_permutexvar_epi16(pairs, table);
-                w[h + 2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(pairs, 4), table);
-            }
-            for (int r = 0; r < COUNT; r++) {
-                const __m512bh x = (__m512bh)_mm512_set1_epi32(int32_t(p.pairs[((row + r) * p.inputs + i) / 2]));
-                for (int j = 0; j < 4; j++) part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)w[j], x);
-            }
-        }
-        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
-        float totals[COUNT];
-        for (int r = 0; r < COUNT; r++) totals[r] = total(p.x + (row + r) * p.inputs + first, p.group);
-        for (int j = 0; j < 4; j++) {
-            const Pairs pairs = pairs_at(scales + j * LANES * 2);
-            for (int r = 0; r < COUNT; r++) sums[r][j] += Floats(part[r][j]) * lower(pairs) + upper(pairs) * totals[r];
-        }
-    }
-    for (int r = 0; r < COUNT; r++) p.put(row + r, output, reinterpret_cast<const float*>(sums[r]), 4 * LANES);
-}
-#endif
-
-void by_blocks_of_4_bits(const Product& p, int64_t number) {
-    const uint8_t* block = reinterpret_cast<const uint8_t*>(p.weight) + number * p.by_block;
-    int64_t row = 0;
-#ifdef __AVX512BF16__
-    if (p.pairs) {
-        for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_pairs_of_4_bits<MOST_ROWS>(p, block, row, number * p.block);
-        for (; row < p.rows; row++) by_pairs_of_4_bits<1>(p, block, row, number * p.block);
-        return;
-    }
-#endif
-    for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_block_of_4_bits<4, MOST_ROWS>(p, block, row, number * p.block);
-    for (; row < p.rows; row++) by_block_of_4_bits<4, 1>(p, block, row, number * p.block);
-}
-
 void multiply(const Product& p, Lanes& lanes) {
     const int64_t block = p.layout == BLOCKS || p.layout == BLOCKS_OF_4_BITS ? p.block : TASK;
     lanes.each((p.outputs + block - 1) / block, [&](int64_t number) {
@@ -243,29 +160,40 @@ void chosen_product(Words& words, Lanes& lanes) {
     const bool scaled = p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS;
     const int64_t each = scaled ? 4 : 2, *matrices = words.several(each * count);
     const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
-    float *const numbers = room(2 * p.inputs + p.outputs), *const found = numbers + p.inputs;
-    uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + p.outputs);
-    const int64_t apart[2] = {0, sizeof(float)};
+    float *const numbers = room(rows * (2 * p.inputs + p.outputs)), *const found = numbers + rows * p.inputs;
+    uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
+    const int64_t apart[2] = {p.outputs * int64_t(sizeof(float)), sizeof(float)};
     p.pairs = rounded == BFLOAT16 && p.inputs % 2 == 0 ? reinterpret_cast<const uint32_t*>(pairs) : nullptr;
-    p.rows = 1, p.x = numbers, p.y = {reinterpret_cast<char*>(found), FLOAT32, apart};
-    for (int64_t row = 0; row < rows; row++) {
+    p.x = numbers, p.y = {reinterpret_cast<char*>(found), FLOAT32, apart};
+    auto chosen = [&](int64_t row) {
         int64_t spare;
-        const int64_t chosen = *loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare);
-        if (chosen < 0 || chosen >= count) {
-            std::fill_n(found, p.outputs, 0.0f);
-        } else {
-            const int64_t* place = matrices + each * chosen;
-            p.weight = words.bases[place[0]] + place[1];
-            if (scaled) p.scales = words.bases[place[2]] + place[3];
-            read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers);
-            if (rounded == BFLOAT16)
-                for (int64_t i = 0; i < p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
-            multiply(p, lanes);
-            if (rounded == BFLOAT16)
-                for (int64_t i = 0; i < p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
-        }
-        stored(found, y.data + row * y.strides[0], y.kind, y.strides[1], p.outputs);
+        return *loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare);
+    };
+    auto give = [&](int64_t row, const float* from) {
+        stored(from, y.data + row * y.strides[0], y.kind, y.strides[1], p.outputs);
+    };
+    for (int64_t matrix = 0; matrix < count; matrix++) {
+        const int64_t* place = matrices + each * matrix;
+        p.rows = 0;
+        for (int64_t row = 0; row < rows; row++)
+            if (chosen(row) == matrix) {
+                read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + p.rows * p.inputs);
+                p.rows++;
+            }
+        if (p.rows == 0) continue;
+        p.weight = words.bases[place[0]] + place[1];
+        if (scaled) p.scales = words.bases[place[2]] + place[3];
+        if (rounded == BFLOAT16)
+            for (int64_t i = 0; i < p.rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
+        multiply(p, lanes);
+        if (rounded == BFLOAT16)
+            for (int64_t i = 0; i < p.rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
+        for (int64_t row = 0, at = 0; row < rows; row++)
+            if (chosen(row) == matrix) give(row, found + at++ * p.outputs);
     }
+    std::fill_n(found, p.outputs, 0.0f);
+    for (int64_t row = 0; row < rows; row++)
+        if (chosen(row) < 0 || chosen(row) >= count) give(row, found);
 }
 
 }  // namespace

@@ -2,82 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from anyformer.cache import Cache, digest
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.functions import Write, elementwise
+from anyformer.generation.native.orders import FEW_BITS, ROWS, Order, onednn_order
 from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind, strides_of
-from anyformer.processor import fingerprint
 from anyformer.quantising.tensor import PackedMatrix
-
-ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS = range(4)
-"""Orders in which the numbers of a matrix lie, as `Layout` of `matrices.h` counts them."""
-WIDTHS = (64, 48, 32, 16)
-"""Outputs of a block of oneDNN's orders."""
-SAMPLES = 4096
-"""Numbers of a matrix that are looked for."""
-KEPT = Cache("orders", files=1000)
-
-
-class Order(NamedTuple):
-    """How the numbers of a matrix lie: in rows, or in blocks of so many outputs and bytes; the kind of the numbers."""
-
-    layout: int
-    kind: int
-    block: int = 1
-    block_bytes: int = 0
-    group: int = 0
-
-
-@cache
-def onednn_order(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
-    """oneDNN's order of matrices of these sizes; None for one that is not known here.
-
-    It is found by trying, and kept for later starts on a processor with the same instructions, threads and torch.
-    """
-    key = digest([fingerprint(torch.device("cpu")), outputs, inputs, str(dtype)])
-    match KEPT.read(key):
-        case []:
-            return None
-        case [int(), int(), int(), int(), int()] as words:
-            return Order(*words)
-    found = _tried(outputs, inputs, dtype)
-    KEPT.write(key, list(found or ()))
-    return found
-
-
-def _tried(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
-    """The order of a matrix of which some numbers are looked for where they would lie.
-
-    In a block the numbers of all its outputs lie side by side for every input, in bf16 for every pair of inputs.
-    """
-    size = dtype.itemsize
-    together, code = 4 // size, torch.int16 if size == 2 else torch.int32
-    draws = torch.Generator().manual_seed(0)
-    o, i = (torch.randint(most, (SAMPLES,), generator=draws) for most in (outputs, inputs))
-    matrix = torch.empty(outputs, inputs, dtype=code)
-    matrix[o, i] = torch.randint(1, 2**14, (SAMPLES,), generator=draws, dtype=code)
-    held = torch.ops.mkldnn._reorder_linear_weight(matrix.view(dtype), 1)
-    count = torch.ops.mkldnn._nbytes(held) // size
-    there = torch.frombuffer((ctypes.c_char * (count * size)).from_address(torch.ops.mkldnn.data_ptr(held)), dtype=code)
-    if count == matrix.numel() and torch.equal(there[o * inputs + i], matrix[o, i]):
-        return Order(ROWS, KINDS[dtype])
-    for width in WIDTHS:
-        deep, rest = divmod(count, -(-outputs // width) * width)
-        if rest or deep < inputs or inputs % 2:
-            continue
-        lies = ((o // width * (deep // together) + i // together) * width + o % width) * together + i % together
-        if torch.equal(there[lies], matrix[o, i]):
-            return Order(BLOCKS, KINDS[dtype], width, deep * width * size)
-    return None
 
 
 def product(
@@ -116,34 +52,12 @@ def _of_onednn(writer: StepWriter, weight: Tensor) -> tuple[Order, Location]:
     return order, writer.opaque(weight, torch.ops.mkldnn.data_ptr(weight))
 
 
-def _scaled(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
-    """The order of a matrix in 8 bits, its codes and its scales."""
-    return Order(SCALED_ROWS, 0), given["mat2"], given["scales"]
-
-
-def _grouped(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
-    """The order of a matrix in 4 bits, its codes, and scales with offsets."""
-    codes, group, both = given["mat2"], given["qGroupSize"], given["qScaleAndZeros"]
-    block = FOUR_BITS.get(torch.backends.cpu.get_cpu_capability())
-    if block is None or len(codes) % block:
-        raise UnknownError(f"codes of 4 bits for {len(codes)} outputs")
-    return Order(BLOCKS_OF_4_BITS, 0, block, block // 2 * given["self"].shape[-1], group), codes, both
-
-
-FEW_BITS = {"aten::_weight_int8pack_mm": _scaled, "aten::_weight_int4pack_mm_for_cpu": _grouped}
-"""What each operator of matrices in few bits multiplies by."""
-
-
 def _few_bits(name: str) -> Write:
     def put(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
         order, codes, scales = FEW_BITS[name](given)
         product(writer, out, given["self"], order, out.shape[-1], writer.place(codes), writer.place(scales))
 
     return put
-
-
-FOUR_BITS = {"AVX512": 64, "AVX2": 32}
-"""Outputs of a block of codes of 4 bits, by what torch's kernels use."""
 
 
 def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Tensor | None = None, factor: float = 1.0,
@@ -216,8 +130,10 @@ def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Ord
     """One matrix of several: its order, the type that it multiplies, and where its numbers and scales lie."""
     codes = (several.format.one(several.planes, number) or {}).get("codes")
     if codes is not None and codes.is_floating_point():
-        order, place = _of_onednn(writer, codes) if codes.is_mkldnn else (Order(ROWS, kind(codes)), writer.place(codes))
-        return order, codes.dtype, [place]
+        if codes.is_mkldnn:
+            order, place = _of_onednn(writer, codes)
+            return order, codes.dtype, [place]
+        return Order(ROWS, kind(codes)), codes.dtype, [_known(writer, codes)]
     made = several.one_product(number)
     if made is None:
         raise UnknownError("experts in few bits without a kernel")
@@ -227,10 +143,14 @@ def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Ord
     if [each.name in FEW_BITS for each in operators] != [True]:
         raise UnknownError("experts in few bits whose product is several operators")
     order, *tensors = FEW_BITS[operators[0].name](operators[0].arguments)
-    for tensor in tensors:
-        if not writer.knows(tensor):
-            writer.hold(tensor, tensor)
-    return order, made.dtype, [writer.place(tensor) for tensor in tensors]
+    return order, made.dtype, [_known(writer, tensor) for tensor in tensors]
+
+
+def _known(writer: StepWriter, tensor: Tensor) -> Location:
+    """The place of what a step reads and a call inside one of its operators may have made."""
+    if not writer.knows(tensor):
+        writer.hold(tensor, tensor)
+    return writer.place(tensor)
 
 
 def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:

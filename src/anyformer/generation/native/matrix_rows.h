@@ -49,10 +49,10 @@ inline void to_bfloat16(const int8_t* codes, int64_t count, uint16_t* to) {
 
 // The products of two rows of W with COUNT of x, which lie `inputs` apart; found[row * by + which of the two].
 template <int COUNT>
-inline void dots_of_pairs(const uint16_t* one, const uint16_t* other, const uint16_t* x, int64_t inputs, float* found, int64_t by) {
+inline void dots_of_pairs(const uint16_t* const w[2], const uint16_t* x, int64_t inputs, float* found, int64_t by) {
     __m512 sums[2][COUNT] = {};
     for (int64_t i = 0; i < inputs; i += PAIRED) {
-        const __m512bh a = paired(one + i, inputs - i), b = paired(other + i, inputs - i);
+        const __m512bh a = paired(w[0] + i, inputs - i), b = paired(w[1] + i, inputs - i);
         for (int r = 0; r < COUNT; r++) {
             const __m512bh each = paired(x + r * inputs + i, inputs - i);
             sums[0][r] = _mm512_dpbf16_ps(sums[0][r], a, each);
@@ -83,9 +83,10 @@ void by_rows_of_pairs(const Product& p, int64_t begin, int64_t end) {
             }
             float* const found = &sums[0][o - begin];
             int64_t r = 0;
-            for (; r + 8 <= some; r += 8) dots_of_pairs<8>(both[0], both[1], x + (row + r) * p.inputs, p.inputs, found + r * TASK, TASK);
-            for (; r + 4 <= some; r += 4) dots_of_pairs<4>(both[0], both[1], x + (row + r) * p.inputs, p.inputs, found + r * TASK, TASK);
-            for (; r < some; r++) dots_of_pairs<1>(both[0], both[1], x + (row + r) * p.inputs, p.inputs, found + r * TASK, TASK);
+            const uint16_t* const from = x + row * p.inputs;
+            for (; r + 8 <= some; r += 8) dots_of_pairs<8>(both, from + r * p.inputs, p.inputs, found + r * TASK, TASK);
+            for (; r + 4 <= some; r += 4) dots_of_pairs<4>(both, from + r * p.inputs, p.inputs, found + r * TASK, TASK);
+            for (; r < some; r++) dots_of_pairs<1>(both, from + r * p.inputs, p.inputs, found + r * TASK, TASK);
         }
         for (int64_t r = 0; r < some; r++) {
             for (int64_t o = begin; o < end; o++) sums[r][o - begin] *= scale_of(p, o);

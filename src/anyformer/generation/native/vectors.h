@@ -54,7 +54,8 @@ inline float number_at(const int8_t* p) { return float(*p); }
 
 inline float sum_of(Floats x) {
 #ifdef __AVX512F__
-    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1)));
+    const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(x), 1));
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(x), upper);
 #else
     const __m256 eight = x;
 #endif

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-FEW = 16
+FEW = 64
 """Rows that are multiplied where they lie; of more, several have the same matrix, and to sort them pays."""
 
 
