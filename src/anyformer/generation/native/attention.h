@@ -1,4 +1,4 @@
-// Products of activations: batches of matrices, and attention of a few queries to many keys.
+// Attention of a few queries to many keys.
 
 #pragma once
 
@@ -6,59 +6,6 @@
 #include "vectors.h"
 
 namespace {
-
-template <typename N>
-void add_columns(const Strided& w, const char* first, const float* a, int64_t depth, float* sums, int64_t count) {
-    for (int64_t k = 0; k < depth; k++)
-        if (a[k] != 0) add_times(reinterpret_cast<const N*>(first + k * w.strides[1]), a[k], sums, count);
-}
-
-// Sums over k of a[k] w[k, n], for `count` columns that begin at `first`.
-void columns(const Strided& w, const char* first, const float* a, int64_t depth, float* sums, int64_t count, float* spare) {
-    const int64_t size = bytes(w.kind), by_depth = w.strides[1], by_column = w.strides[2];
-    if (by_column == size && (w.kind == FLOAT32 || w.kind == BFLOAT16)) {
-        std::fill_n(sums, count, 0.0f);
-        if (w.kind == FLOAT32) return add_columns<float>(w, first, a, depth, sums, count);
-        return add_columns<uint16_t>(w, first, a, depth, sums, count);
-    }
-    for (int64_t n = 0; n < count; n++) {
-        const char* column = first + n * by_column;
-        if (w.kind == BFLOAT16 && by_depth == size)
-            sums[n] = dot(reinterpret_cast<const uint16_t*>(column), a, depth);
-        else
-            sums[n] = dot(loaded(column, w.kind, by_depth, depth, spare), a, depth);
-    }
-}
-
-// batch, rows, columns, depth; whether something is added, factor of the product, factor of that; the result (batch, row,
-// column), a (batch, row, depth), w (batch, depth, column) and what is added (batch, row, column).
-void matrix_product(Words& words, Lanes& lanes) {
-    const int64_t batch = words.next(), rows = words.next(), across = words.next(), depth = words.next(), adds = words.next();
-    const float factor = words.number(), other = words.number();
-    const Strided y = strided(words, 3), a = strided(words, 3), w = strided(words, 3);
-    const Strided c = adds ? strided(words, 3) : y;
-    const int64_t pieces = (across + CHUNK - 1) / CHUNK;
-    auto task = [&](int64_t number) {
-        const int64_t b = number / pieces, n = number % pieces * CHUNK, some = std::min(CHUNK, across - n);
-        float sums[CHUNK], added[CHUNK];
-        float* const own = room(2 * depth);
-        for (int64_t m = 0; m < rows; m++) {
-            const float* from = loaded(a.data + b * a.strides[0] + m * a.strides[1], a.kind, a.strides[2], depth, own);
-            columns(w, w.data + b * w.strides[0] + n * w.strides[2], from, depth, sums, some, own + depth);
-            for (int64_t i = 0; i < some; i++) sums[i] *= factor;
-            if (adds) {
-                const char* place = c.data + b * c.strides[0] + m * c.strides[1] + n * c.strides[2];
-                const float* there = loaded(place, c.kind, c.strides[2], some, added);
-                for (int64_t i = 0; i < some; i++) sums[i] += other * there[i];
-            }
-            stored(sums, y.data + b * y.strides[0] + m * y.strides[1] + n * y.strides[2], y.kind, y.strides[2], some);
-        }
-    };
-    if (batch * rows * across * depth < LARGE)
-        for (int64_t number = 0; number < batch * pieces; number++) task(number);
-    else
-        lanes.each(batch * pieces, task);
-}
 
 struct Attention {
     int64_t heads, group, queries, keys, width, value_width, masked;

@@ -126,14 +126,6 @@ Product product_of(Words& words) {
     return p;
 }
 
-// Rows of numbers side by side as fp32, first rounded to another kind.
-void read_rows(const Strided& x, int64_t rows, int64_t count, float* to) {
-    for (int64_t row = 0; row < rows; row++) {
-        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to + row * count);
-        if (from != to + row * count) std::memcpy(to + row * count, from, count * sizeof(float));
-    }
-}
-
 // order, rows, outputs, inputs; W, its scales where it has some; x and y.
 void product(Words& words, Lanes& lanes) {
     Product p = product_of(words);

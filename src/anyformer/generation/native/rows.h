@@ -163,6 +163,14 @@ inline float* room(int64_t numbers) {
     return kept.data;
 }
 
+// Rows of numbers side by side as fp32, first rounded to another kind.
+void read_rows(const Strided& x, int64_t rows, int64_t count, float* to) {
+    for (int64_t row = 0; row < rows; row++) {
+        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to + row * count);
+        if (from != to + row * count) std::memcpy(to + row * count, from, count * sizeof(float));
+    }
+}
+
 // function, epsilon, whether with a weight, with an offset, sizes (the last is that of a row); the result, the tensor, weight,
 // offset (which move along the last size alone).
 void rows(Words& words, Lanes&) {

@@ -1,6 +1,7 @@
 // A decode step as a table: operations in their order, which threads compute together without a call of anybody in between.
 
 #include "attention.h"
+#include "batches.h"
 #include "indexed.h"
 #include "matrices.h"
 #include "order.h"
