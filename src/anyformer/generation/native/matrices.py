@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import product as product_of
 from typing import Any
 
 import torch
@@ -118,12 +119,14 @@ def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     if a.dim() < 2 or w.dim() < 2:
         raise UnknownError("a product with a vector")
     batch = out.shape[:-2]
-    each = [x.expand(*batch, *x.shape[-2:]) for x in (a, w)]
-    for number in range(math.prod(batch[:-1])):
-        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(number), batch[:-1])) if batch[:-1] else ()
-        y, first, second = (x[index] for x in (out, *each))
-        alone = not batch
-        _matrix_product(writer, *(x[None] if alone else x for x in (y, first, second)))
+    a, w = (x.expand(*batch, *x.shape[-2:]) for x in (a, w))
+    if not batch:
+        _matrix_product(writer, *(x[None] for x in (out, a, w)))
+    elif len(batch) == 2 and out.shape[-2] == 1 and w.stride(0) == 0:
+        _matrix_product(writer, out.transpose(0, 2)[0], a.transpose(0, 2)[0], w[0])  # matrices that all texts share: read once
+    else:
+        for index in product_of(*map(range, batch[:-1])):
+            _matrix_product(writer, *(x[index] for x in (out, a, w)))
 
 
 def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Order, torch.dtype, list[Location]]:
