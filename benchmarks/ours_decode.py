@@ -22,6 +22,7 @@ from benchmarks.ours_models import decoder
 from benchmarks.protocol import Worker, options, run, versions
 from torch import Tensor
 
+from anyformer.cli.computing import in_large_pages, model_is_loaded
 from anyformer.generation import Sampling, continuations, decode, generating
 from anyformer.generation.decode import Step
 from anyformer.generation.steps import stepper
@@ -55,11 +56,13 @@ class Ours:
     """A model that decodes case after case."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
+        in_large_pages()
         self.arguments = arguments
         self.sizes: Decoder = DECODERS[arguments.model].tiny if arguments.tiny else DECODERS[arguments.model]
         made = build_model(decoder(self.sizes), seed=arguments.seed).eval()
         self.model = generating(made, FORMATS[arguments.weights])
         self.exact = exact_twin(self.model)
+        model_is_loaded()
 
     def at(self, batch: int, context: int) -> Worker:
         """The worker of one case, whose first generation is held against the exact model."""

@@ -77,21 +77,22 @@ void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
 
 // The last block, if it is narrower: a byte holds the codes of two outputs beside one another.
 void by_narrow_block_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
-    const int64_t width = p.outputs - output;
+    const int64_t width = p.outputs - output, half = width / 2;
     for (int64_t row = 0; row < p.rows; row++) {
-        float sums[2 * TASK] = {};
+        const float* const x = p.x + row * p.inputs;
+        float sums[TASK] = {};
         for (int64_t first = 0; first < p.inputs; first += p.group) {
-            float part[2 * TASK] = {};
-            const float *x = p.x + row * p.inputs, whole = total(x + first, p.group);
+            float even[TASK / 2] = {}, odd[TASK / 2] = {};
             for (int64_t i = first; i < first + p.group; i++)
-                for (int64_t o = 0; o < width / 2; o++) {
-                    const uint8_t both = block[i * (width / 2) + o];
-                    part[2 * o] += float((both & 15) - 8) * x[i];
-                    part[2 * o + 1] += float((both >> 4) - 8) * x[i];
+                for (int64_t o = 0; o < half; o++) {
+                    const int32_t both = block[i * half + o];
+                    even[o] += float((both & 15) - 8) * x[i];
+                    odd[o] += float((both >> 4) - 8) * x[i];
                 }
             const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+            const float whole = total(x + first, p.group);
             for (int64_t o = 0; o < width; o++)
-                sums[o] += part[o] * from_bfloat16(scales[2 * o]) + from_bfloat16(scales[2 * o + 1]) * whole;
+                sums[o] += (o % 2 ? odd : even)[o / 2] * from_bfloat16(scales[2 * o]) + from_bfloat16(scales[2 * o + 1]) * whole;
         }
         p.put(row, output, sums, width);
     }
