@@ -11,6 +11,10 @@ UNLISTED = {
         "Only that it is a sparse mixture of experts", "See gemini-style-4t, a worked example of such sizes"
     ),
     "claude": _UNPUBLISHED.format("Nothing", "See anthropic-lm-52b, the one size that its publisher told (arXiv 2112.00861)"),
+    "path-attention": (
+        "Of PaTH attention's models only the sum of their parameters is told, about 760 M (Yang et al. 2025, arXiv "
+        "2505.16381): no width, no number of layers. See the mixer PathAttention"
+    ),
     "efficientnet": "EfficientNet (Tan & Le 2019, arXiv 1905.11946) is made of convolutions alone and is no transformer",
     "deepspeed-moe": "DeepSpeed-MoE " + _SYSTEM.format(
         "its pyramids with residual experts (Rajbhandari et al. 2022, arXiv 2201.05596) are layers of Experts with shared_width"
