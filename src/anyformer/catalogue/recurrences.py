@@ -9,6 +9,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     ChannelDecay,
     Embedding,
     FeedForward,
@@ -63,7 +64,7 @@ def gated_delta_net_2(*, ffn: int, windows: bool) -> Architecture:
     )
     attention = Attention(heads=18, place=Rotary(theta=10_000.0), mask=Window(size=2048))
     linear, local = (pre_norm(norm, mixer, FeedForward(width=ffn)) for mixer in (delta, attention))
-    names = Named(linear=linear, local=local) if windows else None
+    names: Named[Block] | None = Named(linear=linear, local=local) if windows else None
     layers = [linear, local] * 9 if windows else [linear] * 18
     return decoder_only(Embedding(vocab=32_000), 2304, layers, names=names, final_norm=norm, head=Head())
 

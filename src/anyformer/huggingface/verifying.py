@@ -236,7 +236,8 @@ def output_of(
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
     second = {} if target is None or shown else {"decoder_input_ids": target}
     if second:
-        theirs.config.use_cache = False  # one pass needs none, and FSMT's class leaves the causal mask out where it keeps one
+        # One pass needs no cache, and FSMT's class leaves the causal mask out where it keeps one.
+        theirs.config.use_cache = False  # type: ignore[union-attr]  # a configuration, which torch's types take for a module
     out = theirs(**{main: given, **second, **(shown or {})})
     if "start_logits" in out:
         return torch.stack([out["start_logits"], out["end_logits"]], -1)

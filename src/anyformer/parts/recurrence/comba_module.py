@@ -28,8 +28,9 @@ class CombaModule(ConvolvedHeadsModule):
         return self.beta(x_BTD), self.decay(x_BTD)
 
     def over_time(
-        self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor, *, past: Tensor | None, context: Context
+        self, q: Tensor, k: Tensor, v: Tensor, controls: tuple[Tensor, ...], past: Tensor | None, context: Context
     ) -> tuple[Tensor, Tensor]:
+        beta, log_decay = controls
         beta_BTHn = context.see("beta", exact(beta).sigmoid())[..., None]
         # Padding writes nothing, takes nothing out and decays nothing.
         beta_BTHn, fade = zero_on_padding(context, beta_BTHn, context.see("log_decay", log_decay))

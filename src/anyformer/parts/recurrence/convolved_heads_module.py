@@ -43,12 +43,12 @@ class ConvolvedHeadsModule(ConvolvedProjections, HeadOutputs):
         with exactly(query):
             q, k = (unit_length(split_heads(exact(y), self.heads), self.length_eps) for y in (query, key))
             past = None if state is None else state.sums.to(q.dtype)
-            mixed, sums = self.over_time(q, k, split_heads(exact(value), self.heads), *controls, past=past, context=context)
+            mixed, sums = self.over_time(q, k, split_heads(exact(value), self.heads), controls, past, context)
             hold(sums, state, context)
         return context.see("mixed", time_first(mixed).to(query.dtype))
 
     def over_time(
-        self, q: Tensor, k: Tensor, v: Tensor, *controls: Tensor, past: Tensor | None, context: Context
+        self, q: Tensor, k: Tensor, v: Tensor, controls: tuple[Tensor, ...], past: Tensor | None, context: Context
     ) -> tuple[Tensor, Tensor]:
         """The mixed heads and the state behind them, (B, H, 1, T, E) and (B, H, 1, M, columns), in fp32 at least."""
         raise NotImplementedError

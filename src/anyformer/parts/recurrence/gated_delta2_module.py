@@ -27,9 +27,9 @@ class GatedDelta2Module(ConvolvedHeadsModule):
         return self.erase_gate(x_BTD), self.write_gate(x_BTD), self.decay(x_BTD)
 
     def over_time(
-        self, q: Tensor, k: Tensor, v: Tensor, erase: Tensor, write: Tensor, log_decay: Tensor, *, past: Tensor | None,
-        context: Context,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self, q: Tensor, k: Tensor, v: Tensor, controls: tuple[Tensor, ...], past: Tensor | None, context: Context
+    ) -> tuple[Tensor, Tensor]:
+        erase, write, log_decay = controls
         erase_BTHM = context.see("erase", self.erase_scale * split_heads(exact(erase), self.heads).sigmoid())
         write_BTHE = context.see("write", split_heads(exact(write), self.heads).sigmoid())
         # Padding erases and writes nothing, and decays nothing.

@@ -31,8 +31,9 @@ class MesaLayerModule(ConvolvedHeadsModule):
         return self.beta(x_BTD), self.forget(x_BTD)
 
     def over_time(
-        self, q: Tensor, k: Tensor, v: Tensor, beta: Tensor, forget: Tensor, *, past: Tensor | None, context: Context
+        self, q: Tensor, k: Tensor, v: Tensor, controls: tuple[Tensor, ...], past: Tensor | None, context: Context
     ) -> tuple[Tensor, Tensor]:
+        beta, forget = controls
         beta_BTHn = context.see("beta", exact(beta).sigmoid())[..., None]
         fade_BTHn = context.see("log_decay", F.logsigmoid(exact(forget))[..., None])
         # Padding counts for nothing and fades nothing.
