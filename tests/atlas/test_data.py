@@ -67,7 +67,7 @@ def test_the_command_prints_topics_trends_and_firsts():
     assert told.exit_code == 0, told.output
     for name in topics():
         assert f"  {name}: " in told.output
-    assert "46/50" in next(line for line in told.output.splitlines() if line.startswith("RMSNorm"))
+    assert "47/51" in next(line for line in told.output.splitlines() if line.startswith("RMSNorm"))
 
 
 def test_the_command_prints_a_page_with_its_sources():

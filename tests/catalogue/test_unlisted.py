@@ -19,6 +19,8 @@ from anyformer.describe import DescriptionError, UserError
         ("efficientnet-b0", "convolutions"),
         ("deepspeed-moe", "a system"),
         ("megatron_moe", "a system"),
+        ("PaTH attention", "760 M"),
+        ("deltaformer-340m", "14 B"),
     ],
 )
 def test_a_system_that_is_no_entry_has_its_reason(asked, told):

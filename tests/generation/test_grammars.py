@@ -16,7 +16,7 @@ from zoo import DECODERS
 from anyformer.data import BytePairs, Bytes
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import UserError, change
-from anyformer.generation import Beams, Sampling, generate, generated
+from anyformer.generation import Beams, Decoding, Sampling, generate, generated
 from anyformer.generation.prefixes import Prefixes
 from anyformer.generation.processors import WithinVocabulary
 from anyformer.generation.processors.grammars import Grammar
@@ -149,6 +149,11 @@ def test_a_grammar_of_every_token_changes_nothing(speaker, how):
     free, held = plain.with_parts(WithinVocabulary(size=count)), plain.with_parts(every)
     wanted = generate(model, tokenizer, ["def ", "a"], max_tokens=24, sampling=free, **how)
     assert generate(model, tokenizer, ["def ", "a"], max_tokens=24, sampling=held, **how) == wanted
+
+
+def test_the_choice_in_words_names_the_grammar_and_no_tokenizer(speaker):
+    grammar = Grammar(language="regex", text="a+", tokenizer=speaker[1])
+    assert str(Decoding(sampling=Sampling(processors=(grammar,)))).endswith("grammar regex a+")
 
 
 def test_rows_and_beams_each_keep_to_it(speaker):

@@ -26,6 +26,7 @@ from anyformer.huggingface.files import write_shards
 from anyformer.model.transformer import build
 from covering import but_slow
 from huggingface.case import Case
+from huggingface.cases.fsmt import CASES as FSMT
 from huggingface.cases.llama import BASE
 from huggingface.parity import given, pair
 
@@ -192,6 +193,14 @@ def test_an_encoder_of_our_own(tmp_path):
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "own").eval()
     x = torch.randint(0, 37, (2, 9))
     assert torch.equal(theirs(x).logits, model(x))
+
+
+def test_verify_reads_layers_that_have_positions_before_rows_and_need_to_keep_no_cache():
+    """FSMT's class leaves the causal mask out where it keeps a cache."""
+    verdict = huggingface.verify(pair(FSMT[0]).directory, length=9)
+    assert verdict.agrees
+    assert verdict.first_drift is None
+    assert len(verdict.drifts) > 2
 
 
 def test_verify_agrees_and_names_the_first_layer_that_drifts(directory):

@@ -93,6 +93,7 @@ LINEAGES = {
     "state_space": "Carnegie Mellon and Princeton",
     "rwkv": "RWKV",
     "xlstm": "NXAI",
+    "recurrences": "",
     "zamba": "Zyphra",
     "hrm": "Sapient Intelligence",
     "dory": "NVIDIA",

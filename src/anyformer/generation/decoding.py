@@ -78,7 +78,7 @@ def _words(value: Value, without: tuple[str, ...] = ()) -> str:
 
 def _told(part: Processor) -> str:
     """`top-p 0.95`, `no repeat n grams 3`."""
-    held = " ".join(_short(getattr(part, name)) for name in type(part).model_fields)
+    held = " ".join(_short(getattr(part, name)) for name, field in type(part).model_fields.items() if field.repr)
     return f"{part.name} {held}".strip()
 
 

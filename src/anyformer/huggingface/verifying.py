@@ -117,8 +117,7 @@ def verify(
         mine["logits"] = ours(given, target, images=images_shown, audio=heard)
         pools = architecture.embedding.rank == 4 and architecture.head is not None and architecture.head.pool is not None
         other["logits"] = output_of(theirs, given, target, shown, pools=pools)
-    # Towers of transformers have the patches of all images in one row.
-    gaps = {where: _gap(output, other[where].reshape(output.shape)) for where, output in mine.items() if where in other}
+    gaps = {where: _gap(output, _as_ours(other[where], output)) for where, output in mine.items() if where in other}
     return Verdict(family.model_type, tuple(Drift(where, gap) for where, gap in gaps.items()))
 
 
@@ -236,12 +235,22 @@ def output_of(
     """Logits, or features where there are none; `pools`: those of a whole image."""
     main = "input_ids" if not given.is_floating_point() else getattr(theirs, "main_input_name", "input_ids")
     second = {} if target is None or shown else {"decoder_input_ids": target}
+    if second:
+        # One pass needs no cache, and FSMT's class leaves the causal mask out where it keeps one.
+        theirs.config.use_cache = False  # type: ignore[union-attr]  # a configuration, which torch's types take for a module
     out = theirs(**{main: given, **second, **(shown or {})})
     if "start_logits" in out:
         return torch.stack([out["start_logits"], out["end_logits"]], -1)
     named = ("logits", "image_embeds", "pooler_output") if pools else ("logits", "last_hidden_state")
     logits: Tensor = next(out[name] for name in named if name in out)
     return logits
+
+
+def _as_ours(other: Tensor, mine: Tensor) -> Tensor:
+    """Rows before positions, which FSMT's layers have the other way round; towers have the patches of all images in one row."""
+    if other.shape != mine.shape and other.shape == mine.transpose(0, 1).shape:
+        return other.transpose(0, 1)
+    return other.reshape(mine.shape)
 
 
 def _gap(mine: Tensor, other: Tensor) -> float:

@@ -15,7 +15,7 @@ from anyformer.generation.memory import state_bytes
 from anyformer.model.transformer import Transformer
 from anyformer.serving.reading import PromptReading
 from anyformer.serving.request import ServedRequest
-from anyformer.serving.states import NeverFitsError, checked, request_bytes
+from anyformer.serving.states import check_row
 
 
 class SequenceReading(PromptReading):
@@ -82,13 +82,7 @@ class EngineStates:
         return self._bytes
 
     def check(self, request: ServedRequest) -> None:
-        if checked(self.model, request).positions > self.length:
-            needed, row = request_bytes(self.model, request), state_bytes(self.model, 1, self.length)
-            raise NeverFitsError(
-                f"{len(request.tokens):,} tokens of prompt and {request.max_tokens:,} of text are {request.positions:,} "
-                f"positions ({needed:,} bytes of decode state), and a text has {self.length:,} here ({row:,} bytes): ask for "
-                "fewer, or start the server with a greater --length"
-            )
+        check_row(self.model, request, self.length)
 
     def fits(self, request: ServedRequest) -> bool:
         return len(self._rows) < self.count

@@ -21,7 +21,7 @@ from anyformer.parts.call.stack_state import StackState
 from anyformer.serving.prompt_prefixes import PromptPrefixes
 from anyformer.serving.reading import PromptReading
 from anyformer.serving.request import ServedRequest
-from anyformer.serving.states import NeverFitsError, checked, request_bytes, side_by_side
+from anyformer.serving.states import check_row, side_by_side
 
 
 @dataclass
@@ -82,13 +82,7 @@ class SharedRows:
         return sum(state.nbytes for state in (self._rows.state, self._beside) if state is not None)
 
     def check(self, request: ServedRequest) -> None:
-        if checked(self.model, request).positions > self.length:
-            needed, row = request_bytes(self.model, request), state_bytes(self.model, 1, self.length)
-            raise NeverFitsError(
-                f"{len(request.tokens):,} tokens of prompt and {request.max_tokens:,} of text are {request.positions:,} "
-                f"positions ({needed:,} bytes of decode state), and a text has {self.length:,} here ({row:,} bytes): ask for "
-                "fewer, or start the server with a greater --length"
-            )
+        check_row(self.model, request, self.length)
 
     def fits(self, request: ServedRequest) -> bool:
         return len(self._places) < self.count and len(self._read) == len(self._places)

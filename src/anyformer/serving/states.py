@@ -85,6 +85,17 @@ def checked(model: Transformer, request: ServedRequest) -> ServedRequest:
     return request
 
 
+def check_row(model: Transformer, request: ServedRequest, length: int) -> None:
+    """Refuse what the model cannot read, and with `NeverFitsError` what is longer than a row of `length` positions."""
+    if checked(model, request).positions > length:
+        needed, row = request_bytes(model, request), state_bytes(model, 1, length)
+        raise NeverFitsError(
+            f"{len(request.tokens):,} tokens of prompt and {request.max_tokens:,} of text are {request.positions:,} "
+            f"positions ({needed:,} bytes of decode state), and a text has {length:,} here ({row:,} bytes): ask for "
+            "fewer, or start the server with a greater --length"
+        )
+
+
 def side_by_side(model: Transformer) -> str | None:
     """Why texts cannot be rows of one state; None where they can."""
     architecture = model.architecture

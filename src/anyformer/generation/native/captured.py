@@ -64,8 +64,9 @@ class _ChosenProducts(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func not in MADE_OF_PRODUCTS:
             return func(*args, **(kwargs or {}))
+        assert not kwargs, "these hand on what they are given by its place"
         with _disable_current_modes():
-            made = func(*args, **(kwargs or {}))
+            made = func(*args)
         self._found.append(Operator(func.__name__, dict(zip(("rows", "weight", "choice"), args, strict=False)), made))
         return made
 

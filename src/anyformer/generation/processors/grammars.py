@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 import torch
-from pydantic import InstanceOf
+from pydantic import Field, InstanceOf
 from torch import Tensor
 
 from anyformer.generation.prefixes import Prefixes
@@ -44,7 +44,7 @@ class Grammar(Processor):
 
     language: Language
     text: str
-    tokenizer: Annotated[Tokenizer, InstanceOf()]
+    tokenizer: Annotated[Tokenizer, InstanceOf(), Field(repr=False)]
 
     def apply(self, scores_BV: Tensor, texts: Prefixes) -> Tensor:
         places = self.places(scores_BV.shape[-1], texts.ends)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from anyformer.describe import Count
-from anyformer.operations import Dimension, Operation, Pairs, Shape, Tally, matrix, total
-from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.block_choice import SEEN, BlockChoice
+from anyformer.operations import Dimension, Pairs, Shape, Tally, matrix
+from anyformer.parts.attention.block_choice import SEEN
+from anyformer.parts.attention.indexed_blocks import IndexedBlocks
 from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.norms.norm import Norm
-from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, chain
 from anyformer.parts.slot import HeadSizes
 
@@ -21,12 +18,10 @@ if TYPE_CHECKING:
 
     from anyformer.parts.attention.block_indexer_module import BlockIndexerModule
     from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
-    from anyformer.parts.call.annotated_state import AnnotatedState
     from anyformer.parts.call.context import Memory, Visible
-    from anyformer.parts.call.state import FullState
 
 
-class BlockIndexer(BlockChoice):
+class BlockIndexer(IndexedBlocks):
     """The n blocks of b positions with the greatest index score, I_tkj = max over s of block j, s <= t, of q_tk . k_s.
 
         q = rotate(norm(x W_q)): (B, T, K, E), one query per head of keys; k = rotate(norm(x W_k)): (B, S, E), for all
@@ -37,30 +32,14 @@ class BlockIndexer(BlockChoice):
     share of attention that falls on each. How MiniMax trained it is not public, so this loss is a stand-in.
     """
 
-    learns: ClassVar[bool] = True
     kind: Literal["block_indexer"] = "block_indexer"
     local: Annotated[int, Field(ge=0)] = 1
     """Of the n blocks, the latest, which are always kept: 1 is the query's own block."""
-    head_width: Count = 128
-    norm: Norm | None = None
-    """Norm of index queries and keys."""
-    rotary: Rotary | None = None
-    """Rotation of index queries and keys."""
 
     def sketch(self, width: int) -> Sketch:
         norm = None if self.norm is None else Cell("norm", "norm")
         best = Cell(f"best {self.keep:,} blocks of {self.block:,} keys", "choice")
         return Sketch("Block indexer", (), chain(norm, Cell(f"index scores, {self.head_width} features"), best))
-
-    def check(self, width: int) -> None:
-        """Refuse features that cannot be normed or rotated."""
-        if self.rotary is not None:
-            self.rotary.rotated(self.head_width)
-        if self.norm is not None:
-            self.norm.check(self.head_width)
-
-    def choosing(self, heads: int, groups: int) -> int:
-        return groups
 
     def build(self, sizes: HeadSizes) -> BlockIndexerModule:
         from anyformer.parts.attention.block_indexer_module import BlockIndexerModule
@@ -76,34 +55,14 @@ class BlockIndexer(BlockChoice):
         chosen = T * min(self.keep, self.blocks(shape.keys))
         # The backward pass has two products for the one key of each chosen block.
         scores = Pairs(B, K, E, pairs, exact, T, "features", no_gradient=4 * B * K * E * (pairs - chosen))
-        work: dict[str, Operation] = {"scores": scores}
-        if self.rotary is not None:
-            work["rotary"] = rotated(rows * self.rotary.rotated(E) * (K + 1))
-        norms = {} if self.norm is None else {"query_norm": self.norm.cost(E, rows * K), "key_norm": self.norm.cost(E, rows)}
-        return parts + Tally(own_work=work) + total(norms)
-
-    def held(self, sizes: HeadSizes, capacity: int) -> int:
-        return self.head_width * capacity
-
-    def read(self, sizes: HeadSizes, shape: Shape) -> int:
-        return self.head_width * SEEN.pairs(shape)
-
-    def state(self, keys: FullState, capacity: int) -> AnnotatedState:
-        """The index key of each position beside its keys and values."""
-        from anyformer.parts.attention.block_choice_module import beside
-        from anyformer.parts.call.annotated_state import AnnotatedState
-
-        return AnnotatedState(keys.key, keys.value, beside(keys, 1, capacity, self.head_width))
+        return parts + Tally(own_work={"scores": scores}) + self.placing(rows * K, rows)
 
     def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
         from anyformer.parts.attention.chosen_blocks import choose_blocks
-        from anyformer.parts.call.annotated_state import AnnotatedState
+        from anyformer.parts.attention.indexed_blocks_module import all_keys
 
         asking, index = call.built("choice")(call.x.detach(), call.context)
-        if call.state is not None:
-            assert isinstance(call.state, AnnotatedState), "as the choice made it"
-            assert call.context.chunk is not None, "a stack with state enters its chunk first"
-            index = call.state.extend_beside(index[:, None], call.context.chunk)[:, 0]
+        index = all_keys(index, call)
         return choose_blocks(asking, index.to(asking.dtype), visible, where, size=self.block, keep=self.keep, local=self.local)
 
     def report(self, chosen: ChosenBlocks, share_BTKn: Tensor, call: AttentionCall) -> None:

@@ -11,6 +11,7 @@ from pydantic import model_validator
 
 from anyformer.describe import Count, DescriptionError, PartSet, Problem
 from anyformer.operations import Dimension, Shape, Tally, Watchables, value
+from anyformer.parts.attention.grouped_heads import GroupedHeads
 from anyformer.parts.attention.named_values import heads_seen
 from anyformer.parts.attention.pair_work import pair_work
 from anyformer.parts.attention.projection import Projection
@@ -22,12 +23,10 @@ from anyformer.parts.slot import HeadSizes, SlotPart, Way
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, head_width
 
 
-class Heads(Sublayer):
+class Heads(GroupedHeads):
     """The base of attentions over heads: their number and widths, and what they are made of, slot by slot."""
 
     through: ClassVar[tuple[str, ...]] = ("project", "score", "weigh", "combine")
-    heads: Count
-    """H, query heads."""
     kv_heads: Count | None = None
     """K, heads of keys and values, a divisor of H: H is multi-head (the default), 1 multi-query, between grouped-query."""
     head_width: Count | None = None
@@ -44,9 +43,7 @@ class Heads(Sublayer):
     """What is done with the mixed heads before the output projection."""
 
     @model_validator(mode="after")
-    def _grouped(self) -> Heads:
-        if self.heads % self.groups:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
+    def _own_values(self) -> Heads:
         if self.project.values == "keys" and self.value_width is not None:
             raise ValueError("value_width needs values = 'own': here the keys are the values")
         return self
@@ -66,18 +63,9 @@ class Heads(Sublayer):
         return tuple(name for part in self.parts for name in part.in_the_way(way))
 
     @property
-    def groups(self) -> int:
-        """K."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-    @property
     def sharers(self) -> int | None:
         counts = [count for part in self.project.adjust.values() if (count := part.sharers) is not None]
         return min(counts, default=None)
-
-    @property
-    def tp_divisors(self) -> tuple[int, ...]:
-        return self.heads, self.groups
 
     @property
     def traits(self) -> Traits:

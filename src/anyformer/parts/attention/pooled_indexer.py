@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from anyformer.describe import Count
-from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally, matrix, total
-from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.block_choice import SEEN, BlockChoice
+from anyformer.operations import Elementwise, Operation, Pairs, Shape, Tally, matrix
+from anyformer.parts.attention.indexed_blocks import IndexedBlocks
 from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.norms.norm import Norm
-from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, chain
 from anyformer.parts.slot import HeadSizes
 from anyformer.plan import Plan
@@ -20,12 +17,10 @@ if TYPE_CHECKING:
 
     from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
     from anyformer.parts.attention.pooled_indexer_module import PooledIndexerModule
-    from anyformer.parts.call.annotated_state import AnnotatedState
     from anyformer.parts.call.context import Memory, Visible
-    from anyformer.parts.call.state import FullState
 
 
-class PooledIndexer(BlockChoice):
+class PooledIndexer(IndexedBlocks):
     """The n whole blocks of b positions with the greatest I_tj = E^-0.5 sum_h relu(q_th . k_j), and behind them what is left.
 
         q = rotate(norm(x W_q)): (B, T, J, E), J index heads; k_j = rotate(norm(mean over block j of x W_k)): (B, S / b, E)
@@ -36,31 +31,14 @@ class PooledIndexer(BlockChoice):
     it as it does `BlockIndexer`, KL(p || softmax(I)) over the chosen whole blocks. How Qwen trained it is not public.
     """
 
-    learns: ClassVar[bool] = True
     kind: Literal["pooled_indexer"] = "pooled_indexer"
     heads: Count = 4
     """Index heads J."""
-    head_width: Count = 128
-    """E."""
-    norm: Norm | None = None
-    """Norm of index queries and of mean keys."""
-    rotary: Rotary | None = None
-    """Rotation of index queries and mean keys."""
 
     def sketch(self, width: int) -> Sketch:
         norm = None if self.norm is None else Cell("norm", "norm")
         best = Cell(f"best {self.keep:,} whole blocks of {self.block:,} keys, and the rest", "choice")
         return Sketch("Pooled indexer", (), chain(norm, Cell(f"{self.heads} heads × mean key of each block"), best))
-
-    def check(self, width: int) -> None:
-        """Refuse features that cannot be normed or rotated."""
-        if self.rotary is not None:
-            self.rotary.rotated(self.head_width)
-        if self.norm is not None:
-            self.norm.check(self.head_width)
-
-    def choosing(self, heads: int, groups: int) -> int:
-        return groups
 
     @property
     def most(self) -> int:
@@ -94,25 +72,7 @@ class PooledIndexer(BlockChoice):
             "scores": Pairs(B, J, E, T * blocks, seen, T, "features"),
             "means": Elementwise("activations", keys, keys, keys),
         }
-        if self.rotary is not None:
-            work["rotary"] = rotated((rows * J + B * blocks) * self.rotary.rotated(E))
-        norms = (
-            {} if self.norm is None else {"query_norm": self.norm.cost(E, rows * J), "key_norm": self.norm.cost(E, B * blocks)}
-        )
-        return parts + Tally(own_work=work) + total(norms)
-
-    def held(self, sizes: HeadSizes, capacity: int) -> int:
-        return self.head_width * capacity
-
-    def read(self, sizes: HeadSizes, shape: Shape) -> int:
-        return self.head_width * SEEN.pairs(shape)
-
-    def state(self, keys: FullState, capacity: int) -> AnnotatedState:
-        """The index key of each position, before it is pooled, beside its keys and values."""
-        from anyformer.parts.attention.block_choice_module import beside
-        from anyformer.parts.call.annotated_state import AnnotatedState
-
-        return AnnotatedState(keys.key, keys.value, beside(keys, 1, capacity, self.head_width))
+        return parts + Tally(own_work=work) + self.placing(rows * J, B * blocks)
 
     def chosen(self, q_BHTE: Tensor, memory: Memory, visible: Visible, where: Places, call: AttentionCall) -> ChosenBlocks:
         from anyformer.parts.attention.pooled_indexer_module import chosen

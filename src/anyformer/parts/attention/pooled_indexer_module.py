@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
-from anyformer.describe import Digested
 from anyformer.parts.attention.chosen_blocks import ChosenBlocks, Places
 from anyformer.parts.attention.chosen_keys import blocks as some_at_a_time
 from anyformer.parts.attention.index_loss import index_loss
+from anyformer.parts.attention.indexed_blocks_module import IndexedBlocksModule, all_keys
 from anyformer.parts.attention.pooled_indexer import PooledIndexer
 from anyformer.parts.attention.slots import AttentionCall
-from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.positions.rotary_module import rotate, table
@@ -29,25 +28,14 @@ class SomeBlocks(ChosenBlocks):
         return False
 
 
-class PooledIndexerModule(nn.Module):
+class PooledIndexerModule(IndexedBlocksModule):
     """(B, T, D) -> index queries (B, T, J, E) and index keys (B, T, E), which are pooled where they are chosen by."""
 
     def __init__(self, indexer: PooledIndexer, width: int) -> None:
-        super().__init__()
-        self.indexer = indexer
-        self.query = nn.Linear(width, indexer.heads * indexer.head_width, bias=False)
-        self.key = nn.Linear(width, indexer.head_width, bias=False)
-        self.query_norm, self.key_norm = (
-            indexer.norm.build(indexer.head_width) if indexer.norm else nn.Identity() for _ in range(2)
-        )
-        self.rotary = Digested.of(indexer.rotary) if indexer.rotary else None
-
-    def extra_repr(self) -> str:
-        return f"block={self.indexer.block}, keep={self.indexer.keep}"
+        super().__init__(indexer, width, indexer.heads)
 
     def forward(self, x_BTD: Tensor, context: Context) -> tuple[Tensor, Tensor]:
-        q_BTJE = self.query_norm(self.query(x_BTD).unflatten(-1, (self.indexer.heads, -1)))
-        return context.rotated(q_BTJE, self.rotary), self.key(x_BTD)
+        return self.asking(x_BTD, context), self.key(x_BTD)
 
     def pooled(self, k_BSE: Tensor, where: Places, positions_BS: Tensor) -> Tensor:
         """The mean key of each whole block, normed and rotated, (B, n, E); of others something that is no whole block's."""
@@ -83,11 +71,7 @@ def chosen(part: PooledIndexer, memory: Memory, where: Places, call: AttentionCa
     """The blocks of each query, the same for every head of keys."""
     module: PooledIndexerModule = call.built("choice")
     q_BTJE, k_BSE = module(call.x.detach(), call.context)
-    if call.state is not None:
-        assert isinstance(call.state, AnnotatedState), "as the choice made it"
-        assert call.context.chunk is not None, "a stack with state enters its chunk first"
-        k_BSE = call.state.extend_beside(k_BSE[:, None], call.context.chunk)[:, 0]
-    pooled_BnE = module.pooled(k_BSE.to(q_BTJE.dtype), where, memory.keys.positions)
+    pooled_BnE = module.pooled(all_keys(k_BSE, call).to(q_BTJE.dtype), where, memory.keys.positions)
     scores_BTn = index_scores(q_BTJE, pooled_BnE)
     best, numbers = choose(scores_BTn, where, call.context.positions, part.block, part.keep)
     groups = memory.key.shape[1]

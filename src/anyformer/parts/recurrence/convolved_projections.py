@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell
 
 if TYPE_CHECKING:
     import torch
@@ -22,6 +23,11 @@ def projections(widths: Mapping[str, int], convolution: ShortConvolution | None,
     if convolution is None:
         return parts
     return parts + total({f"{name}_convolution": convolution.cost(features, rows) for name, features in widths.items()})
+
+
+def convolution_cell(convolution: ShortConvolution | None) -> Cell | None:
+    """The picture of a convolution, if there is one."""
+    return None if convolution is None else Cell(convolution.words, "mix")
 
 
 def recent_elements(widths: Mapping[str, int], convolution: ShortConvolution | None, batch: int) -> int:

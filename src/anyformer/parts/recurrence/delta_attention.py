@@ -9,16 +9,17 @@ from pydantic import Field, model_validator
 from anyformer.describe import Count, Positive
 from anyformer.operations import Shape, Tally, Watchables, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
-from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.recurrence.convolved_projections import projections, recent_elements, recent_inputs
+from anyformer.parts.recurrence.convolved_projections import convolution_cell, projections, recent_elements, recent_inputs
 from anyformer.parts.recurrence.decay import Decay
+from anyformer.parts.recurrence.head_outputs import heads_read, norm_and_gate
 from anyformer.parts.recurrence.recurrent_work import delta_flops, recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, words
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
@@ -100,13 +101,11 @@ class DeltaAttention(Sublayer):
     def sketch(self, width: int) -> Sketch:
         H, M, K, E = self.heads, self.key_width, self.states, self.columns
         projected = fan(heads_cell("Q", H, M), heads_cell("K", H, M), heads_cell("V", K, E))
-        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
         decay = "" if self.decay is None else f" · {words(self.decay)}"
-        read = fan(chain(projected, convolved), Cell(f"β{decay}", "memory"))
+        read = fan(chain(projected, convolution_cell(self.convolution)), Cell(f"β{decay}", "memory"))
         state = Cell(f"state {K} × ({M} × {E}), delta rule", "memory")
-        norm = None if self.norm is None else Cell("norm of each head", "norm")
-        mixed = gated(chain(read, state, norm), self.gate)
-        return Sketch("Gated delta net" if self.decay else "Delta net", flow=chain(mixed, Cell(f"output {number(width)}")))
+        title = "Gated delta net" if self.decay else "Delta net"
+        return heads_read(title, chain(read, state), self.norm, self.gate, width)
 
     @property
     def traits(self) -> Traits:
@@ -140,10 +139,7 @@ class DeltaAttention(Sublayer):
         parts += matrix("output", K * E, width, rows, role="row", fill="residual")
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, K, M, rows)
-        if self.norm is not None:
-            inner["norm"] = self.norm.cost(E, rows * K)
-        if self.gate is not None:
-            inner["gate"] = self.gate.work(width, K, E, rows)
+        inner |= norm_and_gate(self.norm, self.gate, width, K, E, rows)
         length = self.steps * shape.length
         products = delta_flops(B, K, self.heads, M, E, length, plan.chunk, channels=self._by_channel)
         return parts + products + total(inner) + Tally(own_state=recurrent(state, shape, K))

@@ -5,30 +5,28 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.convolved_projections_module import ConvolvedProjections, unit_length
 from anyformer.parts.recurrence.delta_attention import DeltaAttention
+from anyformer.parts.recurrence.head_outputs_module import HeadOutputs
 from anyformer.parts.recurrence.recurrence import delta_recurrence, exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first, zero_on_padding
 from anyformer.plan import Plan
 
 CONVOLVED = ("query", "key", "value")
 
 
-class DeltaAttentionModule(ConvolvedProjections):
+class DeltaAttentionModule(ConvolvedProjections, HeadOutputs):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, delta: DeltaAttention, width: int, plan: Plan) -> None:
         super().__init__(delta.widths, width, delta.convolution)
         self.delta, self.chunk = delta, plan.chunk
-        K, E = delta.states, delta.columns
+        K = delta.states
         self.beta = nn.Linear(width, delta.steps * K, bias=False)
         self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
-        self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
-        self.gate = delta.gate.module(width, K, E) if delta.gate else None
-        self.output = nn.Linear(K * E, width, bias=False)
+        self.add_outputs(delta.norm, delta.gate, width, K, delta.columns)
         self.scale = delta.scale_of_queries
 
     def extra_repr(self) -> str:
@@ -39,10 +37,8 @@ class DeltaAttentionModule(ConvolvedProjections):
         query, key, value = (self.projected(name, x_BTD, self.delta.counts[name], context, state) for name in CONVOLVED)
         log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
         beta = self.beta(x_BTD)
-        mixed_BTKE = self.norm(self.recur(query, key, value, beta, log_decay, context=context, state=state))
-        if self.gate is not None:
-            mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
-        return put_out(self.output, mixed_BTKE, context)
+        mixed_BTKE = self.recur(query, key, value, beta, log_decay, context=context, state=state)
+        return self.put_out(x_BTD, mixed_BTKE, context)
 
     def recur(
         self,
@@ -59,11 +55,10 @@ class DeltaAttentionModule(ConvolvedProjections):
         d, segments = self.delta, context.segments
         beta_BTK = context.see("beta", d.beta_scale * exact(beta).sigmoid())
         log_decay_BTKM = None if log_decay is None else context.see("log_decay", split_heads(log_decay, d.states))
-        if context.valid is not None:
-            # Padding writes nothing and decays nothing.
-            beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
-            if log_decay_BTKM is not None:
-                log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
+        # Padding writes nothing and decays nothing.
+        (beta_BTK,) = zero_on_padding(context, beta_BTK)
+        if log_decay_BTKM is not None:
+            (log_decay_BTKM,) = zero_on_padding(context, log_decay_BTKM)
         if d.steps > 1:
             key, value, beta_BTK = (torch.unflatten(y, 2, (d.steps, -1)).flatten(1, 2) for y in (key, value, beta_BTK))
             query = self._spread(query, last=True)

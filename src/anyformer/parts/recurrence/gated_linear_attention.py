@@ -9,14 +9,15 @@ from pydantic import Field
 from anyformer.describe import Choice, Count, Positive
 from anyformer.operations import Contraction, Dimension, Shape, Tally, Watchables, matrix, total, value
 from anyformer.operations.work import SUM_BYTES
-from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.recurrence.head_outputs import heads_read, norm_and_gate
 from anyformer.parts.recurrence.recurrent_heads import RecurrentHeads
 from anyformer.parts.recurrence.recurrent_work import cut, even, recurrent
-from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 
@@ -61,8 +62,8 @@ class GatedLinearAttention(RecurrentHeads):
         key = heads_cell("K", H, E) if self.keys == "projected" else Cell("K = 1 − f", "pointwise")
         read = fan(chain(heads_cell("Q", H, E), activation), key, heads_cell("V", H, E), Cell("f by feature", "memory"))
         state = Cell(f"state {H} × ({E} × {E})", "memory")
-        mixed = gated(chain(read, state, None if self.norm is None else Cell("norm of each head", "norm")), self.gate)
-        return Sketch("Gated linear attention", biases(self.bias, 4), chain(mixed, Cell(f"output {number(width)}")))
+        notes = biases(self.bias, 4)
+        return heads_read("Gated linear attention", chain(read, state), self.norm, self.gate, width, notes=notes)
 
     @property
     def traits(self) -> Traits:
@@ -91,10 +92,7 @@ class GatedLinearAttention(RecurrentHeads):
         inner = {"forgetting": ACTIVATIONS["sigmoid"].cost(H * E, rows)}
         if self.activation is not None:
             inner["activation"] = ACTIVATIONS[self.activation].cost(H * E, rows)
-        if self.norm is not None:
-            inner["norm"] = self.norm.cost(E, rows * H)
-        if self.gate is not None:
-            inner["gate"] = self.gate.work(width, H, E, rows)
+        inner |= norm_and_gate(self.norm, self.gate, width, H, E, rows)
         products = _products(shape.batch, H, E, shape.length, plan.chunk)
         state = recurrent(shape.batch * H * E * E * SUM_BYTES, shape, H)
         return parts + products + total(inner) + Tally(own_state=state)

@@ -6,17 +6,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.pointwise.activation_module import built_activation
 from anyformer.parts.recurrence.gated_linear_attention import GatedLinearAttention
+from anyformer.parts.recurrence.head_outputs_module import HeadOutputs
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_recurrence
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first, zero_on_padding
 from anyformer.plan import Plan
 
 
-class GatedLinearAttentionModule(nn.Module):
+class GatedLinearAttentionModule(HeadOutputs):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, part: GatedLinearAttention, width: int, plan: Plan) -> None:
@@ -30,9 +30,7 @@ class GatedLinearAttentionModule(nn.Module):
         self.forget_down = nn.Linear(width, part.rank, bias=False) if part.rank else nn.Identity()
         self.forget = nn.Linear(part.rank or width, features)
         self.activation = built_activation(part.activation, features)
-        self.norm = part.norm.build(E) if part.norm else nn.Identity()
-        self.gate = part.gate.module(width, self.heads, E) if part.gate else None
-        self.output = nn.Linear(features, width, bias="output" in part.bias)
+        self.add_outputs(part.norm, part.gate, width, self.heads, E, bias="output" in part.bias)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, keys={self.part.keys}"
@@ -41,10 +39,7 @@ class GatedLinearAttentionModule(nn.Module):
         forget = self.forget(self.forget_down(x_BTD))
         query, value = self.activation(self.query(x_BTD)), self.value(x_BTD)
         key = None if self.key is None else self.key(x_BTD)
-        mixed_BTHE = self.norm(self.recur(query, key, value, forget, context=context, state=state))
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return put_out(self.output, mixed_BTHE, context)
+        return self.put_out(x_BTD, self.recur(query, key, value, forget, context=context, state=state), context)
 
     def recur(
         self,
@@ -62,10 +57,8 @@ class GatedLinearAttentionModule(nn.Module):
             kept = -torch.expm1(log_decay) if key is None else split_heads(exact(key), self.heads)
             q = context.see("query", split_heads(exact(query), self.heads)) * self.scale
             k, v = context.see("key", kept), context.see("value", split_heads(exact(value), self.heads))
-            if context.valid is not None:
-                # Padding writes nothing and forgets nothing.
-                invalid = ~context.valid[..., None, None]
-                k, log_decay = k.masked_fill(invalid, 0), log_decay.masked_fill(invalid, 0)
+            # Padding writes nothing and forgets nothing.
+            k, log_decay = zero_on_padding(context, k, log_decay)
             past = None if state is None else state.sums.to(q.dtype)
             q, k, v, log_decay = (heads_first(y, self.heads) for y in (q, k, v, log_decay))
             mixed, sums = linear_recurrence(q, k, v, log_decay, past, chunk=self.chunk, segments=context.segments)

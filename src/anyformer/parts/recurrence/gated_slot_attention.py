@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Shape, Tally, Watchables, matrix, total, value
 from anyformer.operations.elementwise import softmax
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.grouped_heads import GroupedHeads
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
-from anyformer.parts.recurrence.convolved_projections import projections, recent_elements, recent_inputs
+from anyformer.parts.recurrence.convolved_projections import convolution_cell, projections, recent_elements, recent_inputs
 from anyformer.parts.recurrence.recurrent_work import cut, even, recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
-from anyformer.parts.sublayer import Sublayer, Traits
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anyformer.parts.recurrence.gated_slot_attention_module import GatedSlotAttentionModule
 
 
-class GatedSlotAttention(Sublayer):
+class GatedSlotAttention(GroupedHeads):
     """o_t = softmax(scale * q_t K_t^T) V_t over n slots, then norm(silu(heads side by side)) W_o.
 
         K_t = diag(f_t) K_{t-1} + (1 - f_t) k_t^T: (n, M),   V_t = diag(f_t) V_{t-1} + (1 - f_t) v_t^T: (n, E)
@@ -40,10 +41,6 @@ class GatedSlotAttention(Sublayer):
     """
 
     kind: Literal["gated_slot_attention"] = "gated_slot_attention"
-    heads: Count
-    """H, heads of queries."""
-    kv_heads: Count | None = None
-    """K, heads of keys, values and slots, a divisor of H; H by default."""
     key_width: Count
     """M, features of a query or key."""
     value_width: Count | None = None
@@ -59,17 +56,6 @@ class GatedSlotAttention(Sublayer):
     norm: Norm | None = None
     """Norm of the heads side by side, after their activation."""
 
-    @model_validator(mode="after")
-    def _grouped(self) -> GatedSlotAttention:
-        if self.heads % self.groups:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
-        return self
-
-    @property
-    def groups(self) -> int:
-        """K."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
     @property
     def columns(self) -> int:
         """E."""
@@ -81,15 +67,10 @@ class GatedSlotAttention(Sublayer):
         K, M = self.groups, self.key_width
         return {"query": self.heads * M, "key": K * M, "value": K * self.columns}
 
-    @property
-    def tp_divisors(self) -> tuple[int, ...]:
-        return self.heads, self.groups
-
     def sketch(self, width: int) -> Sketch:
         H, K, M, E, n = self.heads, self.groups, self.key_width, self.columns, self.slots
         projected = fan(heads_cell("Q", H, M), heads_cell("K", K, M), heads_cell("V", K, E))
-        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
-        read = fan(chain(projected, convolved, Cell("SiLU", "pointwise")), Cell("f by slot", "memory"))
+        read = fan(chain(projected, convolution_cell(self.convolution), Cell("SiLU", "pointwise")), Cell("f by slot", "memory"))
         slots = Cell(f"{n} slots {K} × ({n} × {M}), ({n} × {E})", "memory")
         norm = None if self.norm is None else Cell("norm of all heads", "norm")
         mixed = chain(read, slots, Cell("softmax over slots", "mix"), Cell("SiLU", "pointwise"), norm)

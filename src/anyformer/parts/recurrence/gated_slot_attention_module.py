@@ -17,7 +17,7 @@ from anyformer.parts.recurrence.carried import carried
 from anyformer.parts.recurrence.convolved_projections_module import ConvolvedProjections
 from anyformer.parts.recurrence.gated_slot_attention import GatedSlotAttention
 from anyformer.parts.recurrence.recurrence import decayed, exact, exactly, factors, folded
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first, zero_on_padding
 from anyformer.plan import Plan
 
 
@@ -56,9 +56,8 @@ class GatedSlotAttentionModule(ConvolvedProjections):
         H, K = self.part.heads, self.part.groups
         with exactly(query):
             log_decay = context.see("log_decay", split_heads(F.logsigmoid(exact(forget)) / self.part.temperature, K))
-            if context.valid is not None:
-                # Padding is written into no slot, and none forgets.
-                log_decay = log_decay.masked_fill(~context.valid[..., None, None], 0)
+            # Padding is written into no slot, and none forgets.
+            (log_decay,) = zero_on_padding(context, log_decay)
             q = split_heads(exact(query), H) * self.part.scale
             k, v = (split_heads(exact(y), K) for y in (key, value))
             past = None if state is None else state.sums.to(q.dtype)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import model_validator
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Positive
 from anyformer.operations import Contraction, Elementwise, Limit, Shape, Tally, Watchables
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.grouped_heads import GroupedHeads
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.attention.named_values import state_seen
 from anyformer.parts.positions.rotary import Rotary
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from anyformer.parts.recurrence.linear_attention_module import LinearAttentionModule
 
 
-class LinearAttention(RecurrentHeads):
+class LinearAttention(GroupedHeads, RecurrentHeads):
     """o_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = sum over s <= t of phi(k_s) v_s^T, z_t = sum of phi(k_s).
 
     q: (B, T, H, E); k, v: (B, T, K, E); S: (M, E) and z: (M,) of each kv head, where phi has M features: time and memory of a
@@ -35,8 +36,6 @@ class LinearAttention(RecurrentHeads):
     """
 
     kind: Literal["linear_attention"] = "linear_attention"
-    kv_heads: Count | None = None
-    """K, heads of keys and values, a divisor of H; H by default."""
     feature_map: FeatureMap
     causal: bool = True
     """Sums up to the position itself; otherwise over the whole row."""
@@ -47,8 +46,6 @@ class LinearAttention(RecurrentHeads):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> LinearAttention:
-        if self.heads % self.groups:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
         if self.eps is not None and self.feature_map.signed:
             raise ValueError(
                 f"eps divides by the sum of phi(q) . phi(k), which vanishes for the signed features of "
@@ -59,11 +56,6 @@ class LinearAttention(RecurrentHeads):
                 "rotary makes features negative, and the sum that eps divides by can vanish: leave one of them out"
             )
         return self
-
-    @property
-    def groups(self) -> int:
-        """K."""
-        return self.heads if self.kv_heads is None else self.kv_heads
 
     def sketch(self, width: int) -> Sketch:
         K, E = self.groups, self.width_of_head(width)

@@ -9,13 +9,14 @@ from anyformer.describe import Count, Positive
 from anyformer.operations import Operation, Shape, Tally, Watchables, Weight, matrix, total, value
 from anyformer.operations.elementwise import activated
 from anyformer.operations.work import SUM_BYTES
-from anyformer.parts.attention.heads_sketch import gated, heads_cell
+from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.attention.named_values import put_out_seen, state_seen
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import ScalarDecay
+from anyformer.parts.recurrence.head_outputs import heads_read, norm_and_gate
 from anyformer.parts.recurrence.recurrent_work import log_linear_flops, recurrent
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, chain, fan
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 
@@ -85,9 +86,8 @@ class LogLinearAttention(Sublayer):
         H, M, E = self.heads, self.key_width, self.columns
         scales = Cell(f"λ {H} × {self.levels}{'' if self.decay is None else ' · decay per head'}", "memory")
         read = fan(heads_cell("Q", H, M), heads_cell("K", H, M), heads_cell("V", H, E), scales)
-        norm = None if self.norm is None else Cell("norm of each head", "norm")
-        mixed = gated(chain(read, Cell(f"states {H} × {self.levels} × ({M} × {E})", "memory"), norm), self.gate)
-        return Sketch("Log-linear attention", flow=chain(mixed, Cell(f"output {number(width)}")))
+        states = Cell(f"states {H} × {self.levels} × ({M} × {E})", "memory")
+        return heads_read("Log-linear attention", chain(read, states), self.norm, self.gate, width)
 
     @property
     def traits(self) -> Traits:
@@ -108,10 +108,7 @@ class LogLinearAttention(Sublayer):
         parts += Tally({"level_scale": Weight((H * self.levels,), "column", "ones")}, own)
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, H, M, rows)
-        if self.norm is not None:
-            inner["norm"] = self.norm.cost(E, rows * H)
-        if self.gate is not None:
-            inner["gate"] = self.gate.work(width, H, E, rows)
+        inner |= norm_and_gate(self.norm, self.gate, width, H, E, rows)
         state = recurrent(B * H * self.levels * M * E * SUM_BYTES, shape, H)
         products = log_linear_flops(B, H, M, E, self.levels, shape.length, plan.chunk)
         return parts + products + total(inner) + Tally(own_state=state)

@@ -6,10 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.parts.attention.named_values_module import put_out
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import RecurrentState, hold
 from anyformer.parts.recurrence.document_places import places_in_documents
+from anyformer.parts.recurrence.head_outputs_module import HeadOutputs
 from anyformer.parts.recurrence.log_linear import Levels, log_linear_recurrence
 from anyformer.parts.recurrence.log_linear_attention import PROJECTIONS, LogLinearAttention
 from anyformer.parts.recurrence.recurrence import exact, exactly
@@ -17,19 +17,17 @@ from anyformer.parts.recurrence.recurrent_heads_module import by_head, heads_fir
 from anyformer.plan import Plan
 
 
-class LogLinearAttentionModule(nn.Module):
+class LogLinearAttentionModule(HeadOutputs):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, part: LogLinearAttention, width: int, plan: Plan) -> None:
         super().__init__()
-        self.part, self.chunk, H, E = part, plan.chunk, part.heads, part.columns
+        self.part, self.chunk, H = part, plan.chunk, part.heads
         for name, features in part.outputs.items():
             self.add_module(name, nn.Linear(width, features, bias=False))
         self.level_scale = nn.Parameter(torch.empty(H * part.levels))
         self.decay = part.decay.build(width, H, part.key_width) if part.decay else None
-        self.norm = part.norm.build(E) if part.norm else nn.Identity()
-        self.gate = part.gate.module(width, H, E) if part.gate else None
-        self.output = nn.Linear(H * E, width, bias=False)
+        self.add_outputs(part.norm, part.gate, width, H, part.columns)
 
     def extra_repr(self) -> str:
         p = self.part
@@ -41,10 +39,7 @@ class LogLinearAttentionModule(nn.Module):
         query, key, value, level = (by_head(name, y, self.part.heads, context) for name, y in named)
         log_decay = None if self.decay is None else self.decay(x_BTD)
         mixed_BTHE = self.recur(query, key, value, level, log_decay, context, state).to(x_BTD.dtype)
-        mixed_BTHE = self.norm(context.see("mixed", mixed_BTHE))
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return put_out(self.output, mixed_BTHE, context)
+        return self.put_out(x_BTD, context.see("mixed", mixed_BTHE), context)
 
     def recur(
         self, query: Tensor, key: Tensor, value: Tensor, level: Tensor, log_decay: Tensor | None, context: Context,

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from pydantic import model_validator
+from typing import TYPE_CHECKING, Literal, Self
 
 from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Operation, Pairs, Shape, StateBytes, Tally, Watchables, matrix, total, value
 from anyformer.operations.elementwise import softmax
 from anyformer.operations.work import SUM_BYTES
+from anyformer.parts.attention.grouped_heads import GroupedHeads
 from anyformer.parts.attention.heads_sketch import heads_cell
 from anyformer.parts.attention.named_values import put_out_seen
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.recurrence.convolved_projections import convolution_cell
+from anyformer.parts.recurrence.recurrent_heads import SizedHeads
 from anyformer.parts.recurrence.recurrent_work import cut
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
-from anyformer.parts.sublayer import Resizing, Sublayer, Traits, head_width
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from anyformer.parts.recurrence.path_state import PathState
 
 
-class PathAttention(Sublayer):
+class PathAttention(GroupedHeads, SizedHeads):
     """s_ts = scale * q_t^T H_t H_{t-1} ... H_{s+1} k_s, H_u = I - beta_u w_u w_u^T, causal; softmax(s) v, then W_o.
 
     q: (B, T, H, E); k, v, w: (B, T, K, E), w divided by its length; beta = 2 sigmoid(x W_beta + b): (B, T, K). In the place of
@@ -40,12 +41,6 @@ class PathAttention(Sublayer):
     """
 
     kind: Literal["path_attention"] = "path_attention"
-    heads: Count
-    """H, query heads."""
-    kv_heads: Count | None = None
-    """K, heads of keys, values, directions and betas, a divisor of H; H by default."""
-    head_width: Count | None = None
-    """E, features of a head; D / H by default."""
     rank: Count | None = None
     """Features that directions pass through (the paper: 32); None projects directly."""
     convolution: ShortConvolution | None = None
@@ -57,46 +52,18 @@ class PathAttention(Sublayer):
     qk_norm: Norm | None = None
     """Norm of each head of queries and of keys, one gain each."""
 
-    @model_validator(mode="after")
-    def _grouped(self) -> PathAttention:
-        if self.heads % self.groups:
-            raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
-        return self
-
-    @property
-    def groups(self) -> int:
-        """K."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-    @property
-    def tp_divisors(self) -> tuple[int, ...]:
-        return self.heads, self.groups
-
-    def width_of_head(self, width: int) -> int:
-        """E."""
-        return head_width(width, self.heads, self.head_width)
-
     def scale_of(self, width: int) -> float:
         """The factor of the scores, as a number."""
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
 
-    @property
-    def resizing(self) -> Resizing:
-        return Resizing(self.heads if self.head_width is None else 1)
-
-    def resolved(self, width: int) -> PathAttention:
-        return self.but(head_width=self.width_of_head(width), kv_heads=self.groups, scale=self.scale_of(width))
-
-    def check(self, width: int) -> None:
-        """Refuse a width that does not fit."""
-        self.width_of_head(width)
+    def resolved(self, width: int) -> Self:
+        return super().resolved(width).but(kv_heads=self.groups, scale=self.scale_of(width))
 
     def sketch(self, width: int) -> Sketch:
         H, K, E = self.heads, self.groups, self.width_of_head(width)
         norm = None if self.qk_norm is None else Cell("QK-norm", "norm")
-        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
         read = fan(chain(heads_cell("Q", H, E), norm), chain(heads_cell("K", K, E), norm), heads_cell("V", K, E))
-        turns = fan(read, chain(heads_cell("w", K, E), convolved), Cell("β", "position"))
+        turns = fan(read, chain(heads_cell("w", K, E), convolution_cell(self.convolution)), Cell("β", "position"))
         scores = Cell("softmax over keys, each reflected by the tokens since", "mix")
         return Sketch("PaTH attention", flow=chain(turns, scores, Cell(f"output {number(width)}")))
 

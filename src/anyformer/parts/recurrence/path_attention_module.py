@@ -16,7 +16,7 @@ from anyformer.parts.recurrence.path import path_chunk, path_scores, path_step
 from anyformer.parts.recurrence.path_attention import PathAttention
 from anyformer.parts.recurrence.path_state import PathState
 from anyformer.parts.recurrence.recurrence import exact, exactly
-from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first
+from anyformer.parts.recurrence.recurrent_heads_module import heads_first, split_heads, time_first, zero_on_padding
 from anyformer.plan import Plan
 
 CAUSAL: Digested[Mask] = Digested.of(Causal())
@@ -65,10 +65,8 @@ class PathAttentionModule(nn.Module):
     ) -> Tensor:
         """The values that each head mixed (B, T, H, E) in fp32 at least; beta (B, T, K) before its sigmoid."""
         K = self.part.groups
-        beta_BTK = context.see("beta", 2 * exact(beta).sigmoid())
-        if context.valid is not None:
-            # Padding reflects nothing.
-            beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
+        # Padding reflects nothing.
+        (beta_BTK,) = zero_on_padding(context, context.see("beta", 2 * exact(beta).sigmoid()))
         with exactly(query):
             w = unit_length(exact(direction), self.part.length_eps)
             q, k, v, w, b = (heads_first(exact(y), K) for y in (query, key, value, w, beta_BTK[..., None]))

@@ -12,25 +12,14 @@ from anyformer.parts.attention.projection import PROJECTIONS, Projected
 from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
 
-class RecurrentHeads(Sublayer):
-    """The heads of a linear attention: their number, width and biases."""
+class SizedHeads(Sublayer):
+    """Heads that divide the width of the stream among them, or have one of their own."""
 
     kind: str
     heads: Count
     """H, query heads."""
     head_width: Count | None = None
     """E, features of a head; D / H by default."""
-    bias: Annotated[tuple[Projected, ...], each_once(*PROJECTIONS)] = ()
-    """Projections that add a bias."""
-
-    @property
-    def groups(self) -> int:
-        """K, heads of keys and values."""
-        return self.heads
-
-    @property
-    def tp_divisors(self) -> tuple[int, ...]:
-        return self.heads, self.groups
 
     def width_of_head(self, width: int) -> int:
         """E."""
@@ -46,6 +35,22 @@ class RecurrentHeads(Sublayer):
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
         self.width_of_head(width)
+
+
+class RecurrentHeads(SizedHeads):
+    """The heads of a linear attention: their number, width and biases."""
+
+    bias: Annotated[tuple[Projected, ...], each_once(*PROJECTIONS)] = ()
+    """Projections that add a bias."""
+
+    @property
+    def groups(self) -> int:
+        """K, heads of keys and values."""
+        return self.heads
+
+    @property
+    def tp_divisors(self) -> tuple[int, ...]:
+        return self.heads, self.groups
 
     def watchable(self, width: int) -> Watchables:
         E, (H, K) = self.width_of_head(width), (self.heads, self.groups)

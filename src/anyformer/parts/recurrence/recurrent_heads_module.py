@@ -49,3 +49,11 @@ def heads_first(x_BTHE: Tensor, groups: int) -> Tensor:
 def time_first(x_BKGTE: Tensor) -> Tensor:
     """(B, K, G, T, E) -> (B, T, H, E)."""
     return x_BKGTE.permute(0, 3, 1, 2, 4).flatten(2, 3)
+
+
+def zero_on_padding(context: Context, *of_tokens: Tensor) -> tuple[Tensor, ...]:
+    """Tensors (B, T, ...), 0 where a token is padding."""
+    if context.valid is None:
+        return of_tokens
+    padding = ~context.valid
+    return tuple(x.masked_fill(padding.view(*padding.shape, *(1,) * (x.dim() - 2)), 0) for x in of_tokens)
