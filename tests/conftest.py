@@ -19,9 +19,11 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job of a shell, where a test that sends one would wait
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-if isa := os.environ.get("ATEN_CPU_CAPABILITY"):
-    # Compiled code lies in a cache that does not ask for which processor it was made, and another one's crashes.
-    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/torchinductor-{isa}")
+# Compiled code lies in a cache that does not ask for which processor it was made, and another one's crashes. It outlives a run.
+os.environ.setdefault(
+    "TORCHINDUCTOR_CACHE_DIR",
+    f"{tempfile.gettempdir()}/torchinductor-{os.getuid()}-{os.environ.get('ATEN_CPU_CAPABILITY', 'whole')}",
+)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # every process that a test starts would compile the whole package again
 os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
@@ -30,7 +32,7 @@ from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 import effort
 from effort import PROFILES
-from stand_ins import measured_once
+from stand_ins import CacheIn, measured_once
 
 # Time is no property of a value: on a busy machine a deadline fails what is right, and so does a slow draw.
 for profile, count in PROFILES.items():
@@ -80,8 +82,29 @@ def _freeze() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is read from or left in the cache of whoever runs the tests; all workers of a run share one."""
-    cache = tmp_path_factory.getbasetemp().parent / "cache" if os.environ.get("PYTEST_XDIST_WORKER") else None
-    with mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(cache or tmp_path_factory.mktemp("cache"))}):
+    with mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(_of_the_run(tmp_path_factory, "cache"))}):
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """C++ sources are compiled once a run, which takes five seconds for each, whatever cache a test has."""
+    from anyformer import native
+
+    with mock.patch.object(native, "KEPT", CacheIn("native", root=_of_the_run(tmp_path_factory, "compiled"))):
+        yield
+
+
+def _of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A directory that all workers of a run share."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / name
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_scratch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Temporary directories lie in pytest's own, of which it keeps three: a run that is killed deletes none of its own."""
+    with mock.patch.object(tempfile, "tempdir", str(tmp_path_factory.mktemp("scratch"))):
         yield
 
 
@@ -96,7 +119,7 @@ def _asked_anew() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def _measured_once() -> Iterator[None]:
-    """For all tests but those that use `drawn_curves` and `counted_flops`."""
+    """For all tests but those that use `drawn_curves`, `counted_flops` and `counted_memory`."""
     with measured_once():
         yield
 
@@ -129,6 +152,15 @@ def counted_flops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for each in remembered:
         each.cache_clear()
+
+
+@pytest.fixture
+def counted_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs count the tensors of an update, as they do outside the tests."""
+    from anyformer.costs.allocated import watching_allocations
+    from anyformer.training import memory_meter
+
+    monkeypatch.setattr(memory_meter, "watching_allocations", watching_allocations)
 
 
 Call = Callable[..., subprocess.CompletedProcess[str]]

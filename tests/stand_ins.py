@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import base64
 import functools
+import itertools
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from anyformer.cache import Cache
 
 DOT = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2FAAAAABJRU5ErkJggg==")
 """The smallest picture."""
@@ -18,22 +23,39 @@ SIDE = 256
 """Of its matrices: a product in 16 bits of the usual ones takes a processor without such instructions seconds."""
 
 
+@dataclass(frozen=True)
+class CacheIn(Cache):
+    """A folder of a directory of its own, and not of the user's cache directory."""
+
+    root: Path = Path()
+
+    @property
+    def place(self) -> Path:
+        return self.root / self.folder
+
+
 @contextmanager
 def measured_once() -> Iterator[None]:
     """A run measures the products of its machine for a quarter of a second, draws its curve for a third, and counts the FLOPs
-    of its model for another; a price on this machine measures it for five seconds.
+    of its model for another; to count its tensors takes a tenth of a tiny one. A price on this machine measures it for five
+    seconds.
 
     Inside, products and the machine are measured once, the machine in a hurry, and curves are a dot. Declared FLOPs stand for
-    counted ones, as the contracts hold of every architecture.
+    counted ones, as the contracts hold of every architecture, and an update allocates nothing beside what it holds. Nobody
+    waits for a disk: no test cuts the power, and a process that is killed leaves what it wrote to the system.
     """
     from anyformer.costs import calibration
-    from anyformer.training import ending, precision, summary
+    from anyformer.costs.allocated import Allocated
+    from anyformer.training import ending, memory_meter, precision, summary
 
     in_a_hurry = functools.cache(functools.partial(calibration._measured, seconds=HURRY))
     product = calibration._product
 
     def small_product(device: Any, dtype: Any, side: int, seconds: float) -> float:
         return product(device, dtype, SIDE, seconds) * (side / SIDE) ** 3
+
+    def unsynced(handle: int) -> None:
+        pass
 
     def undrawn(rows: object, path: Path, **labels: object) -> None:
         path.write_bytes(DOT)
@@ -43,10 +65,22 @@ def measured_once() -> Iterator[None]:
         return flops.dense, flops.backward
 
     with (
+        mock.patch.object(os, "fsync", unsynced),
         mock.patch.object(precision, "_rate", functools.cache(precision._rate)),
         mock.patch.object(calibration, "_product", small_product),
         mock.patch.object(calibration, "_measured", lambda device, seconds: in_a_hurry(device)),
         mock.patch.object(ending, "draw_losses", undrawn),
         mock.patch.object(summary, "total_flops", declared),
+        mock.patch.object(memory_meter, "watching_allocations", return_value=nullcontext(Allocated())),
     ):
+        yield
+
+
+@contextmanager
+def few_records(most: int = 200) -> Iterator[None]:
+    """Within, built-in data, which are drawn anew at every reading, have no more records than this."""
+    from anyformer.data.builtin.source import Builtin
+
+    read = Builtin.rows
+    with mock.patch.object(Builtin, "rows", lambda *given: itertools.islice(read(*given), most)):
         yield

@@ -6,7 +6,7 @@ import random
 import shutil
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 
 from zoo import ZOO
 
@@ -15,8 +15,9 @@ from anyformer.loading import load
 from anyformer.model.transformer import build
 from fuzz.guard import place
 from fuzz.kind import Case, Kind
+from scratch import Scratch
 
-KEPT = TemporaryDirectory(prefix="anyformer-fuzz-")
+KEPT = Scratch("anyformer-fuzz-")
 
 
 def directory(seed: int) -> Case:

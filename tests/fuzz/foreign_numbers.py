@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 
 import gguf
 import numpy as np
@@ -25,8 +25,9 @@ from anyformer.tuning import Dora, Lora, Prompt
 from fuzz.guard import place
 from fuzz.kind import Case, Kind
 from fuzz.mutate import mutated
+from scratch import Scratch
 
-KEPT = TemporaryDirectory(prefix="anyformer-fuzz-")
+KEPT = Scratch("anyformer-fuzz-")
 EXTREME = (0, 1, 2, 255, 2**16, 10**6, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**62, 2**63, 2**64 - 1)
 NUMBERS = (float("nan"), float("inf"), float("-inf"), 3e38, -3e38, 0.0)
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,10 +23,11 @@ from anyformer.operations import Shape
 from huggingface.case import VOCAB, B, Case, S, T
 from huggingface.corrected import correct
 from huggingface.inner_models import text_model
+from scratch import Scratch
 
 KEPT = 4
 """Pairs that are held at once: what asks more of one asks it at once."""
-SCRATCH = TemporaryDirectory(prefix="anyformer-parity-")
+SCRATCH = Scratch("anyformer-parity-")
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 

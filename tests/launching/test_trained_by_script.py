@@ -59,6 +59,7 @@ def wait_for(done: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow  # torchrun starts twice; scripts are rehearsed with stand-ins for it in test_scripts.py
 def test_a_batch_script_trains(file, launch_on, start):
     script = start(*launch_on(Slurm(port=get_free_port(), restarts=0), 2, 1))
     assert script.wait(LONGEST) == 0, Path("said").read_text()

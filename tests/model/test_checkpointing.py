@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,7 +15,7 @@ from anyformer.model.transformer import Transformer, build
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load
 from anyformer.plan import Plan
-from covering import kinds, others_slow
+from covering import cover, covering, kinds, rest_slow
 
 B, T, S = 2, 11, 7
 ANOTHER_ORDER = {"buckets_shared"}
@@ -57,22 +59,25 @@ def trained(architecture: Architecture, how: str) -> tuple[Tensor, dict[str, Ten
     return loss.detach(), gradients, {name: p.detach() for name, p in model.named_parameters()}, {**loads, **auxiliary.loads}
 
 
-@pytest.mark.parametrize("name", others_slow(ZOO, kinds))
-def test_loss_gradients_and_statistics_are_the_same(name):
+WAYS = ("selective", "full")
+
+
+@pytest.mark.parametrize(("name", "how"), rest_slow(product(ZOO, WAYS), covering(sorted(cover(ZOO, kinds)), WAYS, together=1)))
+def test_loss_gradients_and_statistics_are_the_same(name, how):
+    """Of every kind of part, by turns with some of a layer computed again and with all of it."""
     architecture = dropping(ZOO[name])
     loss, gradients, parameters, loads = trained(architecture, "none")
-    for how in ("selective", "full"):
-        again = trained(architecture, how)
-        assert torch.equal(again[0], loss)
-        assert again[1].keys() == gradients.keys()
-        for path, gradient in gradients.items():
-            tolerance = {"rtol": 1e-4, "atol": 1e-6} if name in ANOTHER_ORDER else {"rtol": 0, "atol": 0}
-            torch.testing.assert_close(again[1][path], gradient, **tolerance, msg=path)
-        # Running statistics are parameters: they have moved once.
-        assert all(torch.equal(again[2][path], parameter) for path, parameter in parameters.items())
-        for path, load in loads.items():
-            assert torch.equal(again[3][path].counts, load.counts)
-            assert torch.equal(again[3][path].dropped, load.dropped)
+    again = trained(architecture, how)
+    assert torch.equal(again[0], loss)
+    assert again[1].keys() == gradients.keys()
+    for path, gradient in gradients.items():
+        tolerance = {"rtol": 1e-4, "atol": 1e-6} if name in ANOTHER_ORDER else {"rtol": 0, "atol": 0}
+        torch.testing.assert_close(again[1][path], gradient, **tolerance, msg=path)
+    # Running statistics are parameters: they have moved once.
+    assert all(torch.equal(again[2][path], parameter) for path, parameter in parameters.items())
+    for path, load in loads.items():
+        assert torch.equal(again[3][path].counts, load.counts)
+        assert torch.equal(again[3][path].dropped, load.dropped)
 
 
 def test_statistics_of_a_batch_do_move():
@@ -101,7 +106,7 @@ def test_without_gradients_nothing_is_prepared_to_be_repeated(how, monkeypatch):
         model(tokens)
 
 
-@pytest.mark.parametrize("how", ["selective", "full"])
+@pytest.mark.parametrize("how", ["selective", pytest.param("full", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("backend", "order"),
     [
@@ -112,7 +117,8 @@ def test_without_gradients_nothing_is_prepared_to_be_repeated(how, monkeypatch):
 def test_a_compiler_gets_the_same(how, backend, order):
     """Shared keys cross layers, and running statistics must not move twice.
 
-    What is kept and what is repeated is decided before code is generated, so that the fast form generates none.
+    What is kept and what is repeated is decided before code is generated, so that the fast form generates none; it keeps some
+    products and repeats the rest, and to repeat all is the same with nothing kept.
     """
     norm, stack = ZOO["batch_norm"].decoder.final_norm, ZOO["shared_keys"].decoder
     first = stack.layers[0]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from collections.abc import Iterator
+from unittest import mock
+
 import pytest
 import torch
 
@@ -29,24 +34,28 @@ pixel, real numbers, a sound among the tokens."""
 BATCH = 16
 
 
-@pytest.fixture
-def run(request, tmp_path, monkeypatch) -> Run:
-    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.chdir(tmp_path)
-    case = CASES[request.param]
+@pytest.fixture(scope="module")
+def run(request, tmp_path_factory) -> Iterator[Run]:
+    """A run of a case, for all tests of it."""
+    case, place = CASES[request.param], tmp_path_factory.mktemp("case")
     if case.teacher:
-        checkpoint.save(build(case.model, seed=99), tmp_path / "teacher")
+        checkpoint.save(build(case.model, seed=99), place / "teacher")
     plain = {
-        "steps": 3, "batch": BATCH, "length": case.length, "objective": case.objective, "data": data_of(case, tmp_path),
+        "steps": 3, "batch": BATCH, "length": case.length, "objective": case.objective, "data": data_of(case, place),
         "architecture": case.model.plain(), "plan": Plan(precision="fp32", compile="off").plain(),
     }  # fmt: skip
-    return Run.parse(plain)
+    with contextlib.chdir(place), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(place / "cache")}):
+        yield Run.parse(plain)
 
 
-@pytest.mark.usefixtures("counted_flops")
-@pytest.mark.parametrize("run", SHAPES, indirect=True)
-def test_the_predicted_peak_is_the_measured_one(run):
-    trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
+@pytest.fixture(scope="module")
+def trainer(run) -> Trainer:
+    return Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
+
+
+@pytest.mark.usefixtures("counted_flops", "counted_memory")
+@pytest.mark.parametrize("run", SHAPES, indirect=True, scope="module")
+def test_the_predicted_peak_is_the_measured_one(run, trainer):
     meter = MemoryMeter(CPU)
     for number in range(1, TENSORS_AT + 1):
         with meter.watching(number, trainer.held):
@@ -56,10 +65,9 @@ def test_the_predicted_peak_is_the_measured_one(run):
     assert flops.predicted == flops.measured
 
 
-@pytest.mark.parametrize("run", [*SHAPES, "masked_patches"], indirect=True)
-def test_made_up_examples_have_the_tensors_of_real_ones(run):
+@pytest.mark.parametrize("run", [*SHAPES, "masked_patches"], indirect=True, scope="module")
+def test_made_up_examples_have_the_tensors_of_real_ones(run, trainer):
     objective, data = run.objective, run.data
-    trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
     (real,) = trainer.micro_batches(0).pieces
     made = objective.made_up(run.architecture, data, run.piece)
     assert made.tokens.shape == real.tokens.shape
@@ -70,7 +78,7 @@ def test_made_up_examples_have_the_tensors_of_real_ones(run):
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
 
 
-@pytest.mark.parametrize("run", ["dpo", "replaced_tokens"], indirect=True)
+@pytest.mark.parametrize("run", ["dpo", "replaced_tokens"], indirect=True, scope="module")
 def test_a_run_is_refused_by_the_figure_of_its_summary(run):
     step, (_, peak) = step_of(run), update_figures(step_of(run), run.piece, run.accumulation, run.plan)
     asked = {"batch": run.batch, "length": run.length, "plan": run.plan}

@@ -59,7 +59,7 @@ def test_the_loss_is_that_of_loops(kind, packed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_learns_what_comes_later(kind):
-    """On a text that counts up in threes every later token can be told, and the loss is one graph."""
+    """On a text that counts up in threes every later token can be told, within sixty updates, and the loss is one graph."""
     model = build(LLAMA.but(mtp=KINDS[kind]), seed=2)
     objective = MultiTokenObjective(factor=1.0, mean=False)
     text = (torch.arange(13)[None] * 3 + torch.arange(4)[:, None]) % 19
@@ -76,9 +76,11 @@ def test_training_learns_what_comes_later(kind):
         optimiser.zero_grad()
         loss(tokens, targets).backward()
         optimiser.step()
-    _, *later = model.predictions(tokens)
-    for k, one in enumerate(later_losses(later, targets, None), 1):
-        assert float(one.detach()) / (4 * (12 - k)) < 0.2, f"prediction {k} starts at {float(before.detach()):.2f} in all"
+        _, *later = model.predictions(tokens)
+        told = [float(one.detach()) / (4 * (12 - k)) for k, one in enumerate(later_losses(later, targets, None), 1)]
+        if max(told) < 0.2:
+            break
+    assert max(told) < 0.2, f"they start at {float(before.detach()):.2f} in all, and end at {told}"
 
 
 def test_each_architecture_has_the_objective_that_trains_all_of_it():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,11 +17,10 @@ from zoo_images import CLIP
 
 from anyformer import checkpoint
 from anyformer.catalogue import architecture
-from anyformer.data.builtin.source import Builtin
 from anyformer.describe import change_all
 from anyformer.model import Architecture, dictionary_alone
 from anyformer.model.transformer import build
-from anyformer.objectives import DiffusionObjective
+from anyformer.objectives import DiffusionObjective, Objective
 from anyformer.parts import (
     BatchTopKCode,
     Causal,
@@ -40,6 +38,8 @@ from anyformer.parts.dictionary.codes import Code
 from anyformer.testing import runs
 from anyformer.testing.objectives import evaluated_loss_is_a_likelihood
 from anyformer.training import Run
+from covering import Mechanism, but_slow, cover
+from stand_ins import few_records
 
 
 @dataclass(frozen=True)
@@ -298,20 +298,33 @@ def written(folder: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
-@contextlib.contextmanager
-def few_records() -> Iterator[None]:
-    """Within, built-in data, which are drawn anew at every reading, have as many records as the largest of the others."""
-    read = Builtin.rows
-    with mock.patch.object(Builtin, "rows", lambda *given: itertools.islice(read(*given), len(TEXTS))):
-        yield
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory) -> Iterator[Path]:
     """Where all cases prepare their data, so that those of the same data do it once."""
     folder = tmp_path_factory.mktemp("data")
     with few_records(), mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(folder / "cache")}):
         yield folder
+
+
+def resumed(case: Case) -> frozenset[Mechanism]:
+    """What a run takes up again of a case: what its objective defines for itself, which class feeds it, what its second models
+    are, whether it learns from its own samples, how often, and of a mixture; and what kind of model learns."""
+    kind = Objective.kinds[case.objective["kind"]]
+    objective = kind.parse(case.objective)
+    own = kind.__mro__[: kind.__mro__.index(Objective)]
+    partners = {
+        ("partner", each.name, str(value) if isinstance(value := getattr(partner, each.name), bool) else str(value is None))
+        for partner in objective.partners.values()
+        for each in fields(partner)
+    }
+    return frozenset(
+        {(name,) for base in own for name in vars(base) if name in vars(Objective)}
+        | {("feed", next(base.__name__ for base in own if "feed" in vars(base)))}
+        | {("samples", str(objective.traits.own_samples is not None), str(objective.traits.uses > 1))}
+        | {("shape", case.model.shape_of_model), ("mixture", str(case.data["kind"] == "mixture"))}
+        | {("teacher", str(case.teacher is not None)), ("pieces", str(case.accumulation))}
+        | partners
+    )
 
 
 @pytest.fixture(params=CASES, scope="module")
@@ -328,7 +341,9 @@ def run(request, shared, tmp_path_factory) -> Iterator[Run]:
         yield Run.parse(plain)
 
 
+@pytest.mark.parametrize("run", but_slow(CASES, cover(CASES, resumed)), indirect=True, scope="module")
 def test_killed_and_resumed_equals_never_interrupted(run):
+    """Asked here of cases that have together all that a run takes up again; of the others in `make test-slow`."""
     trained = runs.killed_and_resumed_equals_never_interrupted(run)
     assert trained.validation is not None
     assert trained.baseline is not None

@@ -13,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from zoo import DECODERS
 
 from anyformer import native
+from anyformer.cache import Cache
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.activations import activations
 from anyformer.describe import UserError, change_all
@@ -27,7 +28,14 @@ from anyformer.training import attention_kernel
 from anyformer.training.attention_kernel import with_kernel
 
 CPU = torch.device("cpu")
-made = pytest.mark.skipif(bool(native.problem(SOURCE)), reason=native.problem(SOURCE) or "compiled")
+made = pytest.mark.usefixtures("compiled")
+
+
+@pytest.fixture(scope="module")
+def compiled() -> None:
+    """Compiled when a test asks, and not where tests are collected."""
+    if reason := native.problem(SOURCE):
+        pytest.skip(reason)
 
 
 def given_tensors(sizes: tuple[int, ...], dtype: torch.dtype = torch.float32, seed: int = 0) -> list[Tensor]:
@@ -221,6 +229,7 @@ class TestALibrary:
     @pytest.fixture
     def place(self, tmp_path, monkeypatch):
         monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
+        monkeypatch.setattr(native, "KEPT", Cache("native", files=50))
         native.library.cache_clear()
         yield tmp_path / "native"
         native.library.cache_clear()

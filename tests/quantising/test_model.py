@@ -125,7 +125,12 @@ def test_a_gradient_flows_through_and_the_planes_alone_are_kept():
     assert all(tensor.shape[-1] != linear.in_features or tensor.ndim == 3 for tensor in kept)
 
 
-def test_it_is_compiled_as_any_other():
+@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_it_is_compiled_as_any_other(backend, monkeypatch):
+    if backend == "eager":  # the graph as it is, without generated code
+        compiling = torch.compile
+        plainly = lambda run, *, options, **how: compiling(run, backend=backend, **how)  # noqa: E731
+        monkeypatch.setattr("torch.compile", plainly)
     shallow = change(architecture("gpt2", tiny=True), "decoder.order", "layer")  # generating code takes seconds for each layer
     made = quantised(af.build(shallow, seed=3).eval(), FORMATS["int8"])[0]
     settings = {"max_tokens": 4, "sampling": Sampling(temperature=0)}

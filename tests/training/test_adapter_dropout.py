@@ -104,6 +104,7 @@ def test_a_run_resumes_to_the_same_bits(tiny, tmp_path):
     assert any(not torch.equal(x, other.model.get_parameter(name)) for name, x in whole.model.named_parameters())
 
 
+@pytest.mark.usefixtures("counted_memory")
 def test_what_training_holds_is_what_was_priced(tiny, tmp_path):
     wide = change_all(tiny, {"architecture.width": 64, "decoder.layer.feedforward.width": 128, "length": 64, "steps": 3})
     run = wide.but(tuning=Tuning(adapter=Lora(rank=2, dropout=0.3)))

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import shutil
+from itertools import product
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from anyformer.training import resume, train
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.optimisers.narrow_weights import narrowed, rounded_by_chance
 from anyformer.training.precision import Host, check_units, resolve
+from covering import covering, rest_slow
 
 QUIET = Console(quiet=True)
 PRECISIONS = {
@@ -199,15 +201,21 @@ def test_updates_too_small_to_be_seen_add_up_in_every_number():
     assert steps.std().item() == pytest.approx(math.sqrt(count * 3 / 16), rel=0.05), "chances anew at each update"
 
 
-@pytest.mark.parametrize("optimiser", ["adamw_8bit", "schedule_free", "sgd", "lion", "adafactor", "muon"])
-def test_every_optimiser_moves_weights_in_bf16(run, tmp_path, optimiser):
-    """The loss after a few updates is near that of weights in fp32, however they are rounded."""
+OPTIMISERS = ("adamw_8bit", "schedule_free", "sgd", "lion", "adafactor", "muon")
+ROUNDINGS = ("masters", "stochastic")
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "rounding"), rest_slow(product(OPTIMISERS, ROUNDINGS), covering(OPTIMISERS, ROUNDINGS, together=1))
+)
+def test_every_optimiser_moves_weights_in_bf16(run, tmp_path, optimiser, rounding):
+    """The loss after a few updates is near that of weights in fp32, however they are rounded: by turns here."""
     losses = []
-    for number, precision in enumerate((Bf16(), PureBf16(rounding="masters"), PureBf16(rounding="stochastic"))):
+    for number, precision in enumerate((Bf16(), PureBf16(rounding=rounding))):
         changes = {"plan.precision": precision, "optimiser": {"kind": optimiser}, "schedule": {"kind": "constant"}, "steps": 3}
         made = change_all(run, {**changes, "checkpoints.every": 3, "evaluation.every": 3})
         losses.append(train(made, tmp_path / str(number), console=QUIET).validation.loss)
-    assert losses[1:] == pytest.approx([losses[0]] * 2, abs=0.03)
+    assert losses[1] == pytest.approx(losses[0], abs=0.03)
 
 
 @pytest.mark.parametrize(
@@ -235,6 +243,7 @@ def test_units_that_a_device_lacks_are_named(run, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"capability is 8\.6, and 8-bit products start at 8\.9; take 'bf16'"):
         check_units(Plan(precision="fp8"), torch.device("cuda"))
     machine = Host(torch.device("cpu"), {"fp32": 1e11, "bf16": 1e11})
+    monkeypatch.setattr("anyformer.training.precision.with_kernel", lambda plan, device, long: (plan, []))  # a trial of seconds
     with pytest.raises(UserError, match="'fp8' are not compiled yet"):
         resolve(Plan(precision="fp8", compile="on"), machine, long=True)
     assert resolve(Plan(precision="fp8"), machine, long=True)[0].compile == "off"

@@ -91,6 +91,7 @@ def test_it_resumes_to_the_same_bits(prompted, tmp_path):
         assert torch.equal(parameter, parts.model.get_parameter(name)), name
 
 
+@pytest.mark.usefixtures("counted_memory")
 def test_what_training_holds_is_what_was_priced(prompted, tmp_path):
     """Bytes at the peak of an update, measured, within 1 %, and FLOPs."""
     wide = change_all(prompted, {"architecture.width": 64, "decoder.layer.feedforward.width": 128, "length": 64, "steps": 3})

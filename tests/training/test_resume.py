@@ -67,14 +67,15 @@ def losses_so_far(directory) -> list[str]:
 @pytest.mark.parametrize(
     ("precision", "compile", "kills"),
     [
-        ("fp32", "off", 1),
+        pytest.param("fp32", "off", 1, marks=pytest.mark.slow),
         pytest.param("bf16", "off", 3, marks=pytest.mark.slow),
         pytest.param("fp32", "on", 2, marks=pytest.mark.slow),
         pytest.param("bf16", "on", 2, marks=pytest.mark.slow),
     ],
 )
 def test_killed_and_resumed_equals_never_interrupted(tiny, tmp_path, precision, compile, kills):
-    """tests/faults kills more often, at every stage of a save."""
+    """In processes of their own, each of which loads torch; tests/faults kills forks of one, more often and at every stage of a
+    save."""
     if compile == "on" and compile_problem("cpu"):
         pytest.skip(f"torch.compile does not work here: {compile_problem('cpu')}")
     changes = {"plan.precision": precision, "plan.compile": compile, "steps": 24, "checkpoints.every": 5, "evaluation.every": 7}

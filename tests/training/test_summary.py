@@ -42,7 +42,7 @@ def wide(tiny, **changes):
     return change_all(tiny, {"architecture.width": 64, "decoder.layer.feedforward.width": 128, "length": 64, **changes})
 
 
-@pytest.mark.usefixtures("counted_flops")
+@pytest.mark.usefixtures("counted_flops", "counted_memory")
 @pytest.mark.parametrize("accumulation", [1, 2])
 def test_predictions_stand_beside_measurements(tiny, tmp_path, accumulation):
     trained = train(wide(tiny, accumulation=accumulation), tmp_path / "run", console=QUIET)
@@ -59,6 +59,7 @@ def test_predictions_stand_beside_measurements(tiny, tmp_path, accumulation):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say how large a process was at most")
+@pytest.mark.usefixtures("counted_memory")
 def test_the_process_holds_at_least_its_tensors(tiny, tmp_path):
     run = wide(tiny, **{"batch": 64, "length": 128, "steps": 4, "evaluation.every": 4})
     found = train(run, tmp_path / "run", console=QUIET).summary
@@ -199,6 +200,7 @@ def test_words(tiny, tmp_path):
     assert Prediction(None, 100).difference is None
 
 
+@pytest.mark.usefixtures("counted_memory")
 def test_only_the_second_update_s_tensors_are_counted():
     model = torch.nn.Linear(1000, 1000)
     optimiser, meter = torch.optim.AdamW(model.parameters()), MemoryMeter(CPU)

@@ -241,6 +241,7 @@ def test_a_run_with_an_adapter_is_used_from_its_directory(tiny, tmp_path):
     assert from_toml(Run, to_toml(run)) == run
 
 
+@pytest.mark.usefixtures("counted_memory")
 @pytest.mark.parametrize("way", ["lora", "norms", "dora", "ema"])
 def test_what_training_holds_is_what_was_priced(tiny, tmp_path, way):
     """Bytes of tensors at the peak of an update, measured, within 1 %."""

@@ -170,7 +170,7 @@ def _seen(run: Run, rate: float, enough: Callable[[Sequence[float]], bool] = lam
 def loss_does_not_depend_on_the_cut(run: Run) -> None:
     """Loss and gradients of a batch computed at once are those of the same batch in several micro-batches."""
     pieces = 2 if run.accumulation == 1 else run.accumulation
-    (one, once), (other, parts) = (_first(change_all(run, {"accumulation": count})) for count in (1, pieces))
+    (one, once), (other, parts) = (_first(trainer_of(change_all(run, {"accumulation": count}))) for count in (1, pieces))
     torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6, msg=partial("the loss in pieces and at once: {}".format))
     for name, gradient in once.items():
         torch.testing.assert_close(gradient, parts[name], rtol=1e-3, atol=1e-5, msg=partial("{}: {}".format, name))
@@ -181,8 +181,9 @@ def loss_of_divided_logits_is_that_of_whole_ones(run: Run) -> None:
     group of one process, whose tensors go with no plain ones."""
     if not divides_logits(run.objective):
         return  # each process has all of them
-    loss, gradients = _first(run)
     trainer = trainer_of(run)
+    loss, gradients = _first(trainer)
+    trainer.model.zero_grad(set_to_none=True)
     with _alone() as mesh:
         trainer.model.register_forward_hook(lambda *call: DTensor.from_local(call[-1], mesh, [Shard(-1)], run_check=False))
         divided, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
@@ -207,9 +208,8 @@ def _alone() -> Iterator[DeviceMesh]:
             dist.destroy_process_group()
 
 
-def _first(run: Run) -> tuple[Tensor, dict[str, Tensor]]:
+def _first(trainer: Trainer) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss and gradients of the first update."""
-    trainer = trainer_of(run)
     loss, _ = trainer.passes.add_gradients(trainer.micro_batches(0))
     return torch.as_tensor(loss), {name: p.grad for name, p in trainer.model.named_parameters() if p.grad is not None}
 

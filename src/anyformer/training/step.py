@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model.divided import local, norm_of
-from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
 from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
@@ -139,7 +138,7 @@ class Updates:
         here = dict(self.model.named_modules()) if loads else {}
         rebalance(self.model, {path: load.counts for path, load in loads.items() if path in here})
         for one in self.trainees:
-            share_maxima(one.model, self.ranks)
+            share_maxima(one, self.ranks)
             one.updated()
         return outcome
 
@@ -187,7 +186,7 @@ def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float,
     """The norm of all gradients before they are scaled down to a norm of `most` (Pascanu et al. 2013, arXiv 1211.5063)."""
     if ranks.size == 1:
         return nn.utils.clip_grad_norm_(parameters, most).item()
-    staged = {parameter for name, parameter in model.named_parameters() if name in model.stage_of}
+    staged = {parameter for name, parameter in model.named_parameters() if name in model.stage_of} if model.stage_of else set()
     stages = 1 + max(model.stage_of.values(), default=0)
     gradients = [(each.grad, stages if each in staged else 1) for each in parameters if each.grad is not None]
     norm = norm_of(gradients)
@@ -197,12 +196,11 @@ def clipped(model: Transformer, parameters: Sequence[nn.Parameter], most: float,
     return norm
 
 
-def share_maxima(model: Transformer, ranks: Ranks) -> None:
+def share_maxima(trainee: Trainee, ranks: Ranks) -> None:
     """Let scales of later updates follow from the greatest magnitudes in all rows of a batch, whoever computed them."""
-    found = [running for _, running in histories(model)]
-    if found:
-        seen = ranks.largest(torch.stack([running.seen.to(model.device) for running in found]))
-        for running, own in zip(found, seen, strict=True):
+    if trainee.running:
+        seen = ranks.largest(torch.stack([running.seen.to(trainee.model.device) for running in trainee.running]))
+        for running, own in zip(trainee.running, seen, strict=True):
             running.seen = own.clone()
 
 

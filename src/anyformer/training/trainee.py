@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from anyformer.model.divided import local
 from anyformer.model.narrow import histories
 from anyformer.model.transformer import Transformer
+from anyformer.precision.running import Running
 from anyformer.training.adapting import Still
 from anyformer.training.average import RunningAverage
 from anyformer.training.averaging import Averages, averaged, none, restore_trained, trained_tensors
@@ -53,9 +55,14 @@ class Trainee:
         """The weights that the optimiser moves."""
         return [weight for group in self.optimiser.param_groups for weight in group["params"]]
 
+    @cached_property
+    def running(self) -> tuple[Running, ...]:
+        """Scales of the updates before, of the linear maps that have such: looked for once, for every update asks."""
+        return tuple(running for _, running in histories(self.model))
+
     def begin(self) -> None:
         """Take note of an update that begins."""
-        for _, running in histories(self.model):
+        for running in self.running:
             running.begin()
 
     def step(self, rate: float) -> None:
@@ -70,7 +77,7 @@ class Trainee:
         self.still.put_back(self.model)
         if self.average is not None:
             self.average.updated()
-        for _, running in histories(self.model):
+        for running in self.running:
             running.end()
 
     @property
