@@ -28,6 +28,22 @@ class Outcome:
     moves: bool | None = None
 
 
+@dataclass(frozen=True)
+class Tried:
+    """One line: a value of a key and how it ended."""
+
+    base: str
+    key: str
+    value: str
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.base, self.key, self.value
+
+
 class TimeIsUpError(Exception):
     """A value took too long."""
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
 import transformers
-from benchmarks.drift.asked import EVERYWHERE, HIDDEN, NEVER, SAME
+from benchmarks.drift.asked import ABSENT, EVERYWHERE, HIDDEN, NEVER, SAME
 from benchmarks.drift.effects import WORDS
-from benchmarks.drift.keys import bases, keys_of
+from benchmarks.drift.elsewhere import elsewhere, open_keys
+from benchmarks.drift.keys import askers, bases, keys_of
 from benchmarks.drift.outcome import BAD, Outcome
-from benchmarks.drift.sweep import Tried, bad, moves
+from benchmarks.drift.sweep import Job, Tried, bad
 from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
 from benchmarks.drift.trial import Base
 
@@ -21,6 +23,7 @@ from anyformer.huggingface.config import INERT, ONLY
 from anyformer.huggingface.vocabulary import KINDS
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.text.conventions import GENERATION_KEYS
+from huggingface.cases import CASES
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
@@ -58,6 +61,8 @@ REFUSED = [
     ("bert-generation CausalLM", "is_decoder", False),
     ("ernie CausalLM", "is_decoder", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
+    ("fsmt Seq2SeqLM", "tgt_vocab_size", 106),
+    ("exaone_moe CausalLM", "topk_group", 1),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
 """Base, key and a value that changes results in transformers and is refused here."""
@@ -90,7 +95,7 @@ def test_a_difference_on_purpose_is_noted():
 
 
 @pytest.mark.filterwarnings("ignore:.*dtype = bfloat16 is what transformers rounds")
-@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM"])
+@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM", "fsmt Seq2SeqLM", "roformer MaskedLM"])
 def test_what_transformers_rounds_to_16_bits_is_noted(name):
     assert base(name).tried(("dtype",), {"dtype": "bfloat16"}).ended == "noted by name"
 
@@ -119,6 +124,13 @@ def test_fp32_within_a_class_is_rounding_and_another_activation_is_none(monkeypa
     assert of.tried(path, move).ended == "drift"
 
 
+def test_a_value_beside_the_keys_of_another_case_is_refused_by_its_key():
+    case = next(case for case in CASES if case.model_type == "deberta" and case.config.get("relative_attention"))
+    outcome = Base(case).tried(("pos_att_type",), {"pos_att_type": []})
+    assert outcome.ended == "refused by name"
+    assert "pos_att_type is empty beside relative_attention = true" in outcome.why
+
+
 NOTHING = [
     ("llama CausalLM", "chunk_size_feed_forward", 1, NEVER),
     ("llama CausalLM", "label2id", {"no": 0}, SAME),
@@ -127,7 +139,9 @@ NOTHING = [
     ("llama CausalLM", "initializer_range", 0.5, WORDS["first values"]),
     ("llama CausalLM", "output_hidden_states", True, WORDS["outputs"]),
     ("mixtral CausalLM", "router_aux_loss_coef", 0.5, WORDS["loss"]),
-    ("albert Model", "classifier_dropout_prob", 0.3, HIDDEN),
+    ("albert Model", "classifier_dropout_prob", 0.3, ABSENT),
+    ("albert SequenceClassification", "problem_type", "regression", HIDDEN),
+    ("tipsv2_text_model TextEncoding", "pooling_epsilon", 0.1, WORDS["outputs"]),
 ]
 """Base, key, a value that moves no logit, and why."""
 
@@ -137,10 +151,38 @@ def test_it_is_said_why_a_key_moves_nothing(name, key, value, why):
     assert base(name).tried((key,), {key: value}) == Outcome("equal", why, moves=False)
 
 
+def test_classes_that_ask_for_a_key_are_read_from_their_source():
+    asks = askers("albert")["classifier_dropout_prob"]
+    tasks = {"AlbertForSequenceClassification", "AlbertForTokenClassification", "AlbertForMultipleChoice"}
+    assert asks == {"AlbertSOPHead", *tasks}
+    assert "" in askers("falcon_h1")["ssm_multipliers"], "a function asks for it"
+
+
+def test_a_key_that_moves_nothing_is_moved_beside_the_keys_of_another_case():
+    """DeBERTa's terms of positions, where no layer has any."""
+    name = "deberta MaskedLM"
+    still = Tried(name, "max_relative_positions", "{}", "equal", "", moves=False)
+    others = [replace(still, key="a", why=NEVER), replace(still, key="b", why="it moves the loss"), replace(still, moves=True)]
+    assert open_keys([still]) == ("max_relative_positions",)
+    assert open_keys([still, *others]) == ()
+    found = list(elsewhere(name, bases()[name], open_keys([still]), keys_of(name)))
+    assert [(each.key, each.ended, each.moves) for each in found] == [("max_relative_positions", "equal", True)]
+    assert " beside deberta-MaskedLM-" in found[0].value
+
+
+def test_a_job_is_done_by_as_many_values_or_more():
+    job, known = Job("a B", (("x",),)), {}
+    one = replace(job, values=1)
+    known["a B", "", one.digest] = ...
+    assert one.is_done(known, quick=False)
+    assert not job.is_done(known, quick=False)
+    assert replace(job, values=1).is_done({("a B", "", job.digest)}, quick=False)
+
+
 def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
     """The short way holds on the long one."""
     of, usual = base("t5 Seq2SeqLM"), keys_of("t5 Seq2SeqLM")
-    short = {path: move for path in usual for move in moves(of, path, usual[path])[:1]}
+    short = {path: move for path in usual for move in of.moves(path, usual[path])[:1]}
     asks_none = [path for path, move in short.items() if of.tried(path, move).why in (NEVER, HIDDEN, SAME)]
     assert len(asks_none) > 50
     monkeypatch.setattr(Base, "_never_asked", lambda *_: "")
@@ -167,7 +209,7 @@ def test_keys_drawn_at_random_are_equal_or_refused_by_name():
     found = []
     for name, key in _sample(400, seed=0):
         of, path = base(name), tuple(key.split("."))
-        for move in moves(of, path, keys_of(name)[path])[:2]:
+        for move in of.moves(path, keys_of(name)[path])[:2]:
             outcome = of.tried(path, move)
             if outcome.ended in BAD:
                 found.append((name, key, str(move), outcome))
