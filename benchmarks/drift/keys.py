@@ -82,10 +82,10 @@ def defaults(model_type: str) -> Mapping[str, Any]:
 
 
 @cache
-def source(model_type: str) -> str:
+def source(model_type: str, model_only: bool = False) -> str:
     """The source of a type's classes: its configuration and its model."""
     kind = transformers.CONFIG_MAPPING[model_type]
-    modules: list[Any] = [inspect.getmodule(kind)]
+    modules: list[Any] = [] if model_only else [inspect.getmodule(kind)]
     with suppress(ImportError, AttributeError):
         modules.append(__import__(kind.__module__.replace(".configuration_", ".modeling_"), fromlist=["x"]))
     return "\n".join(inspect.getsource(module) for module in modules if module)

@@ -9,8 +9,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drift.outcome import ENDED
-from benchmarks.drift.sweep import DONE, Job, Tried
+from benchmarks.drift.known import known
+from benchmarks.drift.outcome import ENDED, Tried
+from benchmarks.drift.sweep import DONE, Job
 from benchmarks.drift.values import LENGTH
 
 RESULT = Path(__file__).parents[1] / "results" / "drift.json"
@@ -44,8 +45,9 @@ def still(tried: Iterable[Tried]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (base, key), values in of.items():
         if not any(each.moves for each in values):
-            said = next((each.why for each in values if each.why), "")
-            found[said or (BOUND if LENGTH.search(key) else OPEN)][key].append(base)
+            said = next((each.why for each in reversed(values) if each.why), "")
+            kind, name = base.partition(" ")[0], key.rpartition(".")[2]
+            found[said or (BOUND if LENGTH.search(key) else "") or known(kind, name) or OPEN][key].append(base)
     return {
         why: {key: ", ".join(sorted(bases)) if why == OPEN else str(len(bases)) for key, bases in sorted(keys.items())}
         for why, keys in sorted(found.items())
@@ -102,7 +104,8 @@ def _by_base(ends: Mapping[tuple[str, str], Counter[str]], jobs: Sequence[Job]) 
 def said(record: Mapping[str, Any]) -> str:
     """What the page says of it."""
     total, pairs = sum(record["values"].values()), record["pairs"]
-    left = sum(len(keys.split()) for table in record["not yet tried"].values() for keys in table.values())
+    left = {of: sum(len(keys.split()) for keys in table.values()) for of, table in record["not yet tried"].items()}
+    more = f"{left['others']:,} more are moved by the tests alone, and " if left["others"] else ""
     lines = ["| values | how they ended |", "| --- | --- |"]
     lines += [f"| {count:,} | {WORDS[end]} |" for end, count in record["values"].items() if count or end == "drift"]
     types = len({base.partition(" ")[0] for name in pairs for base in record[name]})
@@ -111,7 +114,7 @@ def said(record: Mapping[str, Any]) -> str:
             f"`{record['command']}` moves keys from their defaults, in several ways per key, beside transformers",
             f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
             f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
-            f"([every pair](../benchmarks/results/drift.json)); {f'{left:,} pairs are' if left else 'none is'} not tried yet.",
+            f"([every pair](../benchmarks/results/drift.json)); {more}{left['untested'] or 'none'} are not tried yet.",
             "",
             *lines,
             "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,7 +14,8 @@ from benchmarks.drift.asked import ABSENT, EVERYWHERE, HIDDEN, NEVER, SAME
 from benchmarks.drift.effects import WORDS
 from benchmarks.drift.elsewhere import elsewhere, open_keys
 from benchmarks.drift.keys import askers, bases, keys_of
-from benchmarks.drift.outcome import BAD, Outcome
+from benchmarks.drift.known import KNOWN, kept, known
+from benchmarks.drift.outcome import BAD, Outcome, TimeIsUpError, within
 from benchmarks.drift.sweep import Job, Tried, bad
 from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
 from benchmarks.drift.trial import Base
@@ -168,6 +170,29 @@ def test_a_key_that_moves_nothing_is_moved_beside_the_keys_of_another_case():
     found = list(elsewhere(name, bases()[name], open_keys([still]), keys_of(name)))
     assert [(each.key, each.ended, each.moves) for each in found] == [("max_relative_positions", "equal", True)]
     assert " beside deberta-MaskedLM-" in found[0].value
+
+
+def test_what_a_class_only_keeps_is_read_from_its_source():
+    assert kept("dbrx") == {"emb_pdrop"}
+    assert not kept("llama")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "kind"), [(key, kind) for of in KNOWN.values() for key in of for kind in of[key]])
+def test_what_is_said_to_move_nothing_moves_nothing(key, kind):
+    name = next(name for name in bases() if name.partition(" ")[0] == kind)
+    found = [base(name).tried((key,), move) for move in base(name).moves((key,), keys_of(name)[key,])]
+    assert {outcome.ended for outcome in found} <= {"equal", "refused by name", "transformers refuses"}
+    assert not any(outcome.moves for outcome in found if outcome.ended == "equal")
+    assert known(kind, key)
+
+
+def test_a_value_is_given_up_after_seconds_of_the_processor_and_not_of_the_clock():
+    with within(0.05):
+        time.sleep(0.1)
+    with pytest.raises(TimeIsUpError), within(0.05):
+        while True:
+            pass
 
 
 def test_a_job_is_done_by_as_many_values_or_more():
