@@ -14,7 +14,11 @@ WAY = "chooses another way to the same numbers"
 TRAINING = "bounds the experts of a training step alone"
 BESIDE = "has an effect beside values of other keys that are refused here"
 KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    CAST: {"residual_in_fp32": ("mamba", "mamba2", "falcon_mamba")},
+    CAST: {
+        "attention_softmax_in_fp32": ("gpt_bigcode",),
+        "residual_in_fp32": ("mamba", "mamba2", "falcon_mamba"),
+        "scale_attention_softmax_in_fp32": ("gpt_bigcode",),
+    },
     WAY: {
         "deterministic_flash_attn": ("modernbert",),
         "pretraining_tp": ("bloom",),
@@ -34,7 +38,11 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "block_size": ("big_bird", "bigbird_pegasus"),
         "num_random_blocks": ("big_bird", "bigbird_pegasus"),
         "sparse_pred_ignore_index": ("modernbert",),
-        "talking_head": ("deberta",),
+        "force_dequant": ("ibert",),
+        "num_experts": ("doge",),
+        "num_experts_per_tok": ("doge",),
+        "output_router_logits": ("doge",),
+        "router_aux_loss_coef": ("doge",),
     },
 }
 """Why -> the key -> the types of model."""

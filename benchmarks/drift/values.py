@@ -66,7 +66,7 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
 _IDS = re.compile(r"(_|^)(token_ids?|token_index|ids?|index)$")
 LENGTH = re.compile(r"max_.*(position|len)|n_positions|n_ctx|context_length|max_seq")
 """Keys that bound the length of texts."""
-_PIECES = re.compile(r"(chunk|block)_size$|capacity$|pretraining_tp")
+_PIECES = re.compile(r"(chunk|block|keep_window)_size$|capacity$|pretraining_tp")
 """Keys that say by how many positions, experts' tokens or pieces something is computed at once."""
 _COMPARED = r"\b{key}\b\s*(?:==|!=|in|not in)\s*([\(\[\{{]?[^:\n]*)"
 _TEXT = re.compile(r"[\"']([\w\-\./ ]+)[\"']")
@@ -123,6 +123,7 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
             for other in _values(model_type, inner, None, value):
                 yield {**like, inner: other}
     else:
+        yield from (T + 3, T + 8) if LENGTH.search(key) else ()
         yield from _unset(model_type, key)
     yield None
 

@@ -19,6 +19,7 @@ from benchmarks.drift.known import KNOWN, kept, known
 from benchmarks.drift.outcome import BAD, Outcome, TimeIsUpError, within
 from benchmarks.drift.sweep import Job, Tried, bad
 from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
+from benchmarks.drift.table import REFUSED as REFUSED_OTHERS
 from benchmarks.drift.trial import Base
 
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
@@ -65,6 +66,8 @@ REFUSED = [
     ("ernie CausalLM", "is_decoder", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
     ("fsmt Seq2SeqLM", "tgt_vocab_size", 106),
+    ("openai-gpt CausalLM", "max_position_embeddings", 40),
+    ("gpt2 CausalLM", "max_position_embeddings", 40),
     ("exaone_moe CausalLM", "topk_group", 1),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
@@ -98,7 +101,9 @@ def test_a_difference_on_purpose_is_noted():
 
 
 @pytest.mark.filterwarnings("ignore:.*dtype = bfloat16 is what transformers rounds")
-@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM", "fsmt Seq2SeqLM", "roformer MaskedLM"])
+@pytest.mark.parametrize(
+    "name", ["pegasus Seq2SeqLM", "minimax CausalLM", "fsmt Seq2SeqLM", "roformer MaskedLM", "whisper SpeechSeq2Seq"]
+)
 def test_what_transformers_rounds_to_16_bits_is_noted(name):
     assert base(name).tried(("dtype",), {"dtype": "bfloat16"}).ended == "noted by name"
 
@@ -162,15 +167,15 @@ def test_classes_that_ask_for_a_key_are_read_from_their_source():
 
 
 def test_a_key_that_moves_nothing_is_moved_beside_the_keys_of_another_case():
-    """DeBERTa's terms of positions, where no layer has any."""
-    name = "deberta MaskedLM"
-    still = Tried(name, "max_relative_positions", "{}", "equal", "", moves=False)
+    """The activation of DeBERTa's pooler, which its classifier of texts alone has."""
+    name, key = "deberta MaskedLM", "pooler_hidden_act"
+    still = Tried(name, key, "{}", "equal", ABSENT, moves=False)
     others = [replace(still, key="a", why=NEVER), replace(still, key="b", why="it moves the loss"), replace(still, moves=True)]
-    assert open_keys([still]) == ("max_relative_positions",)
+    assert open_keys([still, *others[:2]]) == (key,)
     assert open_keys([still, *others]) == ()
     found = list(elsewhere(name, bases()[name], open_keys([still]), keys_of(name)))
-    assert [(each.key, each.ended, each.moves) for each in found] == [("max_relative_positions", "equal", True)]
-    assert " beside deberta-MaskedLM-" in found[0].value
+    assert [(each.key, each.ended, each.moves) for each in found] == [(key, "equal", True)]
+    assert " beside deberta-SequenceClassification-" in found[0].value
 
 
 def test_what_a_class_only_keeps_is_read_from_its_source():
@@ -218,10 +223,16 @@ def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
 
 def test_every_key_that_moves_nothing_has_a_reason_in_the_table():
     def of(key, why, moves):
-        return Tried("a B", key, "{}", "equal", why, moves)
+        return Tried("llama CausalLM", key, "{}", "equal", why, moves)
 
     values = [of("x", NEVER, False), of("y", "", True), of("y", "", False), of("max_length", "", False), of("z", "", False)]
-    assert still(values) == {NEVER: {"x": "1"}, BOUND: {"max_length": "1"}, OPEN: {"z": "a B"}}
+    values += [of("head_dim", "", False), replace(of("head_dim", "not 3", None), value="3", ended="refused by name")]
+    assert still(values) == {
+        REFUSED_OTHERS: {"head_dim": "1"},
+        NEVER: {"x": "1"},
+        BOUND: {"max_length": "1"},
+        OPEN: {"z": "a B"},
+    }
 
 
 def _sample(count: int, seed: int) -> list[tuple[str, str]]:
