@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 warnings.simplefilter("ignore")
 logging.disable(logging.CRITICAL)
 
-from benchmarks.drift.sweep import Job, bad, lines, listed, sweep  # noqa: E402
+from benchmarks.drift.sweep import VALUES, Job, bad, lines, listed, sweep  # noqa: E402
 from benchmarks.drift.table import RESULT, write  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: E402
@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--types", nargs="*", default=[], help="model types; by default all")
     parser.add_argument("--keys", nargs="*", default=[], help="keys; by default all")
     parser.add_argument("--of", choices=["untested", "others", "all"], default="all", help="keys that tests do not move, or do")
+    parser.add_argument("--values", type=int, choices=range(1, VALUES + 1), default=VALUES, help="of each key, at least")
     parser.add_argument("--redo", nargs="*", default=[], help="outcomes that are tried again, such as drift or crash")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--trials", type=Path, default=TRIALS, help="where each value is remembered")
@@ -40,7 +41,7 @@ def main() -> None:
     pairs = given.trials.with_name(f"{given.trials.stem}-pairs.json")
     if given.renew:
         pairs.unlink(missing_ok=True)
-    todo = listed(pairs, given.types, given.keys, given.of)
+    todo = listed(pairs, given.types, given.keys, given.of, given.values)
     if given.list:
         for job in todo:
             print(job.base, *(".".join(path) for path in job.keys))

@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from benchmarks.drift.keys import askers
 from transformers import PreTrainedConfig
 
 Asked = Mapping[str, set[str]]
 """Attribute of a configuration -> the modules whose code asked for it."""
 NEVER = "no code asks for it"
+ABSENT = "asked for by classes alone of which the model has none"
 HIDDEN = "no code asks for it as the other keys are"
 SAME = "the class makes the same configuration of it"
 GENERATION = "asked for by settings of generation alone"
@@ -47,6 +49,15 @@ def _asker() -> str:
     while frame.f_back and "configuration_" in frame.f_globals.get("__name__", ""):
         frame = frame.f_back
     return str(frame.f_globals.get("__name__", ""))
+
+
+def unasked(key: str, model_type: str, theirs: Any) -> str:
+    """Why a model of theirs asks for nothing under a key, by the classes in the source of its type that do ask for it."""
+    classes = askers(model_type).get(key)
+    if not classes:
+        return NEVER
+    there = {kind.__name__ for each in (theirs.config, *theirs.modules()) for kind in type(each).__mro__}
+    return HIDDEN if classes & {"", *there} else ABSENT
 
 
 def differing(one: Any, other: Any) -> set[str]:

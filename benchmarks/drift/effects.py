@@ -28,7 +28,9 @@ def first_values(model: nn.Module) -> tuple[float, ...]:
 
 def effects(pair: Pair) -> dict[str, Any]:
     """What theirs computes in training and as a loss, and which outputs it gives."""
-    found: dict[str, Any] = {"outputs": _kinds(_answer(pair, {}))}
+    answer = _answer(pair, _mask(pair))
+    answer = _answer(pair, {}) if answer is None else answer
+    found: dict[str, Any] = {"outputs": (_kinds(answer), _digests(answer))}
     labels = _labels(pair)
     if labels is not None:
         routed = {"output_router_logits": True} if getattr(pair.theirs.config, "output_router_logits", None) is False else {}
@@ -46,6 +48,12 @@ def effects(pair: Pair) -> dict[str, Any]:
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """The first effect in which two differ, in the table's words; none: an empty text."""
     return next((words for name, words in WORDS.items() if before.get(name) != after.get(name)), "")
+
+
+def _mask(pair: Pair) -> dict[str, Any]:
+    """A mask without padding, by which some classes compute more, such as a mean."""
+    x = parity.inputs(pair)[0]
+    return {"attention_mask": torch.ones_like(x)} if x.dtype is torch.int64 and x.dim() == 2 else {}
 
 
 def _labels(pair: Pair) -> Tensor | None:
@@ -88,7 +96,12 @@ def _kinds(answer: Any) -> Any:
 
 def _digest(answer: Any) -> float | None:
     """A number of the first tensor of numbers."""
+    return next(iter(_digests(answer)), None)
+
+
+def _digests(answer: Any) -> list[float]:
+    """A number of each tensor of numbers."""
     if isinstance(answer, Tensor):
-        return float(answer.double().sum()) if answer.is_floating_point() else None
+        return [float(answer.double().sum())] if answer.is_floating_point() else []
     values = answer.values() if isinstance(answer, Mapping) else answer if isinstance(answer, tuple | list) else ()
-    return next((number for each in values if (number := _digest(each)) is not None), None)
+    return [number for each in values for number in _digests(each)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
@@ -80,20 +82,34 @@ def defaults(model_type: str) -> Mapping[str, Any]:
 
 
 @cache
-def source(model_type: str) -> str:
+def source(model_type: str, model_only: bool = False) -> str:
     """The source of a type's classes: its configuration and its model."""
     kind = transformers.CONFIG_MAPPING[model_type]
-    modules: list[Any] = [inspect.getmodule(kind)]
+    modules: list[Any] = [] if model_only else [inspect.getmodule(kind)]
     with suppress(ImportError, AttributeError):
         modules.append(__import__(kind.__module__.replace(".configuration_", ".modeling_"), fromlist=["x"]))
     return "\n".join(inspect.getsource(module) for module in modules if module)
 
 
 @cache
-def asked_by(model_type: str) -> frozenset[str]:
-    """Keys that the computation of a type's classes asks for."""
+def askers(model_type: str) -> Mapping[str, frozenset[str]]:
+    """Key that the source of a type's classes asks for -> the classes that do; an empty name where a function does."""
+    found: dict[str, set[str]] = defaultdict(set)
     text = source(model_type)
-    return frozenset({*re.findall(r"config\.(\w+)", text), *_ASKED.findall(text)})
+    rest = text.splitlines()
+    for each in ast.parse(text).body:
+        if isinstance(each, ast.ClassDef):
+            lines = slice(each.lineno - 1, each.end_lineno)
+            for key in _asked_in("\n".join(rest[lines])):
+                found[key].add(each.name)
+            rest[lines] = [""] * len(rest[lines])
+    for key in _asked_in("\n".join(rest)):
+        found[key].add("")
+    return {key: frozenset(classes) for key, classes in found.items()}
+
+
+def _asked_in(text: str) -> set[str]:
+    return {*re.findall(r"config\.(\w+)", text), *_ASKED.findall(text)}
 
 
 @cache
@@ -108,7 +124,7 @@ def own(model_type: str) -> frozenset[str]:
 def suspect(case: Case, key: str) -> bool:
     """Whether a key that the classes of transformers ask for is declared inert here."""
     own = huggingface.family(case.model_type).inert if case.model_type not in huggingface.COMPOSITES else ()
-    return key in {*INERT, *own} and key in asked_by(case.model_type)
+    return key in {*INERT, *own} and key in askers(case.model_type)
 
 
 class Recording(Config):
@@ -144,7 +160,7 @@ def keys_of(name: str) -> dict[Path, Any]:
     """Every key of a base, by its path, and its default: of a type's second and later tasks those that a head may read."""
     case = bases()[name]
     path = text_path(case)
-    found = dict(_keys(case.model_type, case.config, ()))
+    found = dict(_keys(case.model_type, case.config, (), within=not path))
     if not path and next(iter(each for each in bases() if each.partition(" ")[0] == case.model_type)) != name:
         return {key: usual for key, usual in found.items() if _OF_HEADS.search(key[-1])}
     table: Any = case.config
@@ -165,12 +181,13 @@ def names(model_type: str) -> tuple[str, ...]:
     return tuple(sorted({*defaults(model_type), *named} - BOOKKEEPING))
 
 
-def _keys(model_type: str, table: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Any]]:
+def _keys(model_type: str, table: Mapping[str, Any], path: Path, within: bool = True) -> Iterator[tuple[Path, Any]]:
+    """The keys of a table; `within`: and of the tables within that are models, which towers of composites are."""
     usual = defaults(model_type)
     for name in names(model_type):
         value = table.get(name, usual.get(name))
         if isinstance(value, Mapping) and "model_type" in value:
-            if not name.endswith("_config"):  # towers are left aside, and composites' text models have a path of their own
+            if within and not name.endswith("_config"):  # composites' text models have a path of their own
                 yield from _keys(str(value["model_type"]), value, (*path, name))
         else:
             yield (*path, name), usual.get(name)

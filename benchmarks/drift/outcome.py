@@ -28,24 +28,40 @@ class Outcome:
     moves: bool | None = None
 
 
+@dataclass(frozen=True)
+class Tried:
+    """One line: a value of a key and how it ended."""
+
+    base: str
+    key: str
+    value: str
+    ended: str
+    why: str = ""
+    moves: bool | None = None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        return self.base, self.key, self.value
+
+
 class TimeIsUpError(Exception):
     """A value took too long."""
 
 
 @contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Stop what runs within after so many seconds."""
+def within(seconds: float) -> Iterator[None]:
+    """Stop what runs within after so many seconds of the processor, which a busy machine makes no more of."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise TimeIsUpError(f"after {seconds} s")
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def refusal(error: UserError, path: Keys, move: Mapping[str, Any]) -> Outcome:

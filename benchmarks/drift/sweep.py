@@ -7,20 +7,22 @@ import json
 import multiprocessing
 import queue
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.drift.asked import HIDDEN, NEVER
+from benchmarks.drift.asked import ABSENT, HIDDEN, NEVER
+from benchmarks.drift.effects import WORDS
+from benchmarks.drift.elsewhere import elsewhere, mark, open_keys, written
 from benchmarks.drift.keys import Path as Keys
 from benchmarks.drift.keys import bases, keys_of, own, suspect, untested
-from benchmarks.drift.outcome import BAD, Outcome
+from benchmarks.drift.outcome import BAD, Tried
 from benchmarks.drift.trial import Base
-from benchmarks.drift.values import Move, values
+from benchmarks.drift.values import LENGTH
 
 from anyformer.huggingface.config import INERT
 
@@ -28,37 +30,32 @@ DONE = "done"
 """What the line says that ends a job."""
 QUICK = "quick "
 """What it begins with where only what needs no model was tried."""
-USEFUL, IDLE = 2, 2
-"""Values of one key that are compared or refused here, after which no more are tried; and those that change nothing there."""
+VALUES = 2
+"""Values of one key that are compared or refused here, or that change nothing there, after which no more are tried."""
 
 
-@dataclass(frozen=True)
-class Tried:
-    """One line: a value of a key and how it ended."""
-
-    base: str
-    key: str
-    value: str
-    ended: str
-    why: str = ""
-    moves: bool | None = None
-
-    @property
-    def name(self) -> tuple[str, str, str]:
-        return self.base, self.key, self.value
+SEEN = frozenset({NEVER, ABSENT, HIDDEN, *WORDS.values()})
+"""Reasons for which one value of a key that moves nothing is enough."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Keys of one base to be moved."""
+    """Keys of one base to be moved, each to so many values."""
 
     base: str
     keys: tuple[Keys, ...]
+    values: int = VALUES
 
     @property
     def digest(self) -> str:
         """By which a line says that all of it was tried."""
-        return hashlib.sha256(repr(self.keys).encode()).hexdigest()[:12]
+        of = repr(self.keys) + ("" if self.values == VALUES else f" {self.values}")
+        return hashlib.sha256(of.encode()).hexdigest()[:12]
+
+    def is_done(self, known: Container[tuple[str, str, str]], quick: bool) -> bool:
+        """Whether lines say that all of it was tried, with as many values or more; `quick`: what needs no model."""
+        marks = [replace(self, values=count).digest for count in range(self.values, VALUES + 1)]
+        return any((self.base, "", begin + mark) in known for mark in marks for begin in ([QUICK, ""] if quick else [""]))
 
 
 def lines(path: Path) -> dict[tuple[str, str, str], Tried]:
@@ -94,7 +91,7 @@ def jobs(types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
     return [job for jobs in chosen for job in jobs if job.keys]
 
 
-def listed(path: Path, types: Iterable[str], keys: Iterable[str], of: str) -> list[Job]:
+def listed(path: Path, types: Iterable[str], keys: Iterable[str], of: str, count: int = VALUES) -> list[Job]:
     """The jobs, from the list of an earlier run if there is one: to make it takes as long as some hundred values."""
     if not path.exists():
         every = [[job.base, of, job.keys] for of in ("untested", "others") for job in jobs((), (), of)]
@@ -105,70 +102,68 @@ def listed(path: Path, types: Iterable[str], keys: Iterable[str], of: str) -> li
     for base, place, paths in json.loads(path.read_text(encoding="utf-8")):
         chosen = tuple(tuple(each) for each in paths if not keys or each[-1] in keys)
         if chosen and of in (place, "all") and (not types or types & {base, base.partition(" ")[0]}):
-            found.append(Job(base, chosen))
+            found.append(Job(base, chosen, count))
     return found
 
 
-def moves(base: Base, path: Keys, usual: Any) -> list[Move]:
-    """The values of a key; `usual`: its default."""
-    case = base.case
-    table: Any = case.config
-    for key in path[:-1]:
-        table = table[key]
-    effective = base.effective
-    for key in path[:-1]:
-        effective = effective.get(key) or {}
-    kind = str(table.get("model_type", case.model_type)) if len(path) > 1 else case.model_type
-    return values(kind, path[-1], usual, table.get(path[-1], effective.get(path[-1], usual)), base.frequencies)
-
-
 def run(of: Iterable[Job], known: dict[tuple[str, str, str], Tried], quick: bool = False) -> Iterator[Tried]:
-    """Try every value of the keys of jobs of one base that is not known; `quick`: only what is known without a model."""
-    todo = [job for job in of if not _is_done(job, known, quick)]
-    if not todo:
-        return
+    """Try every value of the keys of jobs of one base that is not known; `quick`: only what is known without a model.
+
+    Keys that move nothing there are moved beside the keys of the type's other tiny configurations.
+    """
+    of = list(of)
     torch.set_num_threads(1)
-    base = Base(bases()[todo[0].base])
-    for job in todo:
+    if todo := [job for job in of if not job.is_done(known, quick)]:
+        base = Base(bases()[todo[0].base])
         if base.outcome.ended != "equal":
-            yield Tried(job.base, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}")
+            yield Tried(
+                base.case.model_type, "", "{}", "crash", f"the tiny configuration: {base.outcome.ended} {base.outcome.why}"
+            )
             return
-        yield from _run(job, base, known, quick)
+        for job in todo:
+            for tried in _run(job, base, known, quick):
+                known[tried.name] = tried
+                yield tried
+    if not quick and (still := _left_open(of, known)):
+        name = of[0].base
+        yield from elsewhere(name, bases()[name], still, keys_of(name))
+        yield Tried(name, "", mark(still), DONE)
+
+
+def _left_open(of: Iterable[Job], known: Mapping[tuple[str, str, str], Tried]) -> tuple[str, ...]:
+    """Keys of jobs of one base that are to be moved elsewhere, if that was not done."""
+    keys = {".".join(path): job.base for job in of for path in job.keys}
+    found = open_keys(tried for tried in known.values() if keys.get(tried.key) == tried.base)
+    return () if any((base, "", mark(found)) in known for base in keys.values()) else found
 
 
 def _run(job: Job, base: Base, known: dict[tuple[str, str, str], Tried], quick: bool) -> Iterator[Tried]:
     usual, left = keys_of(job.base), False
     for path in job.keys:
         useful = idle = 0
-        for move in moves(base, path, usual[path]):
-            value = json.dumps(move, default=lambda each: "..." if each is ... else str(each))
-            name = (job.base, ".".join(path), value)
+        explained = bool(LENGTH.search(path[-1]))
+        for move in base.moves(path, usual[path]):
+            name = (job.base, ".".join(path), written(move))
             tried = known.get(name)
             if tried is None:
-                outcome = base.quick(path, move) if quick else _guarded(base, path, move)
+                outcome = base.quick(path, move) if quick else base.tried(path, move)
                 if outcome is None:
                     left = True
                     break
                 tried = Tried(*name, **vars(outcome))
                 yield tried
             useful += tried.ended != "transformers refuses"
-            # What no code asks for moves nothing whatever it is.
-            idle += IDLE if tried.why in (NEVER, HIDDEN) else tried.moves is False
-            if (useful >= USEFUL or idle >= IDLE) and path[-1] not in ("rope_parameters", "rope_scaling"):
+            # What no code asks for moves nothing whatever it is, and what moves the loss alone was seen to have its effect.
+            idle += job.values if tried.why in SEEN else tried.moves is False
+            explained |= tried.moves is not False or bool(tried.why)
+            enough = explained and (useful >= job.values or idle >= job.values)
+            if enough and path[-1] not in ("rope_parameters", "rope_scaling"):
                 break
     yield Tried(job.base, "", QUICK + job.digest if left else job.digest, DONE)
 
 
-def _is_done(job: Job, known: dict[tuple[str, str, str], Tried], quick: bool) -> bool:
-    marks = (job.digest, QUICK + job.digest) if quick else (job.digest,)
-    return any((job.base, "", mark) in known for mark in marks)
-
-
-def _guarded(base: Base, path: Keys, move: Move) -> Outcome:
-    try:
-        return base.tried(path, move)
-    except Exception as error:  # a mistake of the sweep's own, which must not end it
-        return Outcome("crash", f"the sweep: {type(error).__name__}: {error}"[:300])
+def _all_done(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool) -> bool:
+    return all(job.is_done(known, quick) for job in of) and (quick or not _left_open(of, known))
 
 
 def _work(of: list[Job], known: dict[tuple[str, str, str], Tried], quick: bool, results: Any) -> None:
@@ -201,7 +196,7 @@ def sweep(
         def one(of: list[Job]) -> None:
             own = {name: tried for name, tried in known.items() if name[0] == of[0].base}
             left = {job.digest: job for job in of}
-            for tried in _in_process(of, own, quick) if not all(_is_done(job, own, quick) for job in of) else ():
+            for tried in _in_process(of, own, quick) if not _all_done(of, own, quick) else ():
                 file.write(json.dumps(vars(tried)) + "\n")
                 file.flush()
                 counts[tried.ended] += tried.ended != DONE

@@ -9,8 +9,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from benchmarks.drift.outcome import ENDED
-from benchmarks.drift.sweep import DONE, Job, Tried
+from benchmarks.drift.known import known
+from benchmarks.drift.outcome import ENDED, Tried
+from benchmarks.drift.sweep import DONE, Job
 from benchmarks.drift.values import LENGTH
 
 RESULT = Path(__file__).parents[1] / "results" / "drift.json"
@@ -29,7 +30,10 @@ WORDS: Mapping[str, str] = {
 
 BOUND = "bounds lengths, and no row that is tried is as long"
 """Why a length moves nothing (`LENGTH`), where nothing else says it."""
+REFUSED = "what is read changes nothing, and other values are refused"
 OPEN = "no reason is known"
+USUAL = 50
+"""Pairs from which on a reason has a row of its own on the page."""
 
 
 def still(tried: Iterable[Tried]) -> dict[str, dict[str, str]]:
@@ -38,14 +42,19 @@ def still(tried: Iterable[Tried]) -> dict[str, dict[str, str]]:
     Keys that no reason is known for are listed with their bases.
     """
     of: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    refused = set()
     for each in tried:
         if each.key and each.ended == "equal":
             of[each.base, each.key].append(each)
+        elif each.ended == "refused by name":
+            refused.add((each.base, each.key))
     found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (base, key), values in of.items():
         if not any(each.moves for each in values):
-            said = next((each.why for each in values if each.why), "")
-            found[said or (BOUND if LENGTH.search(key) else OPEN)][key].append(base)
+            said = next((each.why for each in reversed(values) if each.why), "")
+            kind, name = base.partition(" ")[0], key.rpartition(".")[2]
+            said = said or (BOUND if LENGTH.search(key) else "") or known(kind, name)
+            found[said or (REFUSED if (base, key) in refused else OPEN)][key].append(base)
     return {
         why: {key: ", ".join(sorted(bases)) if why == OPEN else str(len(bases)) for key, bases in sorted(keys.items())}
         for why, keys in sorted(found.items())
@@ -102,7 +111,9 @@ def _by_base(ends: Mapping[tuple[str, str], Counter[str]], jobs: Sequence[Job]) 
 def said(record: Mapping[str, Any]) -> str:
     """What the page says of it."""
     total, pairs = sum(record["values"].values()), record["pairs"]
-    left = sum(len(keys.split()) for table in record["not yet tried"].values() for keys in table.values())
+    left = {of: sum(len(keys.split()) for keys in table.values()) for of, table in record["not yet tried"].items()}
+    untried = f"{left['untested']:,}" if left["untested"] else "none"
+    more = f"{left['others']:,} more are moved by the tests alone, and " if left["others"] else ""
     lines = ["| values | how they ended |", "| --- | --- |"]
     lines += [f"| {count:,} | {WORDS[end]} |" for end, count in record["values"].items() if count or end == "drift"]
     types = len({base.partition(" ")[0] for name in pairs for base in record[name]})
@@ -111,16 +122,24 @@ def said(record: Mapping[str, Any]) -> str:
             f"`{record['command']}` moves keys from their defaults, in several ways per key, beside transformers",
             f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
             f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
-            f"([every pair](../benchmarks/results/drift.json)); {f'{left:,} pairs are' if left else 'none is'} not tried yet.",
+            f"([every pair](../benchmarks/results/drift.json)); {more}{untried} are not tried yet.",
             "",
             *lines,
             "",
             "| pairs | why no logit moves |",
             "| --- | --- |",
-            *(f"| {count:,} | {why} |" for why, count in _stills(record["no logit moves"]).most_common()),
+            *_reasons(_stills(record["no logit moves"])),
             "",
         ]
     )
+
+
+def _reasons(found: Counter[str]) -> list[str]:
+    """Rows for the usual reasons, one for the others together, and one for none."""
+    usual = [(why, count) for why, count in found.most_common() if count >= USUAL and why != OPEN]
+    rest = sum(found.values()) - sum(count for _, count in usual) - found[OPEN]
+    rows = [*usual, ("other reasons, each in the table", rest), (OPEN, found[OPEN])]
+    return [f"| {count:,} | {why} |" for why, count in rows if count]
 
 
 def _stills(found: Mapping[str, Mapping[str, str]]) -> Counter[str]:

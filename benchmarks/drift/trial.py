@@ -15,13 +15,14 @@ from typing import Any
 
 import torch
 import transformers
-from benchmarks.drift.asked import HIDDEN, NEVER, SAME, Asked, differing, reason, recorded
+from benchmarks.drift.asked import SAME, Asked, differing, reason, recorded, unasked
+from benchmarks.drift.comparing import Comparison
 from benchmarks.drift.effects import effects, first_values, moved
 from benchmarks.drift.files import computation, named, table, table_of_tokens, with_move
 from benchmarks.drift.keys import Path as Keys
-from benchmarks.drift.keys import asked_by, made
-from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, of_input, refusal, said, within
-from benchmarks.drift.rounding import alone_gap, is_rounding
+from benchmarks.drift.keys import made
+from benchmarks.drift.outcome import ENDED, Outcome, TimeIsUpError, refusal, said, within
+from benchmarks.drift.values import Move, values
 from torch import Tensor
 
 from anyformer import huggingface
@@ -47,7 +48,7 @@ class Base:
         self.kernel = case.kernel or parity.family_of(case).kernel
         self.theirs: Any = None
         self.ours: Any = None
-        self.logits: Tensor | None = None
+        self.comparison = Comparison()
         self.architecture: Architecture | None = None
         self.weights: dict[str, Any] = {}
         self.read: Architecture | None = None
@@ -70,8 +71,30 @@ class Base:
                 return self._tried(path, move, directory)
         except TimeIsUpError as error:
             return Outcome("crash", f"time is up {error}")
+        except Exception as error:  # a mistake of the sweep's own, which must not end it
+            return Outcome("crash", f"the sweep: {said(error)}"[:300])
         finally:
             shutil.rmtree(directory, ignore_errors=True)
+
+    def moves(self, path: Keys, usual: Any) -> list[Move]:
+        """The values of a key; `usual`: its default."""
+        table: Any = self.case.config
+        effective = self.effective
+        for key in path[:-1]:
+            table, effective = table[key], effective.get(key) or {}
+        here = table.get(path[-1], effective.get(path[-1], usual))
+        return values(self._kind(path), path[-1], usual, here, self.frequencies)
+
+    def asks(self, path: Keys) -> bool:
+        """Whether any code of transformers asks for a key while the unmoved model is made and computes."""
+        return path[-1] in self.asked
+
+    def _kind(self, path: Keys) -> str:
+        """The type of model in whose table a key stands."""
+        table: Any = self.case.config
+        for key in path[:-1]:
+            table = table[key]
+        return str(table.get("model_type", self.case.model_type)) if len(path) > 1 else self.case.model_type
 
     def _tried(self, path: Keys, move: Mapping[str, Any], directory: Path) -> Outcome:
         config = with_move(self.case.config, path, move) if path else self.case.config
@@ -95,7 +118,7 @@ class Base:
         files = [named(keys, self.case.model_type, theirs) for keys in (saved, config)]
         if path and self._the_same(theirs, files):
             pair = Pair(case, theirs.float(), self.ours, directory)
-            return self._with_effect(self._gaps(pair, whole=False, move=move), pair, first, config)
+            return self._with_effect(self.comparison.gaps(pair, whole=False, move=move), pair, first, config)
         try:
             theirs.save_pretrained(directory)
         except Exception as error:
@@ -150,9 +173,7 @@ class Base:
                 return ""
         except Exception:  # which the whole comparison will meet again
             return ""
-        if not names:
-            return SAME
-        return HIDDEN if path[-1] in asked_by(theirs.model_type) else NEVER
+        return unasked(path[-1], self._kind(path), self.theirs) if names else SAME
 
     def _with_effect(self, outcome: Outcome, pair: Pair, first: tuple[float, ...], config: dict[str, Any]) -> Outcome:
         """An outcome with what was moved beside the logits where they were not, or by who asks for the key."""
@@ -218,7 +239,7 @@ class Base:
                 return Outcome("transformers refuses", "its results"), read
             return Outcome("crash", said(error)), read
         pair = Pair(case, theirs, ours, directory)
-        outcome = self._gaps(pair, whole=architecture != self.architecture, move=move)
+        outcome = self.comparison.gaps(pair, whole=architecture != self.architecture, move=move)
         if outcome.ended == "drift":
             outcome = self._reloaded(pair, outcome, move)
         notices = [str(each.message) for each in told if issubclass(each.category, Notice)]
@@ -226,6 +247,7 @@ class Base:
             outcome = replace(outcome, ended="noted by name", why=notices[0])
         if not path:
             self.architecture, self.theirs, self.ours = architecture, theirs, ours
+            self.comparison.ours = ours
             self.weights = theirs.state_dict()
             self.read = huggingface.read_architecture(huggingface.Config(table(directory)))[0]
             self.described = computation(self.read)
@@ -237,58 +259,15 @@ class Base:
             theirs = type(pair.theirs).from_pretrained(pair.directory, dtype=torch.float32, attn_implementation=self.kernel)
         except Exception as error:  # whatever it says of its own files
             return Outcome("transformers refuses", said(error))
-        again = self._gaps(replace(pair, theirs=theirs.eval()), whole=False, move=move)
+        again = self.comparison.gaps(replace(pair, theirs=theirs.eval()), whole=False, move=move)
         why = f"as transformers reads its own files, which differ from what it wrote: {outcome.why}"
         return replace(again, why=why) if again.ended == "equal" else outcome
 
-    def _gaps(self, pair: Pair, whole: bool, move: Mapping[str, Any]) -> Outcome:
-        """The comparisons; `whole`: token by token too, which another architecture may change; `move`: what was moved."""
-        asked = [("whole", nearness.LOGITS)]
-        if parity.pads(pair):
-            asked.append(("padded", nearness.PADDED))
-        if whole and parity.decodes(pair):
-            asked.append(("token by token", nearness.CACHED))
-        x = parity.inputs(pair)
+    def _computes(self, case: Case, theirs: Any) -> bool:
+        """Whether theirs computes a plain batch at all."""
         try:
             with torch.no_grad():
-                logits = parity.their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)
-        except TimeIsUpError:
-            raise
-        except Exception as error:
-            return Outcome("transformers refuses", said(error))
-        if not logits.isfinite().all():
-            return Outcome("transformers refuses", "numbers that are not finite")
-        if self.logits is None:
-            self.logits = logits
-        moves = logits.shape != self.logits.shape or not torch.equal(logits, self.logits)
-        why = ""
-        for name, compared in asked:
-            try:
-                found = compared.found(pair)
-            except TimeIsUpError:
-                raise
-            except UserError as error:
-                refused = of_input(error, move) if name == "whole" else Outcome("refused by name", said(error))
-                return replace(refused, why=f"{name}: {refused.why}", moves=moves)
-            except Exception as error:
-                if name == "padded" and not self._computes(pair.case, pair.theirs, pair):
-                    continue
-                return Outcome("crash", f"{name}: {said(error)}", moves)
-            if name == "padded" and not found <= pair.case.logits and alone_gap(pair) <= pair.case.logits:
-                why = f"padded: transformers differs by {found:.1e} from its own result of the row alone, which is ours"
-            elif not found <= pair.case.logits and not is_rounding(compared, pair):
-                return Outcome("drift", f"{name}: {found:.1e}", moves)
-        return Outcome("equal", why, moves)
-
-    def _computes(self, case: Case, theirs: Any, pair: Pair | None = None) -> bool:
-        """Whether theirs computes a padded batch, or a plain one, at all."""
-        tokens = parity.given(case)
-        mask = torch.ones_like(tokens)
-        mask[0, :3] = 0
-        given = {"attention_mask": mask} if pair else {}
-        try:
-            with torch.no_grad():
-                parity.text_model(theirs)(input_ids=tokens, **given)
+                parity.text_model(theirs)(input_ids=parity.given(case))
         except Exception:  # whatever its computation says
             return False
         return True

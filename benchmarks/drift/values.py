@@ -59,13 +59,19 @@ _KNOWN: Mapping[str, tuple[Any, ...]] = {
     "suppress_tokens": ([3, 7],),
     "begin_suppress_tokens": ([3, 7],),
     "rope_type": (),
+    # With fewer heads some scores are 0, and among equal ones any keys are chosen.
+    "index_n_heads": (32, 24),
 }
 """Key -> its values, where its kind does not say them."""
 _IDS = re.compile(r"(_|^)(token_ids?|token_index|ids?|index)$")
 LENGTH = re.compile(r"max_.*(position|len)|n_positions|n_ctx|context_length|max_seq")
 """Keys that bound the length of texts."""
+_PIECES = re.compile(r"(chunk|block|keep_window)_size$|capacity$|pretraining_tp")
+"""Keys that say by how many positions, experts' tokens or pieces something is computed at once."""
 _COMPARED = r"\b{key}\b\s*(?:==|!=|in|not in)\s*([\(\[\{{]?[^:\n]*)"
 _TEXT = re.compile(r"[\"']([\w\-\./ ]+)[\"']")
+HELD = 13
+"""A token that the texts that are tried hold."""
 MOST = 6
 """Values of one key."""
 
@@ -100,13 +106,14 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
         return
     yield from _literals(model_type, key)
     if _IDS.search(key):
-        yield from (3, 4)  # which no text that is tried has
+        # No text that is tried has 3 or 4. Of one that has padding RoBERTa's line counts positions otherwise, as is said of it.
+        yield from (3, 4) if "pad" in key else (HELD, 3)
         if key in ("eos_token_id", "bos_token_id"):
             yield [2, 9]
     elif isinstance(like, bool):
         yield not like
     elif isinstance(like, int | float):
-        yield from (0.3, 0.1) if re.search("drop|jitter", key) else _longer(like) if LENGTH.search(key) else _scalars(like)
+        yield from _numbers(key, like)
     elif isinstance(like, str):
         yield from _texts(model_type, key, like)
     elif isinstance(like, list | tuple):
@@ -116,8 +123,20 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
             for other in _values(model_type, inner, None, value):
                 yield {**like, inner: other}
     else:
+        yield from (T + 3, T + 8) if LENGTH.search(key) else ()
         yield from _unset(model_type, key)
     yield None
+
+
+def _numbers(key: str, value: float) -> Iterator[float]:
+    if re.search("drop|jitter", key):
+        yield from (0.3, 0.1, 0.9)
+    elif LENGTH.search(key):
+        yield from _longer(value)
+    elif _PIECES.search(key):
+        yield from (3, 5, 1)  # shorter than the texts that are tried
+    else:
+        yield from _scalars(value)
 
 
 def _scalars(value: float) -> Iterator[float]:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import random
+import time
+from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 
 import pytest
 import transformers
-from benchmarks.drift.asked import EVERYWHERE, HIDDEN, NEVER, SAME
+from benchmarks.drift.asked import ABSENT, EVERYWHERE, HIDDEN, NEVER, SAME
 from benchmarks.drift.effects import WORDS
-from benchmarks.drift.keys import bases, keys_of
-from benchmarks.drift.outcome import BAD, Outcome
-from benchmarks.drift.sweep import Tried, bad, moves
+from benchmarks.drift.elsewhere import elsewhere, open_keys
+from benchmarks.drift.keys import askers, bases, keys_of
+from benchmarks.drift.known import KNOWN, kept, known
+from benchmarks.drift.outcome import BAD, Outcome, TimeIsUpError, within
+from benchmarks.drift.sweep import Job, Tried, bad
 from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
+from benchmarks.drift.table import REFUSED as REFUSED_OTHERS
 from benchmarks.drift.trial import Base
 
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
@@ -21,6 +27,7 @@ from anyformer.huggingface.config import INERT, ONLY
 from anyformer.huggingface.vocabulary import KINDS
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.text.conventions import GENERATION_KEYS
+from huggingface.cases import CASES
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
@@ -58,6 +65,10 @@ REFUSED = [
     ("bert-generation CausalLM", "is_decoder", False),
     ("ernie CausalLM", "is_decoder", False),
     ("unlimited_ocr text", "text_config.head_dim", 16),
+    ("fsmt Seq2SeqLM", "tgt_vocab_size", 106),
+    ("openai-gpt CausalLM", "max_position_embeddings", 40),
+    ("gpt2 CausalLM", "max_position_embeddings", 40),
+    ("exaone_moe CausalLM", "topk_group", 1),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
 ]
 """Base, key and a value that changes results in transformers and is refused here."""
@@ -90,7 +101,9 @@ def test_a_difference_on_purpose_is_noted():
 
 
 @pytest.mark.filterwarnings("ignore:.*dtype = bfloat16 is what transformers rounds")
-@pytest.mark.parametrize("name", ["pegasus Seq2SeqLM", "minimax CausalLM"])
+@pytest.mark.parametrize(
+    "name", ["pegasus Seq2SeqLM", "minimax CausalLM", "fsmt Seq2SeqLM", "roformer MaskedLM", "whisper SpeechSeq2Seq"]
+)
 def test_what_transformers_rounds_to_16_bits_is_noted(name):
     assert base(name).tried(("dtype",), {"dtype": "bfloat16"}).ended == "noted by name"
 
@@ -119,6 +132,13 @@ def test_fp32_within_a_class_is_rounding_and_another_activation_is_none(monkeypa
     assert of.tried(path, move).ended == "drift"
 
 
+def test_a_value_beside_the_keys_of_another_case_is_refused_by_its_key():
+    case = next(case for case in CASES if case.model_type == "deberta" and case.config.get("relative_attention"))
+    outcome = Base(case).tried(("pos_att_type",), {"pos_att_type": []})
+    assert outcome.ended == "refused by name"
+    assert "pos_att_type is empty beside relative_attention = true" in outcome.why
+
+
 NOTHING = [
     ("llama CausalLM", "chunk_size_feed_forward", 1, NEVER),
     ("llama CausalLM", "label2id", {"no": 0}, SAME),
@@ -127,7 +147,9 @@ NOTHING = [
     ("llama CausalLM", "initializer_range", 0.5, WORDS["first values"]),
     ("llama CausalLM", "output_hidden_states", True, WORDS["outputs"]),
     ("mixtral CausalLM", "router_aux_loss_coef", 0.5, WORDS["loss"]),
-    ("albert Model", "classifier_dropout_prob", 0.3, HIDDEN),
+    ("albert Model", "classifier_dropout_prob", 0.3, ABSENT),
+    ("albert SequenceClassification", "problem_type", "regression", HIDDEN),
+    ("tipsv2_text_model TextEncoding", "pooling_epsilon", 0.1, WORDS["outputs"]),
 ]
 """Base, key, a value that moves no logit, and why."""
 
@@ -137,10 +159,60 @@ def test_it_is_said_why_a_key_moves_nothing(name, key, value, why):
     assert base(name).tried((key,), {key: value}) == Outcome("equal", why, moves=False)
 
 
+def test_classes_that_ask_for_a_key_are_read_from_their_source():
+    asks = askers("albert")["classifier_dropout_prob"]
+    tasks = {"AlbertForSequenceClassification", "AlbertForTokenClassification", "AlbertForMultipleChoice"}
+    assert asks == {"AlbertSOPHead", *tasks}
+    assert "" in askers("falcon_h1")["ssm_multipliers"], "a function asks for it"
+
+
+def test_a_key_that_moves_nothing_is_moved_beside_the_keys_of_another_case():
+    """The activation of DeBERTa's pooler, which its classifier of texts alone has."""
+    name, key = "deberta MaskedLM", "pooler_hidden_act"
+    still = Tried(name, key, "{}", "equal", ABSENT, moves=False)
+    others = [replace(still, key="a", why=NEVER), replace(still, key="b", why="it moves the loss"), replace(still, moves=True)]
+    assert open_keys([still, *others[:2]]) == (key,)
+    assert open_keys([still, *others]) == ()
+    found = list(elsewhere(name, bases()[name], open_keys([still]), keys_of(name)))
+    assert [(each.key, each.ended, each.moves) for each in found] == [(key, "equal", True)]
+    assert " beside deberta-SequenceClassification-" in found[0].value
+
+
+def test_what_a_class_only_keeps_is_read_from_its_source():
+    assert kept("dbrx") == {"emb_pdrop"}
+    assert not kept("llama")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("key", "kind"), [(key, kind) for of in KNOWN.values() for key in of for kind in of[key]])
+def test_what_is_said_to_move_nothing_moves_nothing(key, kind):
+    name = next(name for name in bases() if name.partition(" ")[0] == kind)
+    found = [base(name).tried((key,), move) for move in base(name).moves((key,), keys_of(name)[key,])]
+    assert {outcome.ended for outcome in found} <= {"equal", "refused by name", "transformers refuses"}
+    assert not any(outcome.moves for outcome in found if outcome.ended == "equal")
+    assert known(kind, key)
+
+
+def test_a_value_is_given_up_after_seconds_of_the_processor_and_not_of_the_clock():
+    with within(0.05):
+        time.sleep(0.1)
+    with pytest.raises(TimeIsUpError), within(0.05):
+        next(each for each in repeat(0) if each)
+
+
+def test_a_job_is_done_by_as_many_values_or_more():
+    job, known = Job("a B", (("x",),)), {}
+    one = replace(job, values=1)
+    known["a B", "", one.digest] = ...
+    assert one.is_done(known, quick=False)
+    assert not job.is_done(known, quick=False)
+    assert replace(job, values=1).is_done({("a B", "", job.digest)}, quick=False)
+
+
 def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
     """The short way holds on the long one."""
     of, usual = base("t5 Seq2SeqLM"), keys_of("t5 Seq2SeqLM")
-    short = {path: move for path in usual for move in moves(of, path, usual[path])[:1]}
+    short = {path: move for path in usual for move in of.moves(path, usual[path])[:1]}
     asks_none = [path for path, move in short.items() if of.tried(path, move).why in (NEVER, HIDDEN, SAME)]
     assert len(asks_none) > 50
     monkeypatch.setattr(Base, "_never_asked", lambda *_: "")
@@ -151,10 +223,16 @@ def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
 
 def test_every_key_that_moves_nothing_has_a_reason_in_the_table():
     def of(key, why, moves):
-        return Tried("a B", key, "{}", "equal", why, moves)
+        return Tried("llama CausalLM", key, "{}", "equal", why, moves)
 
     values = [of("x", NEVER, False), of("y", "", True), of("y", "", False), of("max_length", "", False), of("z", "", False)]
-    assert still(values) == {NEVER: {"x": "1"}, BOUND: {"max_length": "1"}, OPEN: {"z": "a B"}}
+    values += [of("head_dim", "", False), replace(of("head_dim", "not 3", None), value="3", ended="refused by name")]
+    assert still(values) == {
+        REFUSED_OTHERS: {"head_dim": "1"},
+        NEVER: {"x": "1"},
+        BOUND: {"max_length": "1"},
+        OPEN: {"z": "llama CausalLM"},
+    }
 
 
 def _sample(count: int, seed: int) -> list[tuple[str, str]]:
@@ -167,7 +245,7 @@ def test_keys_drawn_at_random_are_equal_or_refused_by_name():
     found = []
     for name, key in _sample(400, seed=0):
         of, path = base(name), tuple(key.split("."))
-        for move in moves(of, path, keys_of(name)[path])[:2]:
+        for move in of.moves(path, keys_of(name)[path])[:2]:
             outcome = of.tried(path, move)
             if outcome.ended in BAD:
                 found.append((name, key, str(move), outcome))

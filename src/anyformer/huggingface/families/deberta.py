@@ -63,7 +63,13 @@ def read_first(config: Config) -> Architecture:
 
 
 def _relative(config: Config) -> bool:
-    return bool(config("relative_attention", False, has_part(_SCORES)))
+    relative = bool(config("relative_attention", False, has_part(_SCORES)))
+    if relative and not _terms(config):
+        raise HuggingFaceError(
+            f"{config.where}: pos_att_type is empty beside relative_attention = true, a table that no score reads, "
+            f"which is not supported; c2p or p2c would read it, and relative_attention = false has none"
+        )
+    return relative
 
 
 def _terms(config: Config) -> tuple[Term, ...]:

@@ -19,6 +19,7 @@ from anyformer.huggingface.words.bert_line import (
     table_width,
 )
 from anyformer.huggingface.words.encoder_heads import head_names
+from anyformer.huggingface.words.rounded import tell_of_rounding
 from anyformer.model import Architecture
 from anyformer.parts import Head, Rotary, Transform
 
@@ -44,6 +45,7 @@ def read_rembert(config: Config) -> Architecture:
 
 def read_roformer(config: Config) -> Architecture:
     config.expect("rotary_value", False, why="values are not rotated here")
+    tell_of_rounding(config, "the table of positions")
     config("max_position_embeddings", None, lambda target: target.stack.max_length or 1536)
     pooled = Transform(activation=words.activation(config, default="gelu"), width=config("hidden_size"))
     head = bert_head(config, "RoFormer", words.layer_norm(config, 1e-12), pooled=pooled)

@@ -35,7 +35,8 @@ def read(config: Config) -> Architecture:
         FeedForward(width=4 * width, activation=_ACTIVATIONS[name], gated=False, bias=("up", "down")),
         dropout=config("resid_pdrop", 0.1),
     )
-    around = {"position": LearnedPosition(length=config("n_positions", 512)), "dropout": config("embd_pdrop", 0.1)}
+    length = config.either("n_positions", "max_position_embeddings", default=512)
+    around = {"position": LearnedPosition(length=length), "dropout": config("embd_pdrop", 0.1)}
     layers = words.repeated(config, block, "n_layer")
     return words.decoder(config, layers, None, tied=True, vocab=40478, width="n_embd", length="n_positions", around=around)
 

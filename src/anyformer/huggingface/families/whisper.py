@@ -8,6 +8,7 @@ from __future__ import annotations
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.rules import Names
+from anyformer.huggingface.words.rounded import tell_of_rounding
 from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, BartVariant
 from anyformer.model import Architecture
 from anyformer.parts import AudioFrames, Embedding, Head, LearnedPosition, SinusoidalPosition, pre_norm
@@ -25,6 +26,7 @@ WHISPER = BartVariant(_position, wiring=pre_norm, final_norm=True, projections=(
 
 
 def read(config: Config) -> Architecture:
+    tell_of_rounding(config, "the table of positions of sound")
     vocab = config("vocab_size", at="decoder_embedding.vocab")
     config.put(pad_token_id=min(50256, vocab - 1))  # the class's own id, which must be a row of the table
     return WHISPER.of(

@@ -54,6 +54,7 @@ def learned_decoder(
 ) -> Architecture:
     """The line's usual model around the attention of each layer; `gelu`: the activation where the key is absent."""
     norm, rate = norm.but(eps=config("layer_norm_epsilon", 1e-5)), config(dropout, 0.1)
+    length = config.either("n_positions", "max_position_embeddings", default=1024)
     network = plain(config, gelu, "activation_function", size=None, width=four_times(config, width, "n_inner"))
     different = len(set(attentions)) > 1
     layers = [
@@ -69,7 +70,7 @@ def learned_decoder(
         width="n_embd",
         length="n_positions",
         starts=initialisation(config).but(residual_scale="inverse_sqrt_2_depth"),
-        around={"position": LearnedPosition(length=config("n_positions", 1024)), "dropout": config("embd_pdrop", 0.1)},
+        around={"position": LearnedPosition(length=length), "dropout": config("embd_pdrop", 0.1)},
     )
 
 

@@ -37,7 +37,8 @@ class Groups(Value):
         if size < 2 and self.score == "top_2":
             raise ValueError("groups.score = 'top_2' adds two experts of a group, and each group has one")
         if self.keep * size < chosen:
-            raise ValueError(f"groups.keep leaves {self.keep * size} experts to choose from, and chosen = {chosen}")
+            left = self.keep * size
+            raise ValueError(f"groups.keep = {self.keep} leaves {left} experts to choose from, and chosen = {chosen}")
 
     def masked(self, preference_ZX: Tensor) -> Tensor:
         """The preferences, -inf or 0 outside the best groups."""
