@@ -24,6 +24,7 @@ from anyformer.huggingface.vocabulary import KINDS
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.text.conventions import GENERATION_KEYS
 from effort import share
+from huggingface.parity import class_of
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
@@ -86,7 +87,7 @@ def test_a_value_that_is_not_computed_is_refused_by_its_key(name, key, value):
     case = bases()[name]
     moved = with_move(case.config, path, {last: value})
     with pytest.raises(UserError, match=last):
-        read_architecture(Config({**moved, "model_type": case.model_type}))
+        read_architecture(Config({**moved, "model_type": case.model_type, "architectures": [class_of(case)]}))
 
 
 @pytest.mark.slow

@@ -217,7 +217,7 @@ def class_that_loads(name: str) -> Any:
     return known.get(name, transformers.AutoModelForImageTextToText)
 
 
-@types
+@alike
 def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
     both = whole(name)
     changed = build(both.ours.architecture, seed=3).eval()

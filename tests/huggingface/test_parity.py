@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from covering import cover, kinds, mechanisms
 from huggingface.case import Case
 from huggingface.cases import CASES
 from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
-from huggingface.parity import AUTO, Pair, decodes, family_of, inputs, pads, pair, their_logits
+from huggingface.parity import AUTO, Pair, class_of, decodes, family_of, inputs, pads, pair, their_logits
 
 NAMED = {str(case): case for case in CASES}
 ARCHITECTURES = {
@@ -76,7 +77,7 @@ def test_it_computes_what_transformers_computes(case, tmp_path):
 
 @pytest.mark.parametrize("case", REST, ids=str)
 def test_the_configuration_of_the_others_is_written_and_read_again(case):
-    config = transformers.AutoConfig.for_model(case.model_type, **case.config)
+    config = transformers.AutoConfig.for_model(case.model_type, **deepcopy(case.config))
     config.architectures = [class_of(case)]
     there_and_back(json.loads(config.to_json_string()))
 
@@ -93,13 +94,6 @@ def test_the_others_compute_decode_learn_and_are_exported(case, tmp_path):
     it_decodes_and_learns(both)
     an_export_holds_the_same_weights(both, tmp_path / "exported")
     an_export_is_loaded_by_transformers_and_computes_the_same(both, tmp_path / "exported")
-
-
-def class_of(case: Case) -> str:
-    """The name of the class that makes a case's model."""
-    known = getattr(AUTO.get(case.task), "_model_mapping", None)
-    found = case.task if known is None else known._model_mapping[case.model_type]
-    return found if isinstance(found, str) else found[0]
 
 
 def there_and_back(saved: dict[str, Any]) -> None:
