@@ -50,7 +50,7 @@ def whatever_is_read(case: Case) -> frozenset[Any]:
 DEEP = cover(ARCHITECTURES, kinds)
 """Cases that together have every kind of part: in each run these decode, learn, and are loaded by transformers again."""
 WHOLE = DEEP | cover(NAMED, kinds_and_file)
-"""With them each file of `families`: padding, keys that are left out and the files of an export are asked too."""
+"""With them each file of `families`: padding, keys that are unknown or left out and the files of an export are asked too."""
 FORWARD = WHOLE | cover(NAMED, whatever_is_read)
 """With them each model type, each mechanism, and each key in each file of `families`: the logits are asked, and the rules of
 weights both ways.
@@ -64,10 +64,12 @@ REST = [case for case in CASES if str(case) not in FORWARD]
 @pytest.mark.parametrize("case", [case for case in CASES if str(case) in FORWARD], ids=str)
 def test_it_computes_what_transformers_computes(case, tmp_path):
     both = pair(case)
-    there_and_back(json.loads((both.directory / "config.json").read_text()))
+    saved = json.loads((both.directory / "config.json").read_text())
+    families.configuration_there_and_back(saved)
     LOGITS.check(both)
     its_weights_are_those_that_would_be_written(both)
     if str(case) in WHOLE:
+        families.unknown_key_is_refused_by_name(saved)
         padding_and_absent_keys(both)
         an_export_holds_the_same_weights(both, tmp_path / "exported")
     if str(case) in DEEP:
@@ -79,26 +81,24 @@ def test_it_computes_what_transformers_computes(case, tmp_path):
 def test_the_configuration_of_the_others_is_written_and_read_again(case):
     config = transformers.AutoConfig.for_model(case.model_type, **deepcopy(case.config))
     config.architectures = [class_of(case)]
-    there_and_back(json.loads(config.to_json_string()))
+    families.configuration_there_and_back(json.loads(config.to_json_string()))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", [case for case in CASES if str(case) not in DEEP], ids=str)
 def test_the_others_compute_decode_learn_and_are_exported(case, tmp_path):
     both = pair(case)
+    saved = json.loads((both.directory / "config.json").read_text())
     if case in REST:
-        there_and_back(json.loads((both.directory / "config.json").read_text()))
+        families.configuration_there_and_back(saved)
         LOGITS.check(both)
+        its_weights_are_those_that_would_be_written(both)
     if str(case) not in WHOLE:
+        families.unknown_key_is_refused_by_name(saved)
         padding_and_absent_keys(both)
     it_decodes_and_learns(both)
     an_export_holds_the_same_weights(both, tmp_path / "exported")
     an_export_is_loaded_by_transformers_and_computes_the_same(both, tmp_path / "exported")
-
-
-def there_and_back(saved: dict[str, Any]) -> None:
-    families.configuration_there_and_back(saved)
-    families.unknown_key_is_refused_by_name(saved)
 
 
 def padding_and_absent_keys(both: Pair) -> None:
