@@ -171,9 +171,11 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
     """`call("show", "gpt2", cwd=..., columns=80)`: run a command in this process, its output piped, `COLUMNS` set.
 
     Gives what `subprocess.run` does: `returncode`, `stdout`, `stderr`. A process of its own would import torch for seconds.
-    All calls share one cache, so that this machine is calibrated once.
+    All calls share one cache, so that this machine is calibrated once; C++ sources are compiled once for all tests.
     """
-    cache = tmp_path_factory.mktemp("cache")
+    cache, compiled = tmp_path_factory.mktemp("cache"), Path(os.environ["ANYFORMER_CACHE"]) / "native"
+    compiled.mkdir(parents=True, exist_ok=True)
+    (cache / "native").symlink_to(compiled)
 
     def run(*arguments: str, cwd: Path | None = None, columns: int = 80) -> subprocess.CompletedProcess[str]:
         from anyformer.cli import main

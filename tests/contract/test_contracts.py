@@ -9,10 +9,11 @@ import pytest
 from zoo import DECODERS, ENCODERS, LIMITED, PAIRS, PROMPTED_DECODERS, SOURCES, ZOO
 
 import effort
-from anyformer.testing import built, chunks, decoding, flops, learning, saved, whole
+from anyformer.parts.sublayer import Sublayer
+from anyformer.testing import built, chunks, decoding, divided, flops, learning, opening, saved, whole
 from anyformer.testing.contracts import CONTRACTS, LEARNING, owed
 from anyformer.testing.traits import decodes_tokens, encodes_tokens, limits, reads_prefix, recurrent, two_inputs, two_texts
-from covering import cover, kinds, remembering
+from covering import cover, kinds, kinds_of, remembering
 
 OF_FIELDS = {
     built.declared_weights_are_the_parameters,
@@ -30,9 +31,12 @@ OF_STATES = {
     decoding.right_padding_goes_with_a_state,
     flops.declared_flops_of_a_decode_step_are_counted,
     flops.declared_flops_of_chunks_are_counted,
+    opening.watched_steps_are_those_of_the_whole,
     saved.saved_bytes_are_a_polynomial_of_the_length,
 }
 """What follows what a state depends on, whatever else an architecture has."""
+OF_SUBLAYERS = {divided.parts_of_sublayers_add_up, divided.positions_of_sublayers_are_those_of_the_row}
+"""What is asked of each kind of sublayer by itself."""
 
 
 @cache
@@ -46,7 +50,8 @@ def asked(contract):
     if contract.holds in OF_FIELDS:
         return cover(ZOO)
     owing = (name for name, each in ZOO.items() if contract.owed_by(each))
-    return few(remembering if contract.holds in OF_STATES else kinds, *owing)
+    of = remembering if contract.holds in OF_STATES else kinds_of(Sublayer) if contract.holds in OF_SUBLAYERS else kinds
+    return few(of, *owing)
 
 
 def pairs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,13 +14,13 @@ from anyformer.costs.flop_counter import MetaFlops
 from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from covering import but_slow
+from covering import covering, rest_slow
 
 QUICK = ("llama", "latent", "experts", "delta_gated", "slstm", "original", "compressed")
+KERNELS = ("sdpa", "plain")
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "plain"])
-@pytest.mark.parametrize("name", but_slow(ZOO, QUICK))
+@pytest.mark.parametrize(("name", "kernel"), rest_slow(product(ZOO, KERNELS), covering(QUICK, KERNELS, together=1)))
 def test_both_counters_agree_of_both_passes(name, kernel):
     made = ZOO[name]
     model = build(made, Plan(attention=kernel, chunk=3), device="meta").eval()

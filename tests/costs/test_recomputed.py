@@ -28,7 +28,7 @@ from anyformer.parts.layers.streams import Streams
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
-from covering import Of, cover, covering, kinds, kinds_of, rest_slow
+from covering import Of, cover, covering, kinds_of, rest_slow
 
 CPU = torch.device("cpu")
 B, T, S = 2, 11, 7
@@ -115,7 +115,7 @@ def test_what_the_forward_pass_leaves(name, how, precision, kernel):
     assert expected == alive.bytes
 
 
-@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns(kinds, "full", "selective"))
+@pytest.mark.parametrize(("name", "how", "precision", "kernel"), by_turns(LEAVING, "full", "selective"))
 def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kernel, monkeypatch):
     """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)

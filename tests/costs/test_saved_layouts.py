@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from anyformer.costs.saved.layouts import laid_out
 from anyformer.costs.saved.tracing import trace
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from covering import covering, rest_slow
 
 aten = torch.ops.aten
 
@@ -91,22 +93,15 @@ def test_other_operations(x, times, dim, keep):
     assert same(laid_out(aten.eye.m, (times[0], times[1]), {}), torch.eye(times[0], times[1]))
 
 
+WHOLE = (
+    "llama", "gpt2", "latent", "experts_gpt_oss", "delta_channels", "encoder_relative", "buckets", "streams", "gated_linear",
+    "rwkv7",
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "name",
-    [
-        "llama",
-        "gpt2",
-        "latent",
-        "experts_gpt_oss",
-        "delta_channels",
-        "encoder_relative",
-        "buckets",
-        "streams",
-        "gated_linear",
-        "rwkv7",
-    ],
+    ("name", "recomputed"), rest_slow(product(WHOLE, (False, True)), covering(WHOLE, (False, True), together=1))
 )
-@pytest.mark.parametrize("recomputed", [False, True])
 def test_whole_passes(name, recomputed, monkeypatch):
     shape = Shape(batch=2, length=11, source=7 if ZOO[name].two_inputs else 0)
     question = TraceQuestion(ZOO[name], shape, Plan(precision="bf16", attention="sdpa"), recomputed=recomputed)

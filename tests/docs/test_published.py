@@ -113,7 +113,7 @@ def test_the_networks_of_llm_foundry_have_the_parameters_that_it_prints(maker):
         assert runs.architecture(name, length).cost(Shape(), Plan()).parameters == parameters
 
 
-@pytest.mark.parametrize("apart", [12, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("apart", [24, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_page_holds_the_predictions_of_today(maker, runs, apart):
     """Those in layouts of their authors, or one in so many; the others take the planner seconds."""
     for run in [each for each in runs if each.layout][::apart]:

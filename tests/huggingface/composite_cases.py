@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import transformers
@@ -509,6 +510,7 @@ def beside_towers(composite: Composite) -> dict[str, Any]:
     return {key: value for key, value in text(composite.text).items() if key != "model_type"}
 
 
+@cache
 def case_of(model_type: str) -> Case:
     """The case of a composite: that of its text model."""
     composite = COMPOSITES[model_type]

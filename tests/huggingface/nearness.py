@@ -52,19 +52,21 @@ def farthest(ours: Values, theirs: Values) -> float:
     return max(gap(ours[name], value) for name, value in theirs.items())
 
 
-def _batches(pair: Pair) -> dict[str, tuple[Tensor, ...]]:
-    """A plain batch; several where tokens choose experts, for the choices to differ."""
-    return {f"batch {seed}": inputs(pair, seed) for seed in range(4 if routes(pair) else 1)}
+def _rows(pair: Pair) -> tuple[Tensor, ...]:
+    """A plain batch; one of four times as many rows where tokens choose experts, for the choices to differ."""
+    batches = [inputs(pair, seed) for seed in range(4 if routes(pair) else 1)]
+    return tuple(torch.cat(each) for each in zip(*batches, strict=True))
 
 
 @torch.no_grad()
 def _ours(pair: Pair) -> Values:
-    return {name: pair.ours(*x) for name, x in _batches(pair).items()}
+    return {"logits": pair.ours(*_rows(pair))}
 
 
 @torch.no_grad()
 def _theirs(pair: Pair) -> Values:
-    return {name: their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) for name, x in _batches(pair).items()}
+    x = _rows(pair)
+    return {"logits": their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)}
 
 
 def _padded(pair: Pair) -> tuple[tuple[Tensor, ...], Tensor]:

@@ -162,6 +162,13 @@ def pair(case: Case) -> Pair:
     return Pair(case, theirs, _ours(directory), directory)
 
 
+def class_of(case: Case) -> str:
+    """The name of the class that makes a case's model."""
+    known = getattr(AUTO.get(case.task), "_model_mapping", None)
+    found = case.task if known is None else known._model_mapping[case.model_type]
+    return found if isinstance(found, str) else found[0]
+
+
 def family_of(case: Case) -> huggingface.Family:
     """The family of a case; of a composite that of its text model."""
     return huggingface.family_of(huggingface.Config({**case.config, "model_type": case.model_type}))

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
+from copy import deepcopy
+from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +24,8 @@ from anyformer.huggingface.composites import COMPOSITES
 from anyformer.model.transformer import build
 from anyformer.parts import Initialisation
 from anyformer.text.beside import Beside
-from covering import but_slow
+from covering import but_slow, cover
+from huggingface.cases import CASES
 from huggingface.composite_cases import HELD, case_of
 from huggingface.nearness import CACHED, GRADIENTS, LOGITS, PADDED
 from huggingface.parity import decodes, gap, inputs, pads, pair, their_logits
@@ -31,20 +35,44 @@ ONE_OF_A_KIND = (
     "nemo_speechlm", "qwen2_5_omni", "qwen2_vl", "qwen3_5", "qwen3_vl_moe",
 )  # fmt: skip
 """Composites that differ in names, layout of the configuration or kind of text model; `make test-slow` tries them all."""
-# By `scope` all that is asked of one composite comes together, while its pair is held.
-every = pytest.mark.parametrize("composite", HELD, scope="module")
-kinds = pytest.mark.parametrize("composite", but_slow(HELD, ONE_OF_A_KIND), scope="module")
+PLAIN_TEXTS = {case.model_type for case in CASES}
+
+
+def what_is_its_own(composite: str) -> frozenset[Any]:
+    """Whatever its row says, and a text model that stands in composites alone: others are held against transformers by
+    themselves in test_parity."""
+    row = asdict(COMPOSITES[composite])
+    alone = row.pop("text") not in PLAIN_TEXTS and COMPOSITES[composite].text
+    return frozenset({("text", alone)} | {(name, str(row[name])) for name in row.keys() - {"model_type", "default_class"}})
+
+
+FORWARD = cover({name: name for name in HELD}, what_is_its_own) | {*ONE_OF_A_KIND, "colpali"}
+"""Of these the logits are asked in each run, of the others the configuration."""
+# By `scope` all that is asked of one composite comes together, while its pair is held: of those at one place of several lists.
+ORDER = (*ONE_OF_A_KIND, "colpali", *(name for name in HELD if name not in {*ONE_OF_A_KIND, "colpali"}))
+every = pytest.mark.parametrize("composite", ORDER, scope="module")
+forward = pytest.mark.parametrize("composite", but_slow(ORDER, FORWARD), scope="module")
+kinds = pytest.mark.parametrize("composite", but_slow(ORDER, ONE_OF_A_KIND), scope="module")
+
+
+@cache
+def text_of_config(composite: str) -> str:
+    """The configuration as transformers saves it, without a model being made."""
+    case = case_of(composite)
+    config = transformers.AutoConfig.for_model(case.model_type, **deepcopy(case.config))  # it takes keys out of tables
+    config.architectures = [case.task]
+    return config.to_json_string()
 
 
 def config_of(composite: str) -> dict:
-    return json.loads((pair(case_of(composite)).directory / "config.json").read_text())
+    return json.loads(text_of_config(composite))
 
 
 def architecture_of(config: dict) -> af.Architecture:
     return huggingface.read_architecture(huggingface.Config(config))[0].but(mtp=None, initialisation=Initialisation())
 
 
-@every
+@forward
 def test_logits(composite):
     LOGITS.check(pair(case_of(composite)))
 
@@ -60,7 +88,7 @@ def test_a_padded_batch_and_token_by_token(composite):
 
 
 # ColPali's text model has no head, so that its own names have no base.
-@pytest.mark.parametrize("composite", but_slow(HELD, (*ONE_OF_A_KIND, "colpali")), scope="module")
+@pytest.mark.parametrize("composite", but_slow(ORDER, (*ONE_OF_A_KIND, "colpali")), scope="module")
 def test_gradients(composite):
     both = pair(case_of(composite))
     GRADIENTS.check(both)

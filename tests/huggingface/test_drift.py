@@ -14,6 +14,7 @@ import transformers
 from benchmarks.drift.asked import ABSENT, EVERYWHERE, HIDDEN, NEVER, SAME
 from benchmarks.drift.effects import WORDS
 from benchmarks.drift.elsewhere import elsewhere, open_keys
+from benchmarks.drift.files import with_move
 from benchmarks.drift.keys import askers, bases, keys_of
 from benchmarks.drift.known import KNOWN, kept, known
 from benchmarks.drift.outcome import BAD, Outcome, TimeIsUpError, within
@@ -22,12 +23,15 @@ from benchmarks.drift.table import BOUND, OPEN, PAGE, RESULT, still, written
 from benchmarks.drift.table import REFUSED as REFUSED_OTHERS
 from benchmarks.drift.trial import Base
 
+from anyformer.describe import UserError
 from anyformer.huggingface import Config, HuggingFaceError, read_architecture
 from anyformer.huggingface.config import INERT, ONLY
 from anyformer.huggingface.vocabulary import KINDS
 from anyformer.huggingface.words.activations import ACTIVATIONS
 from anyformer.text.conventions import GENERATION_KEYS
+from effort import share
 from huggingface.cases import CASES
+from huggingface.parity import class_of
 
 SMALL = {"vocab_size": 53, "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
 LONG = {"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.2, 1.3], "long_factor": [2.0, 2.3, 2.6, 2.9]}
@@ -85,8 +89,21 @@ def test_a_key_that_was_ignored_is_read(name, key, value):
     assert (outcome.ended, outcome.moves) == ("equal", True), outcome.why
 
 
-@pytest.mark.parametrize(("name", "key", "value"), REFUSED, ids=lambda each: str(each)[:40])
+refused = pytest.mark.parametrize(("name", "key", "value"), REFUSED, ids=lambda each: str(each)[:40])
+
+
+@refused
 def test_a_value_that_is_not_computed_is_refused_by_its_key(name, key, value):
+    *_, last = path = tuple(key.split("."))
+    case = bases()[name]
+    moved = with_move(case.config, path, {last: value})
+    with pytest.raises(UserError, match=last):
+        read_architecture(Config({**moved, "model_type": case.model_type, "architectures": [class_of(case)]}))
+
+
+@pytest.mark.slow
+@refused
+def test_the_sweep_says_so(name, key, value):
     *_, last = path = tuple(key.split("."))
     outcome = base(name).tried(path, {last: value})
     assert outcome.ended == "refused by name"
@@ -216,7 +233,7 @@ def test_what_no_code_asks_for_moves_nothing_once_models_are_made(monkeypatch):
     asks_none = [path for path, move in short.items() if of.tried(path, move).why in (NEVER, HIDDEN, SAME)]
     assert len(asks_none) > 50
     monkeypatch.setattr(Base, "_never_asked", lambda *_: "")
-    for path in random.Random(0).sample(asks_none, 8):
+    for path in random.Random(0).sample(asks_none, share(8)):
         outcome = of.tried(path, short[path])
         assert (outcome.ended, outcome.moves) == ("equal", False), path
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from itertools import product
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from anyformer import huggingface
+from covering import covering, rest_slow
 from huggingface.cases import CASES
 from huggingface.parity import pair
 
@@ -46,9 +48,11 @@ def saved_with(case, name, table, place):
     return place
 
 
-@pytest.mark.parametrize(("model_type", "name"), SINUSOIDS.items())
-@pytest.mark.parametrize("number", NUMBERS, ids=str)
-def test_sinusoids_are_compared(model_type, name, number, tmp_path):
+@pytest.mark.parametrize(
+    ("model_type", "number"), rest_slow(product(SINUSOIDS, NUMBERS), covering(SINUSOIDS, NUMBERS, together=1)), ids=str
+)
+def test_sinusoids_are_compared(model_type, number, tmp_path):
+    name = SINUSOIDS[model_type]
     case = next(case for case in CASES if case.model_type == model_type)
     table = sinusoids(pair(case)).to(number)
     assert huggingface.load(saved_with(case, name, table, tmp_path / "right"))
@@ -58,8 +62,12 @@ def test_sinusoids_are_compared(model_type, name, number, tmp_path):
             huggingface.load(place)
 
 
-@pytest.mark.parametrize("model_type", ["llama", "gpt_neox", "esm"])
-@pytest.mark.parametrize("number", NUMBERS, ids=str)
+TURNING = ("llama", "gpt_neox", "esm")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "number"), rest_slow(product(TURNING, NUMBERS), covering(TURNING, NUMBERS, together=1)), ids=str
+)
 def test_frequencies_of_rotary_positions_are_compared(model_type, number, tmp_path):
     for case in (case for case in CASES if case.model_type == model_type):
         architecture = pair(case).ours.architecture

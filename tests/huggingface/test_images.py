@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.images.encoder_module import Images
 from anyformer.parts.images.grid import GridTower
-from covering import but_slow, cover
+from covering import but_slow, cover, covering, rest_slow
 from huggingface.parity import gap
 from huggingface.whole import CASES, TOKEN, Whole, any_size, arguments, leaves, moves, pixels, text, their_logits, tiled, whole
 
@@ -41,7 +42,6 @@ KINDS = (
     "glm_ocr", "vipllava", "deepseek_vl", "internvl", "exaone4_5", "janus", "lfm2_vl", "paddleocr_vl", "llama4",
     "llava_next", "llava_onevision",
 )  # fmt: skip
-kinds = pytest.mark.parametrize("name", KINDS)
 TWINS = (
     "qianfan_ocr", "shieldgemma2", "glmga", "video_llava", "cosmos3_omni", "hyperclovax_vision_v2", "llava_next_video",
     "video_llama_3",
@@ -50,14 +50,18 @@ TWINS = (
 types = pytest.mark.parametrize("name", [*KINDS, *TWINS])
 
 
-TOWERS = cover(
-    {
-        name: huggingface.read_architecture(huggingface.Config({**config, "model_type": model_type}), images=True)[0].images
-        for name, (model_type, config) in CASES.items()
-        if name in KINDS
-    }
-)
+READ = {
+    name: huggingface.read_architecture(huggingface.Config({**config, "model_type": model_type}), images=True)[0].images
+    for name, (model_type, config) in CASES.items()
+}
+TOWERS = cover({name: READ[name] for name in KINDS})
 """Of these a few with every mechanism of a tower; `make test-slow` asks of all what depends on the tower alone."""
+TURNED = rest_slow(product(KINDS, ("published", "five")), covering(KINDS, ("published", "five"), together=1))
+"""Each with one of two layouts of names by turns."""
+FEW = cover(READ)
+few = pytest.mark.parametrize("name", but_slow(CASES, FEW))
+SHOWN = ((1, 0, 2), (0,), (1,), (2,))
+"""Images of each row: in each run of all types the first, of a few no image at all."""
 towers = pytest.mark.parametrize("name", but_slow(KINDS, TOWERS))
 alike = pytest.mark.parametrize("name", but_slow((*KINDS, *TWINS), TOWERS))
 
@@ -71,8 +75,9 @@ def wide(tokens: torch.Tensor, by: int = 3) -> tuple[torch.Tensor, torch.Tensor]
     return moved, padding
 
 
-@every
-@pytest.mark.parametrize("images", but_slow([(1,), (2,), (1, 0, 2), (0,)], [(1, 0, 2), (0,)]), ids=str)
+@pytest.mark.parametrize(
+    ("name", "images"), rest_slow(product(CASES, SHOWN), {*product(CASES, SHOWN[:1]), *product(FEW, SHOWN[1:2])}), ids=str
+)
 def test_logits(name, images):
     both = whole(name)
     tokens, shown = text(both, images), pixels(both, sum(images)) if sum(images) else None
@@ -80,7 +85,7 @@ def test_logits(name, images):
         assert gap(both.ours(tokens, images=shown), their_logits(both, tokens, shown)) <= ROUGH.get(name, TOLERANCE)
 
 
-@every
+@few
 def test_a_padded_row(name):
     both = whole(name)
     tokens, padding = wide(text(both, (1, 1)))
@@ -90,7 +95,7 @@ def test_a_padded_row(name):
     assert gap(ours[~padding], theirs[~padding]) <= ROUGH.get(name, TOLERANCE)
 
 
-@every
+@few
 def test_prefill_and_then_token_by_token(name):
     """Images of two chunks, a padded row, and a state that holds them; as their whole forward."""
     both = whole(name)
@@ -153,7 +158,7 @@ def test_transformers_generates_the_same(name):
     assert torch.equal(torch.cat(pieces, 1), theirs[:, 20:])
 
 
-@every
+@few
 def test_gradients_of_every_weight_and_of_the_images(name, tmp_path):
     both = whole(name)
     tokens = text(both, (1, 2))
@@ -212,7 +217,7 @@ def class_that_loads(name: str) -> Any:
     return known.get(name, transformers.AutoModelForImageTextToText)
 
 
-@types
+@alike
 def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
     both = whole(name)
     changed = build(both.ours.architecture, seed=3).eval()
@@ -227,8 +232,7 @@ def test_a_changed_tower_is_what_transformers_loads(name, tmp_path):
         )
 
 
-@kinds
-@pytest.mark.parametrize("layout", ["published", "five"])
+@pytest.mark.parametrize(("name", "layout"), TURNED)
 def test_names_of_published_files_and_of_transformers_5(name, layout, tmp_path):
     both = whole(name)
     source = Path(shutil.copytree(both.directory, tmp_path / "other"))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.data.progress import meter
-from anyformer.describe import Notice, UserError, change
+from anyformer.describe import Notice, UserError
 from anyformer.huggingface.choices import ExpertTable
 from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.declared import shapes_of
@@ -155,7 +155,7 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     head = architecture.head
     if head is None or not head.may_be_tied:
         return architecture
-    untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
+    untied, tied = (architecture.but(head=head.but(tied=value)) for value in (False, True))
     stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), shapes_of(untied))}
     own, shared = (stored_as.get((variant.head_table[0],)) for variant in (untied, tied) if variant.head_table)
     if own is None or own.stored[0] not in stored:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, model_validator
 
-from anyformer.describe import Count, DescriptionError, Problem, change_all, goes_beyond, numbers, with_kind
+from anyformer.describe import Count, DescriptionError, Problem, goes_beyond, numbers, with_kind
 from anyformer.dims import LARGEST
 from anyformer.model import fitting
 from anyformer.model.lengths import behind, decoder_shape
@@ -133,23 +133,14 @@ class Architecture(Shown):
 
     def resolved(self) -> Architecture:
         """A copy with a number for every size and factor that follows from others."""
-        sublayers = {
-            f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
-            for name, stack in self.stacks.items()
-            for variant, block in stack.variants.items()
-            for i, step in enumerate(block.steps)
-            for branch, part in step.branches.items()
-        }
         second, head = self.decoder_embedding, self.head
-        return change_all(
-            self.but(
-                embedding=self.embedding.resolved(self.table_width),
-                decoder_embedding=second and second.resolved(self.table_width),
-                head=head and head.resolved(self.width),
-                mtp=self.mtp and self.mtp.resolved(self.width),
-                initialisation=self.initialisation.of_depth(self.output_stack.depth),
-            ),
-            {path: sublayer.resolved(self.width) for path, sublayer in sublayers.items()},
+        return self.but(
+            embedding=self.embedding.resolved(self.table_width),
+            decoder_embedding=second and second.resolved(self.table_width),
+            head=head and head.resolved(self.width),
+            mtp=self.mtp and self.mtp.resolved(self.width),
+            initialisation=self.initialisation.of_depth(self.output_stack.depth),
+            **{name: stack.resolved(self.width) for name, stack in self.stacks.items()},
         )
 
     def source_of(self, length: int, given: int | None = None) -> int:

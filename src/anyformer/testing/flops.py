@@ -8,16 +8,16 @@ import torch
 
 from anyformer.costs.flop_counter import MetaFlops
 from anyformer.model import Architecture
-from anyformer.model.transformer import build
 from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.testing.inputs import B, T, inputs, shape, tokens
+from anyformer.testing.models import without_values
 from anyformer.testing.traits import masks
 
 
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
-    model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
+    model = without_values(architecture, plan)  # in evaluation: a capacity that holds in training only is priced without
     with MetaFlops() as counter:
         reports = Auxiliary()
         outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)), auxiliary=reports)
@@ -45,7 +45,7 @@ def declared_flops_of_chunks_are_counted(architecture: Architecture) -> None:
 
 def declared_flops_of_a_decode_step_are_counted(architecture: Architecture) -> None:
     """The declared FLOPs of the last of T positions are those that torch counts; with a window they are a bound."""
-    model = build(architecture, device="meta").eval()
+    model = without_values(architecture)
     state = model.state(B, T)
     with torch.no_grad(), MetaFlops() as counter:
         model(tokens(architecture, length=T - 1).to("meta"), state=state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 import torch
 
@@ -25,20 +26,29 @@ def evaluated(architecture: Architecture, plan: Plan | None = None, dtype: torch
     return model
 
 
-KEPT = 3
-"""Models of the latest architectures that are kept, so that the contracts of one share its model."""
+KEPT = 6
+"""Models of the latest architectures that are kept, so that the contracts of one share its models."""
 
 
 def looked_at(architecture: Architecture, plan: Plan | None = None) -> Transformer:
     """The same model, for contracts that only call it: one for all of an architecture, and not to be changed; its weights ask
     for no gradients, whose records would take a fifth of the time."""
-    key = id(architecture), plan or Plan()
+    return _kept(architecture, plan, "cpu", lambda: evaluated(architecture, plan).requires_grad_(False))
+
+
+def without_values(architecture: Architecture, plan: Plan | None = None) -> Transformer:
+    """The model on the meta device in evaluation, likewise one for all; its weights ask for gradients as built."""
+    return _kept(architecture, plan, "meta", lambda: build(architecture, plan, device="meta").eval())
+
+
+def _kept(architecture: Architecture, plan: Plan | None, device: str, make: Callable[[], Transformer]) -> Transformer:
+    key = id(architecture), plan or Plan(), device
     found = _models.pop(key, None)
     # The architecture is kept too: no other gets its identity. An equal one is another, since its code may have changed.
-    _models[key] = found or (architecture, evaluated(architecture, plan).requires_grad_(False))
+    _models[key] = found or (architecture, make())
     while len(_models) > KEPT:
         _models.popitem(last=False)
     return _models[key][1]
 
 
-_models: OrderedDict[tuple[int, Plan], tuple[Architecture, Transformer]] = OrderedDict()
+_models: OrderedDict[tuple[int, Plan, str], tuple[Architecture, Transformer]] = OrderedDict()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import DescriptionError, Problem, Value, change_all
+from anyformer.describe import DescriptionError, Named, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, Watchable, Watchables, inside, total, value
 from anyformer.operations.elementwise import interpolated
 from anyformer.parts.call.shared import Read
@@ -93,6 +93,15 @@ class Block(Value):
     def sublayers(self) -> tuple[Sublayer, ...]:
         """The sublayers of the branches, in the order computed."""
         return tuple(branch.sublayer for branch in self.branches.values())
+
+    def resolved(self, width: int) -> Block:
+        """A copy with a number for every size and factor of its sublayers that follows from others."""
+
+        def step_of(step: Step) -> Step:
+            own = {name: branch.but(sublayer=branch.sublayer.resolved(width)) for name, branch in step.branches.items()}
+            return step.but(branches=Named(own))
+
+        return self.but(steps=tuple(map(step_of, self.steps)))
 
     @property
     def reads(self) -> tuple[Read, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from anyformer.describe import Count, Registry, change_all
+from anyformer.describe import Count, Registry
 from anyformer.operations import Inner, Shape, Tally, Watchable, Watchables, inside, matrix, total, value
 from anyformer.parts.call.shared import TOKENS
 from anyformer.parts.layers.block import Block
@@ -77,14 +77,7 @@ class MultiToken(Drawn):
 
     def resolved(self, width: int) -> MultiToken:
         """A copy with a number for every size and factor that follows from the width."""
-        if self.block is None:
-            return self
-        sublayers = {
-            f"steps.{i}.branches.{name}.sublayer": branch.sublayer.resolved(width)
-            for i, step in enumerate(self.block.steps)
-            for name, branch in step.branches.items()
-        }
-        return self.but(block=change_all(self.block, sublayers))
+        return self if self.block is None else self.but(block=self.block.resolved(width))
 
     def check(self, width: int, stack: Stack) -> None:
         """Refuse a layer that reads what no prediction has, or that sees later tokens, among them the one to predict."""

@@ -109,6 +109,10 @@ class Stack(Value):
         check_sharers(self.layers, {name: self.variants[name] for name in self.shared_weights})
         return self
 
+    def resolved(self, width: int) -> Stack:
+        """A copy with a number for every size and factor of its sublayers that follows from others."""
+        return self.but(variants=Named({name: block.resolved(width) for name, block in self.variants.items()}))
+
     @property
     def leaves(self) -> dict[str, int]:
         """The values that the stack leaves for its layers, with sizes: one stream, heads of the score bias, one condition, rows
