@@ -28,6 +28,7 @@ from anyformer.porting.norm_places import assignments, is_norm, wirings_of
 from anyformer.porting.positions import positions
 from anyformer.porting.projections import grouped
 from anyformer.porting.slots import gate_guesses, norm_guesses
+from anyformer.porting.temperatures import temperatures
 
 NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
@@ -63,6 +64,7 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _masks(fit, table)
         yield from layers(fit, table)
+        yield from temperatures(fit, table)
     if not acted and not normed:
         yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
