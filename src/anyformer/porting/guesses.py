@@ -51,6 +51,8 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
         yield from positions(fit, table)
     if not mixed and not acted:
         yield from _norms(fit, table)
+    if not acted:
+        yield from norm_guesses(fit, table)
     if not mixed and not acted and not normed:
         yield from _scales(fit, table)
         yield from _ends(fit)
@@ -58,7 +60,6 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
     if not acted and not normed:
         yield from _heads(fit, table)
         yield from gate_guesses(fit)
-        yield from norm_guesses(fit, table)
     if not mixed and not normed:
         yield from networks(fit)
     if not acted and not normed:
