@@ -28,7 +28,7 @@ SMOLLM3 = {"num_hidden_layers": 4, "no_rope_layers": [1, 1, 0, 1], "no_rope_laye
     ("model_type", "among", "more", "says"),
     [
         ("bamba", ["exaone", "granitemoehybrid"], BAMBA, " of 3 layers, as "),
-        ("smollm3", ["llama"], SMOLLM3, "no rotary positions in layers 2, by no_rope_layers"),
+        ("smollm3", ["llama"], SMOLLM3, "no rotary positions in layers 2, by no_rope_layer"),
     ],
 )
 def test_what_some_layers_have_is_found(model_type, among, more, says, tmp_path):
