@@ -177,8 +177,8 @@ def reached(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def revision() -> str:
-    """The commit that is tried: the last that changed `port`."""
-    asked = ["git", "log", "-1", "--format=%h", "--", "src/anyformer/porting"]
+    """The commit that is tried."""
+    asked = ["git", "rev-parse", "--short", "HEAD"]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 

@@ -24,15 +24,15 @@ def layers(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         yield Hint("rotary positions in layers with a window alone", (RotaryInWindows(),))
     if fit.architecture is None or fit.architecture.decoder is None:
         return
-    size = table.get("sliding_window")
-    sized = isinstance(size, int) and not isinstance(size, bool) and size > 0
+    said = table.get("sliding_window")
+    size = said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else None
     turned = any(branch == "attention" for branch, _ in rotaries_in(fit.architecture))
     for some, key in _told_apart(table, len(fit.architecture.decoder.layers)).items():
         words = f"layers {', '.join(map(str, some))}, by {key}"
         if turned:
             yield Hint(f"no rotary positions in {words}", (PutLayers(some, "attention.rotary", None),))
-        if sized and kinds == {False}:
-            yield Hint(f"windows of {size} tokens in {words}", (WindowLayers(some, int(size)),))
+        if size is not None and kinds == {False}:
+            yield Hint(f"windows of {size} tokens in {words}", (WindowLayers(some, size),))
         if kinds == {True}:
             yield Hint(f"no window in {words}", (PutLayers(some, "attention.mask", Causal()),))
 
