@@ -1,9 +1,7 @@
 """Types that are read here, hidden, and ported: how many load with equal logits as they are proposed.
 
     python -m benchmarks.port
-    python -m benchmarks.port --second
-    python -m benchmarks.port --third
-    python -m benchmarks.port --fourth
+    python -m benchmarks.port --drawing fifth
 
 Thirty types are drawn by the SHA-256 of their names, the first in its order, of the text-capable types that are read with a
 class of transformers. Of every one its file of families is taken away, with all types in it, and every other type whose
@@ -11,9 +9,9 @@ configuration class has the same keys and values but for names, tokens and the s
 never asked. Then a tiny random model of it is saved, `port` proposes a family against transformers, writes it, and the file
 that was written is loaded and held against transformers by `verify`. The result goes to `results/port.json`.
 
-`--second` draws thirty more, by their names behind a word, of the types that neither the first drawing nor development had,
-after `port` was improved by what these had shown: `results/port-second.json`. `--third` draws thirty more of the rest, once
-`port` was improved by what both had shown: `results/port-third.json`; and `--fourth` likewise: `results/port-fourth.json`.
+`--drawing second` draws thirty more, by their names behind that word, of the types that neither the first drawing nor
+development had, after `port` was improved by what these had shown: `results/port-second.json`. Every later one (`third`,
+`fourth`, `fifth`) draws thirty of the rest, once `port` was improved by what the ones before it had shown.
 
 A type that is `edited` was changed by hand after the trial: `port_edits/TYPE.diff` is the edit of the file that was written at
 the trial's revision, with which the same check, `verify`, found equal logits; `lines` counts those that were added. Of one with
@@ -58,7 +56,8 @@ from huggingface.every_type import text_capable  # noqa: E402
 from huggingface.parity import _made  # noqa: E402
 
 RESULT = Path(__file__).parent / "results" / "port.json"
-SECOND, THIRD, FOURTH = (RESULT.with_name(f"port-{name}.json") for name in ("second", "third", "fourth"))
+LATER = ("second", "third", "fourth", "fifth")
+"""The words of the drawings after the first, in order."""
 COUNT = 30
 DEVELOPED = ("dev", 40)
 """The drawing on which `port` was improved between the trials: its salt, and how many types."""
@@ -81,25 +80,18 @@ def drawn(salt: str = "", count: int = COUNT) -> list[str]:
     return names[:count] if not salt else sorted(names[COUNT:], key=lambda name: digest(name, salt))[:count]
 
 
-def second() -> list[str]:
-    """The types of the second trial: nobody had ported one before it."""
-    return _fresh("second", drawn(), drawn(*DEVELOPED))
-
-
-def third() -> list[str]:
-    """The types of the third trial: of neither earlier one, nor of those on which `port` was improved."""
-    return _fresh("third", drawn(), drawn(*DEVELOPED), second())
-
-
-def fourth() -> list[str]:
-    """The types of the fourth trial: of none of the three."""
-    return _fresh("fourth", drawn(), drawn(*DEVELOPED), second(), third())
-
-
-def _fresh(word: str, *earlier: Sequence[str]) -> list[str]:
-    """The first types, by their digests behind a word, that no earlier drawing has."""
-    seen = {name for names in earlier for name in names}
+def later(word: str) -> list[str]:
+    """The types of a later trial: the first, by their digests behind its word, of those that no trial before it had, nor
+    development; what these had, their results say, since more types are read now than at the time."""
+    seen = {*drawn(*DEVELOPED)}
+    for path in (RESULT, *map(result_of, LATER[: LATER.index(word)])):
+        seen |= {row["type"] for row in json.loads(path.read_text(encoding="utf-8"))["types"]}
     return sorted((name for name in eligible() if name not in seen), key=lambda name: digest(name, word))[:COUNT]
+
+
+def result_of(word: str) -> Path:
+    """The file of a later trial's result."""
+    return RESULT.with_name(f"port-{word}.json")
 
 
 def hidden_with(name: str) -> list[str]:
@@ -200,18 +192,16 @@ def write(rows: Mapping[str, Any], names: Sequence[str], path: Path) -> None:
 def main() -> None:
     """Try every type of the drawing, and write the result."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.port", description=__doc__)
-    parser.add_argument("--second", action="store_true", help="the second trial")
-    parser.add_argument("--third", action="store_true", help="the third trial")
-    parser.add_argument("--fourth", action="store_true", help="the fourth trial")
+    parser.add_argument("--drawing", choices=("first", *LATER), default="first", help="which trial")
     parser.add_argument("--salt", default="", help="another drawing, for development")
     parser.add_argument("--count", type=int, default=COUNT, help="types")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--types", nargs="*", default=[], help="these types instead of a drawing")
     given = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
-    trials = {RESULT: lambda: drawn(given.salt, given.count), SECOND: second, THIRD: third, FOURTH: fourth}
-    result = FOURTH if given.fourth else THIRD if given.third else SECOND if given.second else RESULT
-    names = given.types or trials[result]()
+    first = given.drawing == "first"
+    result = RESULT if first else result_of(given.drawing)
+    names = given.types or (drawn(given.salt, given.count) if first else later(given.drawing))
     kept = not given.salt and not given.types and given.count == COUNT
     rows = reached(result) if kept else {}
     for row in results([name for name in names if name not in rows], given.jobs):

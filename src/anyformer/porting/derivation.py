@@ -84,6 +84,8 @@ class Derivation:
     modules: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str | tuple[str, ...], str | To] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    """Entries of tables that the base does not read; the whole table is pinned."""
     share: bool = False
     """Whether the table of rotary settings says the share of a head that rotates, which the base does not read."""
 
@@ -98,7 +100,7 @@ class Derivation:
 
     def inner(self, config: Config) -> RespeltConfig:
         """The configuration in the base's words."""
-        held = {name: _without_words(value) for name, value in config.written.items() if name in self.pinned}
+        held = {name: self._known_of(value) for name, value in config.written.items() if name in self.pinned}
         given = {name: value for name, value in config.written.items() if name not in (*self.pinned, "model_type")}
         given |= {name: value for name, value in held.items() if value is not None}
         if self.share:
@@ -107,6 +109,14 @@ class Derivation:
         inner.assume(**self.absent)
         inner.shares = [value[SHARE] for value in config.written.values() if isinstance(value, Mapping) and SHARE in value]
         return inner
+
+    def _known_of(self, value: Any) -> Any:
+        """What the base is given of a value that it is held to: of a table what has no entry aside, or what is no word."""
+        if not isinstance(value, Mapping):
+            return None
+        if any(name in value for name in self.aside):
+            return {name: each for name, each in value.items() if name not in self.aside}
+        return {name: each for name, each in value.items() if not isinstance(each, str)}
 
     def described(self, inner: RespeltConfig) -> Architecture:
         """The architecture of a configuration in the base's words."""
@@ -198,11 +208,6 @@ def renamed(names: Names, modules: Fields, more: Mapping[str | tuple[str, ...], 
 def _without_share(value: Any) -> Any:
     """A table of rotary settings without the share of a head; anything else as it is."""
     return {name: each for name, each in value.items() if name != SHARE} if isinstance(value, Mapping) else value
-
-
-def _without_words(value: Any) -> Any:
-    """Of a table that is held to its value, what its words do not say; nothing of another value."""
-    return {name: each for name, each in value.items() if not isinstance(each, str)} if isinstance(value, Mapping) else None
 
 
 def _to(target: str | To) -> To:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,16 +12,16 @@ from anyformer.huggingface.config import INERT, Config
 from anyformer.huggingface.declared import shapes_in, shapes_of
 from anyformer.huggingface.registry import family
 from anyformer.huggingface.rules import Names, To, rules
-from anyformer.huggingface.vocabulary import KINDS, misfits
 from anyformer.model import Architecture
 from anyformer.porting.derivation import Derivation
 from anyformer.porting.keys import respelt
+from anyformer.porting.refusals import beside, ours
 from anyformer.porting.roles import likeness
 from anyformer.porting.tensors import FileModule, Shape, idle, pattern_of, split
 
 _RESPELT = 6
 """How often keys are respelt, each time those that were asked for since."""
-_STRANGE = 2
+_STRANGE = 6
 """How many keys with values that the base does not know are left aside."""
 LEAST = 0.2
 """Names that are less alike are no names of one module, whatever their shapes."""
@@ -61,6 +60,8 @@ class Fit:
     """Values of keys that are the base's own habit, where the files lack the key."""
     instead: Mapping[str, Any] = field(default_factory=dict)
     """Key with a value that the base does not know -> the value that was taken instead."""
+    filled: Mapping[str, Any] = field(default_factory=dict)
+    """Key that the files lack -> the base's own value."""
     notices: tuple[str, ...] = ()
     """What the base told the user as it read."""
 
@@ -79,22 +80,11 @@ def explained(derivation: Derivation, table: Mapping[str, Any], modules: Mapping
     """The fit of a derived family: keys respelt that its base knows by another name, unknown values of keys left aside."""
     fit = refused = _respelt(derivation, table)
     for _ in range(_STRANGE):
-        if fit.architecture is not None or (key := _strange(fit, table)) is None:
+        others = None if fit.architecture else beside(fit.derivation, fit.refusal, fit.filled, table)
+        if others is None:
             break
-        fit = _respelt(replace(fit.derivation, pinned={**fit.derivation.pinned, key: table[key]}), table)
+        fit = _respelt(others, table)
     return refused if fit.architecture is None else aligned(fit, modules)
-
-
-def _strange(fit: Fit, table: Mapping[str, Any]) -> str | None:
-    """The key whose value is, or whose table has, the word for which the base refuses the configuration."""
-    for key, value in table.items():
-        ours = _ours(key, fit.derivation)
-        inside = value.values() if isinstance(value, Mapping) else (value,)
-        words = [each for each in inside if isinstance(each, str)]
-        said = any(repr(word) in fit.refusal or json.dumps(word) in fit.refusal for word in words)
-        if said and ours in KINDS and key not in {*INERT, *fit.derivation.pinned} and not list(misfits(ours, value)):
-            return key
-    return None
 
 
 def _respelt(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
@@ -127,7 +117,7 @@ def _read(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
         except (UserError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError) as error:
             refusal = f"{type(error).__name__}: {error}"
     spelt = {derivation.keys.get(name, name) for name in inner.left - inherited}
-    instead = {key: {**inner.filled, **inner.written}.get(_ours(key, derivation)) for key in derivation.pinned}
+    instead = {key: {**inner.filled, **inner.written}.get(ours(key, derivation)) for key in derivation.pinned}
     return Fit(
         derivation,
         architecture,
@@ -136,13 +126,9 @@ def _read(derivation: Derivation, table: Mapping[str, Any]) -> Fit:
         refusal=refusal,
         assumed=inner.assumed,
         instead=instead,
+        filled=inner.filled,
         notices=tuple(dict.fromkeys(str(each.message) for each in told if issubclass(each.category, Notice))),
     )
-
-
-def _ours(key: str, derivation: Derivation) -> str:
-    """The base's name of a key of the files."""
-    return next((ours for ours, theirs in derivation.keys.items() if theirs == key), key)
 
 
 def named(fit: Fit) -> Derivation:

@@ -61,6 +61,7 @@ def _family(proposal: PortProposal, names: Spellings) -> str:
         ("changes", ["What the description has otherwise."], derivation.changes),
         ("modules", ["A module of the base's files -> its name here."], derivation.modules),
         ("more", ["Our names of weights -> theirs."], derivation.more),
+        ("aside", ["Entries of tables that the base does not read."], derivation.aside),
         ("share", ["The share of a head that rotates stands in the table."], derivation.share),
         ("ignored", ["Patterns of stored tensors that are not read."], derivation.ignored),
     ]

@@ -17,16 +17,18 @@ from anyformer.parts import (
     RMSNorm,
     Window,
 )
-from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, RotaryInWindows, Wired
+from anyformer.porting.changes import ArchitectureChange, HeadsNormed, Normed, Put, Wired
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
 from anyformer.porting.keys import numbers
+from anyformer.porting.layer_kinds import layers
 from anyformer.porting.looking import blocks_in, heads_in, norms_of_layer
 from anyformer.porting.networks import experts, networks
 from anyformer.porting.norm_places import assignments, is_norm, wirings_of
 from anyformer.porting.positions import positions
 from anyformer.porting.projections import grouped
-from anyformer.porting.slots import gate_guesses
+from anyformer.porting.slots import gate_guesses, norm_guesses
+from anyformer.porting.temperatures import temperatures
 
 NormKind = Literal["rms_norm", "layer_norm"]
 _FRACTIONS = (1.0, 0.5, 0.25)
@@ -49,6 +51,8 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
         yield from positions(fit, table)
     if not mixed and not acted:
         yield from _norms(fit, table)
+    if not acted:
+        yield from norm_guesses(fit, table)
     if not mixed and not acted and not normed:
         yield from _scales(fit, table)
         yield from _ends(fit)
@@ -60,7 +64,8 @@ def alternatives(fit: Fit, table: Mapping[str, Any], where: str = "", side: str 
         yield from networks(fit)
     if not acted and not normed:
         yield from _masks(fit, table)
-        yield from _layers(fit)
+        yield from layers(fit, table)
+        yield from temperatures(fit, table)
     if not acted and not normed:
         yield from _wiring(fit)  # fused projections have no probe of their own, so a norm before them shows here
     if not mixed and not acted and not normed:
@@ -176,13 +181,6 @@ def _masks(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
         yield _one("no window", Put("attention.mask", Causal()))
     elif isinstance(size, int) and size > 0 and isinstance(heads.mask, Causal):
         yield _one(f"a window of {size} tokens in every layer", Put("attention.mask", Window(size=size)))
-
-
-def _layers(fit: Fit) -> Iterator[Hint]:
-    """Rotary positions in some layers alone."""
-    kinds = {bool(heads.mask.window) for heads in heads_in(fit.architecture)}
-    if len(kinds) > 1:
-        yield _one("rotary positions in layers with a window alone", RotaryInWindows())
 
 
 def _wiring(fit: Fit) -> Iterator[Hint]:

@@ -38,6 +38,14 @@ _ALIKE = """
     logit_scale lm_head_multiplier output_multiplier
     attn_logit_softcapping attention_logit_softcapping
     final_logit_softcapping output_logit_soft_cap
+    mamba_d_state state_size ssm_state_size d_state
+    mamba_d_conv conv_kernel conv_kernel_size d_conv
+    mamba_expand expand
+    mamba_dt_rank time_step_rank
+    mamba_n_heads mamba_num_heads
+    mamba_d_head mamba_head_dim mamba_headdim
+    mamba_n_groups n_groups mamba_ngroups
+    mamba_conv_bias use_conv_bias
 """
 GROUPS = tuple(tuple(line.split()) for line in _ALIKE.strip().splitlines())
 """Names of one thing: a key of one family stands for that of another."""

@@ -22,6 +22,7 @@ from anyformer.porting.guesses import described
 from anyformer.porting.keyed import keyed
 from anyformer.porting.keys import known
 from anyformer.porting.neighbours import Neighbour, known_types, neighbours, scored
+from anyformer.porting.offers import Offer, offers
 from anyformer.porting.proof import Comparison, PortProof, proved
 from anyformer.porting.reference import TinyReference, reference
 from anyformer.porting.tensors import FileModule, modules_of, shapes_in
@@ -99,16 +100,17 @@ def proposal(directory: Path, against: str | None = None, *, among: Sequence[str
             f"{directory}: no family that is known here can read this configuration, whatever its keys are called: write "
             f"one by hand, from what `anyformer new family {table['model_type']}` begins"
         )
+    offered = offers((each.fit for each in found), modules)
     with TemporaryDirectory(prefix="anyformer-port-") as scratch:
         made = None if against is None else reference(directory, table, against, Path(scratch) / "reference")
         aside = () if made is None else _aside(made, found, table, modules)
         if aside:
             modules = {name: each for name, each in modules.items() if each not in aside}
             found = _without(found[:FURTHER], aside, table, modules)
-        fits = _settled(found[:NEAREST], table, modules)
+        fits = _settled(found[:NEAREST], table, modules, offered)
         proof = None if made is None else _proof(made, table, modules, _best(fits))
         if made is not None and proof is not None and not proof.equal:
-            further = _settled(found[NEAREST:FURTHER], table, modules)
+            further = _settled(found[NEAREST:FURTHER], table, modules, offered)
             again = _proof(made, table, modules, _best(further)) if further and further[0][0].whole else proof
             fits, proof = [*fits, *further], max(proof, again, key=lambda each: each.rank)
     fit = fits[0][0] if proof is None else proof.fit
@@ -149,12 +151,12 @@ def _without(
 
 
 def _settled(
-    found: Sequence[Neighbour], table: Mapping[str, Any], modules: Mapping[str, FileModule]
+    found: Sequence[Neighbour], table: Mapping[str, Any], modules: Mapping[str, FileModule], offered: Sequence[Offer]
 ) -> list[tuple[Fit, list[str]]]:
     """The nearest with the changes that shapes force, and the reasons; those first of which most is explained."""
     tried: list[tuple[Fit, list[str]]] = []
     for each in found:
-        fit, reasons = settled(each.fit, table, modules)
+        fit, reasons = settled(each.fit, table, modules, offered)
         fit, more = keyed(fit, table, modules) if fit.architecture is not None else (fit, [])
         tried.append((fit, reasons + more))
         if sum(fit.whole for fit, _ in tried) == WHOLE:

@@ -1,17 +1,17 @@
-"""What may stand in the slots of an attention beside its projections: a sink per head, a gate of what heads have mixed."""
+"""What may stand in the slots of a mixer beside its projections: a sink per head, a gate of what heads have mixed, norms."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.parts import OutputGate
+from anyformer.parts import GroupedRMSNorm, LayerNorm, OutputGate, RMSNorm
 from anyformer.porting.changes import Put
 from anyformer.porting.explaining import Fit
 from anyformer.porting.hint import Hint
-from anyformer.porting.looking import heads_in
+from anyformer.porting.looking import blocks_in, heads_in
 from anyformer.porting.roles import role
 from anyformer.porting.tensors import Shape
 
@@ -50,3 +50,19 @@ def gate_guesses(fit: Fit) -> Iterator[Hint]:
     for activation in _NONLINEAR:
         if gate.activation != activation:
             yield Hint(f"the gate of attention: {activation}", (Put("attention.gate.activation", activation),))
+
+
+def norm_guesses(fit: Fit, table: Mapping[str, Any]) -> Iterator[Hint]:
+    """Other epsilons of the norms within mixers, those that keys say."""
+    said = [value for name, value in sorted(table.items()) if "eps" in name and isinstance(value, float)]
+    norms: dict[str, float] = {}
+    for block in blocks_in(fit.architecture):
+        for branch, each in block.branches.items():
+            for field in type(each.sublayer).model_fields:
+                norm = getattr(each.sublayer, field)
+                if isinstance(norm, RMSNorm | LayerNorm | GroupedRMSNorm):
+                    norms[f"{branch}.{field}.eps"] = norm.eps
+    for eps in dict.fromkeys(said):
+        for path, held in norms.items():
+            if held != eps:
+                yield Hint(f"epsilon of {path.removesuffix('.eps').replace('.', ' ')}: {eps}", (Put(path, eps),))

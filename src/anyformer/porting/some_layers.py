@@ -41,6 +41,31 @@ class PutLayers:
 
 
 @dataclass(frozen=True)
+class WithoutBranch:
+    """No such branch in the layers of these numbers of one stack; a step of nothing else goes with it."""
+
+    layers: tuple[int, ...]
+    branch: str
+    stack: str = "decoder"
+
+    def __call__(self, architecture: Architecture) -> Architecture:
+        stack = architecture.stacks.get(self.stack)
+        if stack is None:
+            return architecture
+        return architecture.but(**{self.stack: in_layers(stack, self.layers, f"no_{self.branch}", self._block)})
+
+    def _block(self, block: Block) -> Block:
+        rest = [
+            step.but(branches=Named({name: each for name, each in step.branches.items() if name != self.branch}))
+            if self.branch in step.branches and len(step.branches) > 1
+            else step
+            for step in block.steps
+        ]
+        kept = tuple(step for step in rest if self.branch not in step.branches)
+        return block.but(steps=kept) if kept else block
+
+
+@dataclass(frozen=True)
 class DenseLayers:
     """A network of the size of one expert in every layer that had experts, in a branch `feedforward`."""
 
