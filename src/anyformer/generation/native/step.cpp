@@ -31,9 +31,12 @@ using Threads = int32_t (*)(int64_t, int64_t, int64_t, void (*)(int64_t, int64_t
 // named a place that its tensor does not have.
 extern "C" int32_t step(Threads threads, int64_t lanes, const int64_t* table, int64_t count, char* const* bases) {
     Step step{{table, bases, false}, table + count, Lanes(lanes)};
-    threads(0, lanes, 1, [](int64_t begin, int64_t end, void* given) {
+    threads(0, lanes, 1, [](int64_t begin, int64_t, void* given) {
         Step& step = *static_cast<Step*>(given);
-        if (begin == 0) run(step); else if (begin < MOST_LANES) step.lanes.help(begin);
+        if (begin == 0)
+            run(step);
+        else if (begin < MOST_LANES)
+            step.lanes.help(begin);
     }, &step);
     return step.words.failed;
 }
