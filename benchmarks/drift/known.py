@@ -12,6 +12,7 @@ KEPT = "kept by its class, which computes nothing of it"
 CAST = "casts to fp32 what is fp32"
 WAY = "chooses another way to the same numbers"
 TRAINING = "bounds the experts of a training step alone"
+PLACES = "marks the places of images, videos or sounds, and a text alone has none"
 BESIDE = "has an effect beside values of other keys that are refused here"
 KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     CAST: {
@@ -46,6 +47,13 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
 }
 """Why -> the key -> the types of model."""
+_PLACES = re.compile(r"(^|\.)(image|video|audio)_token_(id|index)$")
+"""Tokens for which some classes look up another row of the table, whether or not there is something to put there."""
+
+
+def marks_places(key: str) -> bool:
+    """Whether a key names the token of what is no text."""
+    return _PLACES.search(key) is not None
 
 
 def known(model_type: str, key: str) -> str:
@@ -53,6 +61,8 @@ def known(model_type: str, key: str) -> str:
     for why, keys in KNOWN.items():
         if model_type in keys.get(key, ()):
             return why
+    if marks_places(key):
+        return PLACES
     return KEPT if key in kept(model_type) else ""
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import transformers
 from benchmarks.drift.keys import source
+from benchmarks.drift.known import marks_places
 from benchmarks.drift.rope import TABLES, legacy, tables
 
 from anyformer.huggingface.vocabulary import (
@@ -107,7 +108,7 @@ def _values(model_type: str, key: str, usual: Any, base: Any) -> Iterator[Any]:
     yield from _literals(model_type, key)
     if _IDS.search(key):
         # No text that is tried has 3 or 4. Of one that has padding RoBERTa's line counts positions otherwise, as is said of it.
-        yield from (3, 4) if "pad" in key else (HELD, 3)
+        yield from (3, 4) if "pad" in key or marks_places(key) else (HELD, 3)
         if key in ("eos_token_id", "bos_token_id"):
             yield [2, 9]
     elif isinstance(like, bool):

@@ -166,6 +166,9 @@ INNER = [
             "rope_parameters": {"rope_type": "default", "rope_theta": 300.0, "partial_rotary_factor": 0.5},
         },
     ),
+    Case(  # a table without a share turns whole heads, and no table four fifths of them
+        "moonshine_streaming-text", {**TRANSCRIBER, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}},
+    ),
     Case(
         "speecht5-text",
         {

@@ -1,6 +1,7 @@
 """Muse Glimmer's and Muse Spark's text models: gated heads, norms on both sides, some layers without positions.
 
-Spark has experts of a latent, and residuals of which every feature keeps a learned share.
+Spark has experts of a latent, and residuals of which every feature keeps a learned share. The class looks up the table's first
+row for tokens that mark images, videos or sounds, which a text alone has none of; here they are rows like all others.
 """
 
 from __future__ import annotations

@@ -45,7 +45,9 @@ def read_moonshine(config: Config) -> Architecture:
     )  # fmt: skip
     norm = LayerNorm(bias=False)
     bias = words.biases(config, names=words.QKV)
-    attention = words.attention(config, bias=bias, rotary=words.rotary(config, fraction=0.8, pairing="adjacent"))
+    # A table without a share turns whole heads: the class has its own share in the place of a whole table alone.
+    share = 0.8 if config("rope_parameters", None, words.rope_table_with_share) is None else 1.0
+    attention = words.attention(config, bias=bias, rotary=words.rotary(config, fraction=share, pairing="adjacent"))
     config.expect("num_key_value_heads", None, attention.heads, why="its class computes with one number of heads")
     block = pre_norm(norm, attention, words.feedforward(config, bias=True))
     return words.decoder(config, words.repeated(config, block), norm)
