@@ -167,7 +167,8 @@ INNER = [
         },
     ),
     Case(  # a table without a share turns whole heads, and no table four fifths of them
-        "moonshine_streaming-text", {**TRANSCRIBER, "num_key_value_heads": 4, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}},
+        "moonshine_streaming-text",
+        {**TRANSCRIBER, "num_key_value_heads": 4, "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}},
     ),
     Case(
         "speecht5-text",
