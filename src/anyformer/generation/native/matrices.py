@@ -121,12 +121,12 @@ def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     batch = out.shape[:-2]
     a, w = (x.expand(*batch, *x.shape[-2:]) for x in (a, w))
     if not batch:
-        _matrix_product(writer, *(x[None] for x in (out, a, w)))
+        _matrix_product(writer, out[None], a[None], w[None])
     elif len(batch) == 2 and out.shape[-2] == 1 and w.stride(0) == 0:
         _matrix_product(writer, out.transpose(0, 2)[0], a.transpose(0, 2)[0], w[0])  # matrices that all texts share: read once
     else:
         for index in product_of(*map(range, batch[:-1])):
-            _matrix_product(writer, *(x[index] for x in (out, a, w)))
+            _matrix_product(writer, out[index], a[index], w[index])
 
 
 def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Order, torch.dtype, list[Location]]:
