@@ -74,6 +74,12 @@ REFUSED = [
     ("gpt2 CausalLM", "max_position_embeddings", 40),
     ("exaone_moe CausalLM", "topk_group", 1),
     ("unlimited_ocr text", "text_config.topk_method", "group_limited_greedy"),
+    ("step3p7 text", "text_config.rope_parameters", {"sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    ("step3p7 text", "text_config.rope_parameters", {"full_attention": {"rope_type": "default", "rope_theta": 100.0}}),
+    ("glm46v text", "text_config.head_dim", 9),
+    ("glm46v text", "text_config.hidden_size", 48),
+    ("glm46v text", "text_config.num_attention_heads", 6),
+    ("pix2struct text", "text_config.num_heads", 1),
 ]
 """Base, key and a value that changes results in transformers and is refused here."""
 
@@ -174,6 +180,13 @@ NOTHING = [
 @pytest.mark.parametrize(("name", "key", "value", "why"), NOTHING, ids=lambda each: str(each)[:40])
 def test_it_is_said_why_a_key_moves_nothing(name, key, value, why):
     assert base(name).tried((key,), {key: value}) == Outcome("equal", why, moves=False)
+
+
+@pytest.mark.parametrize("value", ["gelu", "swigluoai"])
+def test_an_activation_that_a_class_sets_to_its_own_is_ignored(value):
+    """Step 3.7's text model computes silu, whatever its configuration says."""
+    outcome = base("step3p7 text").tried(("text_config", "hidden_act"), {"hidden_act": value})
+    assert outcome == Outcome("equal", SAME, moves=False)
 
 
 def test_classes_that_ask_for_a_key_are_read_from_their_source():

@@ -11,6 +11,7 @@ from anyformer.huggingface import Config
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.target import Target
 from huggingface.cases import CASES
+from huggingface.composite_cases import INNER
 
 LLAMA = DECODERS["llama"]
 
@@ -102,3 +103,14 @@ def test_a_factor_that_a_configuration_gives_is_written_as_a_number():
     config = huggingface.family("granite").write(architecture)
     assert config["embedding_multiplier"] == LLAMA.width**0.5
     assert config["logits_scaling"] == pytest.approx(LLAMA.width**0.5)
+
+
+def test_step_3_7_has_a_shared_expert_of_its_width_and_no_activation_but_silu():
+    """Its class reads no activation, so that files of another one would compute something else."""
+    config = next(case.config for case in INNER if case.model_type == "step3p5")
+    architecture, _ = huggingface.read_architecture(huggingface.Config({**config, "model_type": "step3p5"}))
+    written = huggingface.find_family(architecture, "step3p5")[1]
+    assert (written["share_expert_dim"], written.get("hidden_act", "silu")) == (16, "silu")
+    other = change_all(architecture, {"decoder.full_dense_bounds0.feedforward.activation": "gelu"})
+    with pytest.raises(huggingface.HuggingFaceError, match=r"feedforward\.activation is '?silu'? there and '?gelu'? here"):
+        huggingface.find_family(other, "step3p5")

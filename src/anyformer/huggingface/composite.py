@@ -73,6 +73,10 @@ def _read(composite: Composite, own_type: TextType, text: Family, config: Config
     inner.assume(**own_type.absent)
     if own_type.implied:
         inner.assume(head_dim=inner("hidden_size") // inner("num_attention_heads"))
+    if own_type.shared_out:
+        width, heads = inner("hidden_size"), inner("num_attention_heads")
+        why = f"hidden_size / num_attention_heads = {width} / {heads}: heads share out the width whatever head_dim says"
+        inner.expect("head_dim", width // heads, why=why)
     inner.expect_all(**own_type.only)
     with inner.naming():
         architecture = text.read(inner)

@@ -19,6 +19,8 @@ class TextType:
     """Values of absent keys, where the family has none or others."""
     implied: bool = False
     """Whether heads have D / H features where no key says their width."""
+    shared_out: bool = False
+    """Whether heads have D / H features even where a key says another width."""
     only: Mapping[str, Any] = field(default_factory=dict)
     """Keys that the family does not have -> the value that means what it computes."""
 
@@ -61,6 +63,7 @@ COMPOSITE_TEXTS: Mapping[str, TextType] = {
     "gemma3_text": TextType("gemma3_text", sized(2304, 26, 8, 9216, 262_208)),
     "glm4v_text": TextType(
         "glm4", sized(4096, 40, 32, 13696, 151_552, num_key_value_heads=2, attention_bias=True, **_GLM_V), implied=True,
+        shared_out=True,
     ),
     "glm4v_moe_text": TextType(
         "glm4_moe",

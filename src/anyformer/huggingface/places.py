@@ -167,7 +167,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("experts.experts", "num_experts num_local_experts n_routed_experts moe_num_experts"),
     ("experts.chosen", "num_experts_per_tok num_experts_per_token moe_k moe_top_k moe_topk"),
     ("experts.width", "moe_intermediate_size"),
-    ("experts.shared.feedforward.width", "shared_expert_intermediate_size shared_intermediate_size"),
+    ("experts.shared.feedforward.width", "shared_expert_intermediate_size shared_intermediate_size share_expert_dim"),
     (shared_experts, "n_shared_experts num_shared_experts moe_num_shared_experts"),
     (has_part("experts.router.renormalise"), "norm_topk_prob moe_renormalize"),
     ("experts.router.scale", "routed_scaling_factor moe_routed_scaling_factor route_scale router_scaling_factor"),

@@ -15,8 +15,9 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import NUMBERS, ValueKind
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, decoder_names, shared_names
+from anyformer.huggingface.words.networks import Side
 from anyformer.model import Architecture
-from anyformer.parts import Block, Gate, QKNorm, pre_norm
+from anyformer.parts import Block, FeedForward, Gate, QKNorm, Rotary, pre_norm
 
 _ROPE: Mapping[str, Mapping[str, Any]] = {kind: {"rope_type": "default", "rope_theta": 10_000.0} for kind in (FULL, SLIDING)}
 _TYPES = {"full": FULL, "local": SLIDING}
@@ -33,11 +34,8 @@ def read(config: Config) -> Architecture:
     config.expect("num_nextn_predict_layers", 0, None, why="predictions of later tokens are not read here")
     config.expect_all(mtp_layer_types=None, mtp_mlp_layer_types=None)
     norm = words.rms_norm(config, 1e-5, gain="one_plus_weight", cast="after_gain")
-    kinds, rotary, networks = (
-        words.windows(config, lambda i: FULL),
-        words.shares_by_type(config, _ROPE),
-        words.mlp_types(config, 3),
-    )
+    kinds, networks = words.windows(config, lambda i: FULL), words.mlp_types(config, 3)
+    rotary = _rotary(config, kinds)
     heads = words.attention(config, kv_heads=8, head_width=128, gate=Gate(per="head"), qk_norm=QKNorm(norm=norm))
     width = heads.width_of_head(config("hidden_size"))
     config.expect("query_pre_attn_scalar", width, None, why="scores are divided by the root of a head's width")
@@ -48,14 +46,15 @@ def read(config: Config) -> Architecture:
     bounds = [(of if network == "experts" else None, own) for network, of, own in zip(networks, routed, always, strict=True)]
     called = {f"bounds{i}": pair for i, pair in enumerate(dict.fromkeys(bounds))}
 
-    dense = words.feedforward(config, bias=config("mlp_bias", False))
+    bias: tuple[Side, ...] = ("gate", "up", "down") if config("mlp_bias", False) else ()
+    dense = FeedForward(width=config("intermediate_size"), activation="silu", bias=bias)
     router = words.sigmoid_router(config, renormalise=words.EXACT, key="moe_router_scaling_factor")
     counted = ("n_routed_experts", "num_local_experts")
-    experts = words.experts(config, router, count=288, chosen=8, width=1280, counted=counted)
+    experts = words.experts(config, router, count=288, chosen=8, width=1280, counted=counted, activation="silu")
     experts = words.shared_of_width(config, experts, 1280, "share_expert_dim", bias=dense.bias)
 
     def block(kind: str, network: str, bound: str) -> Block:
-        attention = heads.but(heads=counts[kind], rotary=rotary[_TYPES[kind]], mask=words.mask(config, kind))
+        attention = heads.but(heads=counts[kind], rotary=rotary[kind], mask=words.mask(config, kind))
         of, own = (_clamp(value) for value in called[bound])
         if network == "dense":
             return pre_norm(norm, attention, dense.but(**own))
@@ -63,6 +62,18 @@ def read(config: Config) -> Architecture:
 
     names = {pair: name for name, pair in called.items()}
     return words.decoder(config, words.layered(block, kinds, networks, [names[pair] for pair in bounds]), norm)
+
+
+def _rotary(config: Config, kinds: Sequence[str]) -> dict[str, Rotary]:
+    """The rotary positions of each of `kinds`; refuses a type of layer without a table, beside which its class reads none."""
+    found, types = words.shares_by_type(config, _ROPE), {kind: _TYPES[kind] for kind in kinds}
+    absent = sorted(set(types.values()) - set(found))
+    if absent:
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters has no table for {' and '.join(absent)}, and transformers then reads none of its "
+            f"tables: give one per type of layer, or leave the key out"
+        )
+    return {kind: found[name] for kind, name in types.items()}
 
 
 def _clamp(bound: float | None) -> dict[str, Any]:
@@ -103,4 +114,12 @@ _NAMES: Table = {
     **{f"experts.{side}": f"moe.{side}_proj.weight" for side in ("gate", "up", "down")},
     **shared_names("share_expert"),
 }
-FAMILIES = (Family("step3p5", read, decoder_names(ATTENTION, FEEDFORWARD, NORMS, _NAMES), "Step3p7ForConditionalGeneration"),)
+FAMILIES = (
+    Family(
+        "step3p5",
+        read,
+        decoder_names(ATTENTION, FEEDFORWARD, NORMS, _NAMES),
+        "Step3p7ForConditionalGeneration",
+        inert=("hidden_act",),  # which its class sets to silu whatever it is
+    ),
+)
