@@ -112,7 +112,7 @@ def said(record: Mapping[str, Any]) -> str:
     """What the page says of it."""
     total, pairs = sum(record["values"].values()), record["pairs"]
     left = {of: sum(len(keys.split()) for keys in table.values()) for of, table in record["not yet tried"].items()}
-    untried = f"{left['untested']:,}" if left["untested"] else "none"
+    untried = f"{left['untested']:,} are not tried yet" if left["untested"] else "no pair is left out"
     more = f"{left['others']:,} more are moved by the tests alone, and " if left["others"] else ""
     lines = ["| values | how they ended |", "| --- | --- |"]
     lines += [f"| {count:,} | {WORDS[end]} |" for end, count in record["values"].items() if count or end == "drift"]
@@ -122,7 +122,7 @@ def said(record: Mapping[str, Any]) -> str:
             f"`{record['command']}` moves keys from their defaults, in several ways per key, beside transformers",
             f"{record['transformers']} on tiny random models in fp32: {sum(pairs.values()):,} pairs of a model type and a key,",
             f"of {types} types, {pairs['untested']:,} of them moved by no other test, {total:,} values in all",
-            f"([every pair](../benchmarks/results/drift.json)); {more}{untried} are not tried yet.",
+            f"([every pair](../benchmarks/results/drift.json)); {more}{untried}.",
             "",
             *lines,
             "",
