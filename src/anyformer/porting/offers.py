@@ -51,9 +51,7 @@ class MixerLayers:
     mixer: Sublayer
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        if architecture.decoder is None:
-            return architecture
-        return architecture.but(decoder=in_layers(architecture.decoder, self.layers, self.name, self._block))
+        return in_layers(architecture, "decoder", self.layers, self.name, self._block)
 
     def _block(self, block: Block) -> Block:
         replaced = mixer_of(block)

@@ -8,16 +8,25 @@ from typing import Any
 
 from anyformer.describe import Named
 from anyformer.model import Architecture
-from anyformer.parts import Block, Experts, FeedForward, Stack
+from anyformer.parts import Block, Experts, FeedForward
 from anyformer.porting.changes import blocks_changed, with_value
 
 
-def in_layers(stack: Stack, layers: Collection[int], word: str, of: Callable[[Block], Block]) -> Stack:
-    """The stack with other blocks in the layers of these numbers; `word`: what is added to the names of their variants."""
-    order = [f"{name}_{word}" if at in layers else name for at, name in enumerate(stack.layers)]
-    changed = {f"{name}_{word}": of(stack.variants[name]) for at, name in enumerate(stack.layers) if at in layers}
+def in_layers(
+    architecture: Architecture, name: str, layers: Collection[int], word: str, of: Callable[[Block], Block]
+) -> Architecture:
+    """The architecture with other blocks in the layers of these numbers of one stack; as it is without that stack.
+
+    `name`: of the stack; `word`: what is added to the names of the layers' variants.
+    """
+    stack = architecture.stacks.get(name)
+    if stack is None:
+        return architecture
+    order = [f"{variant}_{word}" if at in layers else variant for at, variant in enumerate(stack.layers)]
+    changed = {f"{variant}_{word}": of(stack.variants[variant]) for at, variant in enumerate(stack.layers) if at in layers}
     made, used = {**stack.variants, **changed}, set(order)
-    return stack.but(variants=Named({name: made[name] for name in made if name in used}), order=" ".join(order))
+    variants = {variant: made[variant] for variant in made if variant in used}
+    return architecture.but(**{name: stack.but(variants=Named(variants), order=" ".join(order))})
 
 
 @dataclass(frozen=True)
@@ -30,11 +39,8 @@ class PutLayers:
     stack: str = "decoder"
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        stack = architecture.stacks.get(self.stack)
-        if stack is None:
-            return architecture
         word = f"{self.path.replace('.', '_')}_{min(self.layers)}"
-        return architecture.but(**{self.stack: in_layers(stack, self.layers, word, self._block)})
+        return in_layers(architecture, self.stack, self.layers, word, self._block)
 
     def _block(self, block: Block) -> Block:
         return with_value(block, self.path, self.value)
@@ -49,10 +55,7 @@ class WithoutBranch:
     stack: str = "decoder"
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        stack = architecture.stacks.get(self.stack)
-        if stack is None:
-            return architecture
-        return architecture.but(**{self.stack: in_layers(stack, self.layers, f"no_{self.branch}", self._block)})
+        return in_layers(architecture, self.stack, self.layers, f"no_{self.branch}", self._block)
 
     def _block(self, block: Block) -> Block:
         rest = [

@@ -20,9 +20,7 @@ class SparseLayers:
     experts: Experts
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        if architecture.decoder is None:
-            return architecture
-        return architecture.but(decoder=in_layers(architecture.decoder, self.layers, "sparse", self._block))
+        return in_layers(architecture, "decoder", self.layers, "sparse", self._block)
 
     def _block(self, block: Block) -> Block:
         """The block with experts in the branch of its network, under their usual name."""

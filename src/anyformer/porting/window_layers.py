@@ -18,9 +18,7 @@ class WindowLayers:
     size: int
 
     def __call__(self, architecture: Architecture) -> Architecture:
-        if architecture.decoder is None:
-            return architecture
-        return architecture.but(decoder=in_layers(architecture.decoder, self.layers, "window", self._block))
+        return in_layers(architecture, "decoder", self.layers, "window", self._block)
 
     def _block(self, block: Block) -> Block:
         for name, branch in block.branches.items():
