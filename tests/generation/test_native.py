@@ -20,10 +20,12 @@ from anyformer.generation import generating, recorded
 from anyformer.generation.decode import decode
 from anyformer.generation.native import decode as native_decode
 from anyformer.generation.native import orders
+from anyformer.generation.native.captured import captured
 from anyformer.generation.native.decode import NativeStep, natively, unavailable
 from anyformer.generation.native.large_pages import LARGE, SWITCH, _collapse, _span, collapse_soon
 from anyformer.generation.native.orders import onednn_order
 from anyformer.generation.native.tables import line
+from anyformer.generation.native.translated import WRITES, translated
 from anyformer.generation.recorded import RecordedDecode, as_recorded
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import best_run, stepper
@@ -116,6 +118,42 @@ def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
     model = build(EVERY[name], seed=1).eval()
     state = beside(RecordedDecode(run=natively), decode, model)
     assert tables_of(model, state).unknown == UNKNOWN.get(name, "")
+
+
+NARROW = ("llama", "window", "latent", "joined", "differential", "disentangled", "mamba")
+"""Kinds whose steps read a state of 16 bits in each of the ways that there are: keys, values, latents, copies, sums."""
+
+
+@pytest.mark.parametrize("name", [name if name in NARROW else pytest.param(name, marks=pytest.mark.slow) for name in EVERY])
+def test_a_state_of_16_bits_gives_the_logits_of_the_plain_step(name, monkeypatch):
+    """All else is computed in fp32, and no step copies the keys and values of all positions."""
+    monkeypatch.setattr(recorded, "FINE", 2)
+    model = build(EVERY[name], seed=1).eval()
+    model.narrow_state = torch.bfloat16
+    state = beside(RecordedDecode(run=natively), decode, model, close=1e-2)
+    tables = tables_of(model, state)
+    assert tables.unknown == UNKNOWN.get(name, "")
+    if name == "llama":
+        keys = state.layers[0]["attention"].key
+        assert keys.dtype == torch.bfloat16
+        assert all(keys[:, :, :visible].numel() * 4 not in table.sizes for visible, table in tables.each.items())
+
+
+def test_copies_of_numbers_of_16_bits_are_made_before_these_change():
+    """What reads a copy reads the numbers that were there when it was made."""
+    narrow, given = torch.ones(2, 3, dtype=torch.bfloat16), torch.arange(6.0).view(2, 3)
+
+    def step(given):
+        copy = narrow.float()
+        first = given @ copy.mT
+        narrow.add_(1)
+        return first + given @ copy.mT
+
+    with torch.inference_mode(), captured(WRITES) as operators:
+        result = step(given)
+    native = NativeStep(translated(operators, (given,), (narrow,), result), (narrow,))
+    narrow.fill_(1)
+    torch.testing.assert_close(native(given), result)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 21])

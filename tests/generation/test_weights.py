@@ -23,7 +23,7 @@ from anyformer.parts.experts.grouped import grouped_product
 from anyformer.processor import packs
 from anyformer.quantising import FORMATS, HALF, SINGLE, Plain
 from anyformer.quantising.joint import joined, read_together
-from anyformer.quantising.model import dense, quantisable, quantised
+from anyformer.quantising.model import dense, quantised
 from anyformer.quantising.tensor import PackedMatrix, Quantised
 from covering import covering, kinds, others_slow, rest_slow
 
@@ -114,7 +114,7 @@ def test_32_bits_are_computed_with_as_such_on_any_device(tiles):
     for device in ("cpu", "meta"):
         for dtype in (torch.float32, torch.bfloat16):
             narrow = dtype == torch.bfloat16 and (tiles or device == "meta")
-            found = computing(model.to(device, dtype), quantisable(model))
+            found = computing(model.to(device, dtype))
             assert found == (torch.bfloat16 if narrow else torch.float32)
 
 

@@ -40,8 +40,8 @@ def grown(
 def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) -> int:
     """Bytes of the decode state of `batch` rows of `length` positions, of which a process may hold its share."""
     shape = Shape(batch=batch, length=1, capacity=length, source=source)
-    per_element = next(model.parameters()).element_size()
-    # Not all of it is held in the format of activations: the plan has to be of that in which this model is.
+    per_element = model.state_type.itemsize
+    # Not all of it is held in the format of activations: the plan has to be of that in which the state is.
     plan = model.plan.but(precision=PRECISIONS.get(per_element, "fp32"))
     declared = (model.share or model).architecture.folded_cost(shape, plan).total_state_bytes
     before = source if model.architecture.source == "prefix" else model.architecture.virtual_tokens or 0

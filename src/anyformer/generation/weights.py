@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.examples import examples
 from anyformer.describe import UserError
+from anyformer.generation.native.decode import unavailable
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.processor import multiplies_tiles
@@ -21,14 +22,29 @@ STORED = "stored"
 """The name for weights as they are."""
 
 
-def computing(model: Transformer, matrices: Container[str]) -> torch.dtype:
+def computing(model: Transformer) -> torch.dtype:
     """The type to compute in: fp32 beside matrices of 32 bits, else bf16, but fp32 on a processor without AMX.
 
-    There products alone take numbers of 16 bits, cast for each; attention to a cache in fp32 is several times faster.
+    There products alone take numbers of 16 bits, cast for each.
     """
-    wide = any(value.dtype.itemsize > 2 for name, value in model.named_parameters() if name in matrices)
     slow = model.device.type == "cpu" and not multiplies_tiles()
-    return torch.float32 if wide or slow else torch.bfloat16
+    return torch.float32 if slow or _in_32_bits(model) else torch.bfloat16
+
+
+def state_type(model: Transformer) -> torch.dtype:
+    """The type of decode states: bf16 beside matrices of at most 16 bits where C++ computes the steps, else as `computing`.
+
+    Behind a long prompt a step waits for the bytes of keys and values. The steps in C++ read them as they lie; torch's calls
+    would copy all of them to the type to compute in.
+    """
+    native = model.device.type == "cpu" and model.share is None and not unavailable()
+    return torch.bfloat16 if native and not _in_32_bits(model) else computing(model)
+
+
+def _in_32_bits(model: Transformer) -> bool:
+    """Whether a matrix of a layer has numbers of more than 16 bits."""
+    matrices = quantisable(model)
+    return any(value.dtype.itemsize > 2 for name, value in model.named_parameters() if name in matrices)
 
 
 def check_weights(weights: str, processes: int = 1) -> None:
@@ -84,7 +100,8 @@ def _with_small_tables(model: Transformer) -> Transformer:
 def _laid_out(model: Transformer) -> Transformer:
     """The model with each weight as products of few rows read it fastest."""
     matrices, tables = _declared(model, lambda weight: weight.multiplied), _declared(model, lambda weight: weight.of_vocabulary)
-    dtype, held = computing(model, quantisable(model)), dict[int, nn.Parameter]()
+    dtype, held = computing(model), dict[int, nn.Parameter]()
+    model.narrow_state = state_type(model)
     _join(model, matrices, dtype)
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):

@@ -41,6 +41,7 @@ class Transformer(Openable):
     `bare`: the architecture without what the adapter changes in it; `output`: the name of the stack that the head reads.
     `stage_of`: where the layers are divided among processes, the stage that has each of their weights, by name.
     `share`: where processes generate together, what this one has of it; None: all. `noting`: takes note of chosen experts.
+    `narrow_state`: the type of its decode states, where that is another than its weights'.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
@@ -51,6 +52,7 @@ class Transformer(Openable):
         self.stage_of: dict[str, int] = {}
         self.share: ProcessShare | None = None
         self.noting: Choices | None = None
+        self.narrow_state: torch.dtype | None = None
         self._tally = based(architecture)
         check_weights(self._tally)
         architecture = computed(architecture)
@@ -84,6 +86,11 @@ class Transformer(Openable):
     def device(self) -> torch.device:
         """The device of the weights."""
         return next(self.parameters()).device
+
+    @property
+    def state_type(self) -> torch.dtype:
+        """The type of decode states."""
+        return self.narrow_state or next(self.parameters()).dtype
 
     @property
     def declared(self) -> Mapping[str, Weight]:
@@ -188,10 +195,9 @@ class Transformer(Openable):
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
         if reasons := self._tally.breaks("stepwise"):
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
-        weight = next(self.parameters())
         capacity += source if self.architecture.source == "prefix" else self.architecture.virtual_tokens or 0
         stack = (self.share or self).architecture.output_stack
-        return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
+        return stack.state(self.architecture.width, batch, capacity, source, dtype or self.state_type, self.device)
 
     def entered(self, given: Tensor, padding: Tensor | None, call: Call | None = None) -> StackInput:
         """The input or the source of a call, embedded; without a call the target."""

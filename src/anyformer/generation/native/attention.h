@@ -2,10 +2,67 @@
 
 #pragma once
 
-#include "rows.h"
-#include "vectors.h"
+#include "batches.h"
 
 namespace {
+
+// A query as keys of one kind are multiplied by it: `width` floats, and how many of them at a time.
+template <typename Key>
+struct Query {
+    static constexpr int64_t STEP = LANES;
+    static void round(float*, int64_t) {}
+    static float at(const float* query, int64_t, int64_t e) { return query[e]; }
+    static void add(Floats& sum, const Key* key, const float* query, int64_t, int64_t e) {
+        sum += vector_at(key + e) * floats_at(query + e);
+    }
+};
+#ifdef __AVX512BF16__
+// Two numbers in bf16 in the place of each float, which add up to it: one instruction multiplies pairs of them by keys in bf16.
+template <>
+struct Query<uint16_t> {
+    static constexpr int64_t STEP = 2 * LANES;
+    static const uint16_t* of(const float* query) { return reinterpret_cast<const uint16_t*>(query); }
+    static void round(float* query, int64_t width) {
+        float* const given = room<1>(width);
+        uint16_t* const to = reinterpret_cast<uint16_t*>(query);
+        std::memcpy(given, query, width * sizeof(float));
+        for (int64_t e = 0; e < width; e++) {
+            to[e] = to_bfloat16(given[e]);
+            to[width + e] = to_bfloat16(given[e] - from_bfloat16(to[e]));
+        }
+    }
+    static float at(const float* query, int64_t width, int64_t e) {
+        return number_at(of(query) + e) + number_at(of(query) + width + e);
+    }
+    static void add(Floats& sum, const uint16_t* key, const float* query, int64_t width, int64_t e) {
+        const __m512bh numbers = (__m512bh)_mm512_loadu_si512(key + e);
+        for (int64_t part = 0; part < 2; part++)
+            sum = _mm512_dpbf16_ps(sum, numbers, (__m512bh)_mm512_loadu_si512(of(query) + part * width + e));
+    }
+};
+#endif
+
+// The products of KEYS keys with COUNT queries.
+template <int COUNT, int KEYS, typename Key>
+inline void score(const char* key, int64_t by_key, const float* asked, int64_t width, float* scores, int64_t apart) {
+    using Own = Query<Key>;
+    auto of = [=](int s) { return reinterpret_cast<const Key*>(key + s * by_key); };
+    Floats sums[COUNT][KEYS] = {};
+    int64_t i = 0;
+    for (; i + Own::STEP <= width; i += Own::STEP)
+        for (int s = 0; s < KEYS; s++)
+            for (int r = 0; r < COUNT; r++) Own::add(sums[r][s], of(s), asked + r * width, width, i);
+#pragma GCC unroll 4
+    for (int r = 0; r < COUNT; r++) {
+        float* const found = scores + r * apart;
+        if constexpr (KEYS == 4)
+            _mm_storeu_ps(found, sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]));
+        else
+            found[0] = sum_of(sums[r][0]);
+        for (int64_t rest = i; rest < width; rest++)
+            for (int s = 0; s < KEYS; s++) found[s] += number_at(of(s) + rest) * Own::at(asked + r * width, width, rest);
+    }
+}
 
 struct Attention {
     int64_t heads, group, queries, keys, width, value_width, masked;
@@ -15,7 +72,7 @@ struct Attention {
 
     static char* of(const Strided& x, int64_t row, int64_t head) { return x.data + row * x.strides[0] + head * x.strides[1]; }
 
-    template <typename N>
+    template <typename Key, typename Value>
     void operator()(int64_t task) const {
         const int64_t row = task / heads, head = task % heads;
         float* const asked = room(queries * (width + keys + value_width) + keys);
@@ -25,11 +82,17 @@ struct Attention {
             float* to = asked + t * width;
             const float* from = loaded(of(q, row, head) + t * q.strides[2], q.kind, q.strides[3], width, to);
             for (int64_t e = 0; e < width; e++) to[e] = from[e] * scale;
+            Query<Key>::round(to, width);
         }
-        for (int64_t s = 0; s < keys; s++) {
-            const N* key = reinterpret_cast<const N*>(of(k, row, head / group) + s * k.strides[2]);
-            for (int64_t t = 0; t < queries; t++) scores[t * keys + s] = dot(key, asked + t * width, width);
-        }
+        const char *const key = of(k, row, head / group), *const value = of(v, row, head / group);
+        together(queries, [&](auto count, int64_t t) {
+            const float* const some = asked + t * width;
+            float* const found = scores + t * keys;
+            const int64_t by = k.strides[2];
+            int64_t s = 0;
+            for (; s + 4 <= keys; s += 4) score<count(), 4, Key>(key + s * by, by, some, width, found + s, keys);
+            for (; s < keys; s++) score<count(), 1, Key>(key + s * by, by, some, width, found + s, keys);
+        });
         for (int64_t t = 0; t < queries; t++) {
             float* own = scores + t * keys;
             if (masked) {
@@ -45,12 +108,15 @@ struct Attention {
             else
                 softmax(own, keys, false);
         }
-        std::fill_n(mixed, queries * value_width, 0.0f);
-        for (int64_t s = 0; s < keys; s++) {
-            const N* value = reinterpret_cast<const N*>(of(v, row, head / group) + s * v.strides[2]);
-            for (int64_t t = 0; t < queries; t++)
-                if (scores[t * keys + s] != 0) add_times(value, scores[t * keys + s], mixed + t * value_width, value_width);
-        }
+        together(queries, [&](auto count, int64_t t) {
+            float sums[TOGETHER * STRIP];
+            for (int64_t e = 0; e < value_width; e += STRIP) {
+                const int64_t some = std::min(STRIP, value_width - e);
+                add_columns<Value, count()>(value + e * sizeof(Value), v.strides[2], scores + t * keys, keys, sums, some);
+                for (int64_t r = 0; r < count; r++)
+                    std::memcpy(mixed + (t + r) * value_width + e, sums + r * STRIP, some * sizeof(float));
+            }
+        });
         for (int64_t t = 0; t < queries; t++)
             stored(mixed + t * value_width, of(y, row, head) + t * y.strides[2], y.kind, y.strides[3], value_width);
     }
@@ -67,9 +133,9 @@ void attention(Words& words, Lanes& lanes) {
     if (a.masked) a.mask = strided(words, 4);
     lanes.each(rows * a.heads, [&](int64_t task) {
         if (a.k.kind == BFLOAT16)
-            a.operator()<uint16_t>(task);
+            a.v.kind == BFLOAT16 ? a.operator()<uint16_t, uint16_t>(task) : a.operator()<uint16_t, float>(task);
         else
-            a.operator()<float>(task);
+            a.v.kind == BFLOAT16 ? a.operator()<float, uint16_t>(task) : a.operator()<float, float>(task);
     });
 }
 

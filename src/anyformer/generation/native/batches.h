@@ -10,6 +10,18 @@ namespace {
 constexpr int64_t STRIP = 64;  // columns of a task
 constexpr int64_t TOGETHER = 4;  // rows of a whose sums stay in registers beside one another
 
+// Calls `body(COUNT, first)` for all rows, as many together as may be; COUNT is known when this is compiled.
+template <typename Body>
+inline void together(int64_t rows, Body body) {
+    int64_t first = 0;
+    for (; first + TOGETHER <= rows; first += TOGETHER) body(std::integral_constant<int, TOGETHER>(), first);
+    switch (rows - first) {
+        case 3: return body(std::integral_constant<int, 3>(), first);
+        case 2: return body(std::integral_constant<int, 2>(), first);
+        case 1: return body(std::integral_constant<int, 1>(), first);
+    }
+}
+
 // Sums over k of a[r][k] w[k, n] for COUNT rows of a and WIDTH vectors of columns that lie side by side.
 template <typename N, int COUNT, int WIDTH>
 inline void add_columns(const char* first, int64_t by_depth, const float* a, int64_t depth, float* sums) {
@@ -80,14 +92,11 @@ void matrix_product(Words& words, Lanes& lanes) {
         const char* const first = w.data + b * w.strides[0] + n * w.strides[2];
         float sums[TOGETHER * STRIP], added[STRIP];
         float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
-        for (int64_t m = 0; m < rows;) {
-            const int64_t count = rows - m >= TOGETHER ? TOGETHER : 1;
-            read_rows({a.data + b * a.strides[0] + m * a.strides[1], a.kind, a.strides + 1}, count, depth, own);
-            if (count == TOGETHER)
-                columns<TOGETHER>(w, first, own, depth, sums, some, spare);
-            else
-                columns<1>(w, first, own, depth, sums, some, spare);
-            for (int64_t r = 0; r < count; r++, m++) {
+        together(rows, [&](auto count, int64_t from) {
+            read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, own);
+            columns<count()>(w, first, own, depth, sums, some, spare);
+            for (int64_t r = 0; r < count; r++) {
+                const int64_t m = from + r;
                 float* const found = sums + r * STRIP;
                 for (int64_t i = 0; i < some; i++) found[i] *= factor;
                 if (adds) {
@@ -97,7 +106,7 @@ void matrix_product(Words& words, Lanes& lanes) {
                 }
                 stored(found, y.data + b * y.strides[0] + m * y.strides[1] + n * y.strides[2], y.kind, y.strides[2], some);
             }
-        }
+        });
     };
     if (batch * rows * across * depth < LARGE)
         for (int64_t number = 0; number < batch * pieces; number++) task(number);

@@ -42,7 +42,7 @@ def elementwise(writer: StepWriter, name: str, out: Tensor, *inputs: Argument) -
 
 def copied(writer: StepWriter, out: Tensor, source: Argument) -> None:
     """Numbers of one tensor, converted to those of another."""
-    elementwise(writer, "copy", out, source)
+    elementwise(writer, "copy", out, writer.stored(source) if isinstance(source, Tensor) else source)
 
 
 def _unary(name: str, key: str = "self") -> Write:

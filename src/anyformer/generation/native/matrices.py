@@ -65,6 +65,7 @@ def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Te
                     other: float = 1.0) -> None:  # fmt: skip
     """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
     batch, row, depth = a.shape
+    w = writer.stored(w)
     by_rows = batch == 1 and w.stride()[1:] == (1, depth) and w.dtype in (torch.float32, torch.bfloat16)
     if by_rows and c is None and factor == 1:
         product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
@@ -179,11 +180,11 @@ def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
 
 
 def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
-    q, k, v, mask = given["query"], given["key"], given["value"], given["attn_mask"]
+    q, k, v, mask = given["query"], writer.stored(given["key"]), writer.stored(given["value"]), given["attn_mask"]
     mixed = out if isinstance(out, Tensor) else out[0]
     if given["dropout_p"] or (given["is_causal"] and q.shape[2] > 1):
         raise UnknownError("attention with dropout, or of several causal queries")
-    if k.stride(-1) != 1 or v.stride(-1) != 1 or k.dtype != v.dtype or k.dtype not in (torch.float32, torch.bfloat16):
+    if k.stride(-1) != 1 or v.stride(-1) != 1 or not {k.dtype, v.dtype} <= {torch.float32, torch.bfloat16}:
         raise UnknownError("attention to keys whose features lie apart")
     scale = given.get("scale")
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else float(scale)

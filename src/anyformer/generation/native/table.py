@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from anyformer.generation.native.widened import as_stored
+
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, torch.int32: 4, torch.int8: 5, torch.uint8: 6}
 """Numbers that tensors may have, as `Kind` of `words.h` counts them."""
 MOST_SIZES = 6
@@ -99,6 +101,7 @@ class StepWriter:
     _memories: dict[int, Region] = field(default_factory=dict)
     _constants: dict[tuple[type, float], Location] = field(default_factory=dict)
     _starts: dict[int, int] = field(default_factory=dict)
+    _waiting: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def hold(self, base: tuple[str, int] | Tensor, tensor: Tensor) -> None:
         """A tensor that is there before the step: by its name in `bases`, or itself."""
@@ -112,6 +115,7 @@ class StepWriter:
         if not plain(tensor):
             raise UnknownError(f"a tensor of the class {type(tensor).__name__}")
         storage = tensor.untyped_storage().data_ptr()
+        self._copy(storage)
         if tensor.numel() == 0:
             return Location(self._memories.get(storage, NOWHERE))  # no number of it is read; torch gives it any address
         if storage not in self._memories:
@@ -123,6 +127,31 @@ class StepWriter:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self._memories:
             self._memories[storage.data_ptr()] = Region(storage.nbytes() * max(1, WORD // tensor.element_size()))
+
+    def widen(self, copy: Tensor, source: Tensor) -> None:
+        """A copy in fp32 of numbers in bf16, which is made when something needs it: some read those instead, see `stored`."""
+        self.make(copy)
+        self._waiting[copy.untyped_storage().data_ptr()] = copy, source
+
+    def stored(self, tensor: Tensor) -> Tensor:
+        """What to read instead of a tensor of fp32, in whatever type: itself, or the numbers of which it is a copy."""
+        if not plain(tensor) or (storage := tensor.untyped_storage().data_ptr()) not in self._waiting:
+            return tensor
+        found = as_stored(tensor, *self._waiting[storage])
+        return tensor if found is None else found
+
+    def change(self, tensor: Tensor) -> None:
+        """Make the copies that are to have what a tensor holds now."""
+        goal = tensor.untyped_storage().data_ptr()
+        for storage, (_, source) in list(self._waiting.items()):
+            if goal in (storage, source.untyped_storage().data_ptr()):
+                self._copy(storage)
+
+    def _copy(self, storage: int) -> None:
+        if storage in self._waiting:
+            copy, source = self._waiting.pop(storage)
+            given = [(self.place(each), each) for each in (copy, source)]
+            self.elementwise(0, tuple(copy.shape), given, whole=False)
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether a tensor's memory is known."""

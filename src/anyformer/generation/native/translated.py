@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from anyformer.generation.native.captured import Operator
@@ -19,6 +20,8 @@ WRITES = {**OF_NUMBERS, **OF_ROWS, **MOVES, **MATRICES}
 """What each operator puts down."""
 CONSTANT = frozenset({"aten::arange", "aten::scalar_tensor", "aten::lift_fresh", "aten::eye", "aten::linspace"})
 """Operators that give the same numbers in every step."""
+CONVERSIONS = frozenset({"aten::_to_copy", "aten::to", "aten::type_as"})
+"""Operators that convert numbers to another type."""
 NOTHING = frozenset({"aten::detach", "aten::empty", "aten::empty_like", "aten::new_empty", "aten::empty_strided"})
 """Operators that compute no number."""
 
@@ -57,6 +60,13 @@ def _put(writer: StepWriter, operator: Operator) -> None:
         return
     if write is None:
         raise UnknownError(operator.name)
+    if operator.writes:
+        for tensor in filter(plain, found_in(operator.arguments, Tensor)):
+            writer.change(tensor)
+    source = operator.arguments.get("self")
+    if operator.name in CONVERSIONS and source.dtype == torch.bfloat16 and operator.gives.dtype == torch.float32:
+        writer.widen(operator.gives, source)
+        return
     for tensor in gives:
         writer.make(tensor)
     write(writer, operator.arguments, operator.gives)

@@ -64,6 +64,20 @@ inline float sum_of(Floats x) {
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 }
 
+// The sums of four vectors.
+inline __m128 sums_of(Floats a, Floats b, Floats c, Floats d) {
+#ifdef __AVX512F__
+    const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+    const __m512 cd = _mm512_add_ps(_mm512_unpacklo_ps(c, d), _mm512_unpackhi_ps(c, d));
+    const __m512 each = _mm512_add_ps(_mm512_shuffle_ps(ab, cd, 0x44), _mm512_shuffle_ps(ab, cd, 0xee));
+    const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(each), 1));
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(each), upper);
+#else
+    const __m256 eight = _mm256_hadd_ps(_mm256_hadd_ps(a, b), _mm256_hadd_ps(c, d));
+#endif
+    return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+}
+
 template <typename N>
 inline float dot(const N* a, const float* b, int64_t n) {
     Floats sums[4] = {};

@@ -68,7 +68,7 @@ class DisentangledModule(nn.Module):
             parts.append(scores.gather(-1, table_row(self.part, relative)[:, None].expand(B, H, T, S)))
         if "position_to_content" in self.part.terms:
             queries_nHE = (self.position_query or own.query)(table_nD).view(-1, H, E)
-            k_BHSE = k_BKSE.repeat_interleave(H // K, 1)
+            k_BHSE = k_BKSE.to(q_BHTE.dtype).repeat_interleave(H // K, 1)
             scores = k_BHSE @ queries_nHE.permute(1, 2, 0)
             index = table_row(self.part, relative).mT[:, None].expand(B, H, S, T)
             parts.append(scores.gather(-1, index).mT)
