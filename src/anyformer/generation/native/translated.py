@@ -63,9 +63,9 @@ def _put(writer: StepWriter, operator: Operator) -> None:
     if operator.writes:
         for tensor in filter(plain, found_in(operator.arguments, Tensor)):
             writer.change(tensor)
-    source = operator.arguments.get("self")
-    if operator.name in CONVERSIONS and source.dtype == torch.bfloat16 and operator.gives.dtype == torch.float32:
-        writer.widen(operator.gives, source)
+    widens = operator.name in CONVERSIONS and operator.gives.dtype == torch.float32
+    if widens and operator.arguments["self"].dtype == torch.bfloat16:
+        writer.widen(operator.gives, operator.arguments["self"])
         return
     for tensor in gives:
         writer.make(tensor)
