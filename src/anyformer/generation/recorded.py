@@ -53,6 +53,7 @@ class RecordedDecode:
         self._finish, self._spans = finish or Recorder.written, finish is None
         self.recording: Recording | None = None
         self._state: StackState | None = None
+        self._found = Recordings()
         self._visible = 0
         self._repeat: Repeat | None = None
 
@@ -63,7 +64,9 @@ class RecordedDecode:
         slots = state.slots
         if self._repeat is None or self._state is not state or slots.used > self._visible:
             memory = dict(_tensors(state))
-            found = _recordings(model, self._finish, memory)
+            if self._state is not state:
+                self._found = _recordings(model, self._finish, memory)
+            found = self._found
             self._state, self._visible = state, found.visible(slots, spans=self._spans)
             slots.visible = self._visible
             self.recording = found.at(slots.visible)

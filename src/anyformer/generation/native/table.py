@@ -67,29 +67,41 @@ class Table:
     owned: tuple[tuple[int, int], ...]
     shape: tuple[int, ...]
     dtype: torch.dtype
+    plan: Plan
 
-    def planned(self) -> tuple[Tensor, int]:
-        """The words with a place for each of the step's own memories, and the bytes of all.
-
-        Memories of one size take the places of others of it that are read no more.
-        """
-        last = {memory: position for position, memory in self.owned}
-        slots, free, starts, end = dict[int, int](), dict[int, list[int]](), list[int](), 0
+    def planned(self) -> Tensor:
+        """The words with a place for each of the step's own memories."""
         words = self.words.clone()
-        for _, operation in groupby(self.owned, lambda each: bisect_right(self.starts, each[0])):
+        words[self.plan.positions] += self.plan.starts
+        return words
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Where each of the step's own memories begins: what is added to the words at some positions; and the bytes of all."""
+
+    positions: Tensor
+    starts: Tensor
+    size: int
+
+    @staticmethod
+    def of(operations: Sequence[int], owned: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Plan:
+        """Memories of one size take the places of others of it that are read no more. Arguments as in `Table`."""
+        last = {memory: position for position, memory in owned}
+        slots, free, starts, end = dict[int, int](), dict[int, list[int]](), list[int](), 0
+        for _, operation in groupby(owned, lambda each: bisect_right(operations, each[0])):
             used = list(operation)
             for _, memory in used:
                 if memory not in slots:
-                    if not free.setdefault(self.sizes[memory], []):
-                        free[self.sizes[memory]].append(end)
-                        end += self.sizes[memory]
-                    slots[memory] = free[self.sizes[memory]].pop()
+                    if not free.setdefault(sizes[memory], []):
+                        free[sizes[memory]].append(end)
+                        end += sizes[memory]
+                    slots[memory] = free[sizes[memory]].pop()
             for memory in dict.fromkeys(memory for _, memory in used):
                 if last[memory] <= used[-1][0]:
-                    free[self.sizes[memory]].append(slots[memory])
+                    free[sizes[memory]].append(slots[memory])
             starts += [slots[memory] for _, memory in used]
-        words[torch.tensor([position for position, _ in self.owned])] += torch.tensor(starts)
-        return words, end
+        return Plan(torch.tensor([position for position, _ in owned], dtype=torch.int64), torch.tensor(starts), end)
 
 
 @dataclass
@@ -196,8 +208,9 @@ class StepWriter:
                         words += (memory.base or 0, offset)
         sizes = tuple(memory.size for memory in numbers)
         return Table(
-            torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype
-        )
+            torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype,
+            Plan.of(starts, owned, sizes),
+        )  # fmt: skip
 
     def elementwise(
         self, function: int, shape: Layout, tensors: Sequence[tuple[Location, Tensor | None]], *, whole: bool

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from anyformer.generation.native.table import Table
+from anyformer.generation.native.table import Plan, Table
 
 
 @dataclass
@@ -42,12 +42,17 @@ class Tables:
 
     def _line(self, visible: int) -> tuple[Table | None, Table]:
         """The table on the line through the first two, and the last one."""
-        first, second, *_, last = sorted(self.each.items())
-        return line(first, second, visible), last[1]
+        first, second, *_, (_, last) = sorted(self.each.items())
+        made = line(first, second, visible)
+        if made is None:
+            return None, last
+        # To plan takes as long as a step, and smaller memories fit into the places of larger ones.
+        fit = made.owned == last.owned and all(size <= most for size, most in zip(made.sizes, last.sizes, strict=True))
+        return replace(made, plan=last.plan if fit else Plan.of(made.starts, made.owned, made.sizes)), last
 
 
 def line(few: tuple[int, Table], many: tuple[int, Table], visible: int) -> Table | None:
-    """The table on the line through two; None where there is none."""
+    """The table on the line through two, with the plan of the first; None where there is none."""
     (a, one), (b, other) = few, many
     if one.starts != other.starts or one.owned != other.owned or not _same_bases(one, other):
         return None
