@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +16,7 @@ from benchmarks.cases import Decoder, Latents
 from benchmarks.ours_models import decoder
 from zoo import DECODERS
 
+from anyformer import native
 from anyformer.catalogue.llama import llama
 from anyformer.catalogue.mistral import mixtral
 from anyformer.generation import generating, recorded
@@ -166,6 +169,15 @@ def test_weights_are_read_in_the_order_in_which_they_lie(format, kind, rows):
     state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=close, rows=rows)
     tables = tables_of(model, state)
     assert (tables.unknown, bool(tables.each)) == ("", True)
+
+
+def test_the_library_uses_all_instructions_that_the_compiler_knows():
+    """A source that fails to compile with the newest ones would be compiled without them, and nothing but time would tell."""
+    compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *native.COMPILERS)))))
+    flags = native.instructions()[0]
+    if subprocess.run([compiler, *flags, "-E", "-x", "c++", os.devnull], capture_output=True).returncode:
+        pytest.skip(f"{compiler} is older than {' '.join(flags)}")
+    assert native._opened(native_decode.SOURCE, compiler, native._version(compiler), flags).step
 
 
 def test_any_number_of_threads_computes_the_same_bits(monkeypatch):

@@ -130,7 +130,7 @@ Product product_of(Words& words) {
 void product(Words& words, Lanes& lanes) {
     Product p = product_of(words);
     p.weight = words.place();
-    if (p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS) p.scales = words.place();
+    if (p.scaled()) p.scales = words.place();
     const Strided x = strided(words, 2);
     p.y = strided(words, 2);
     float* numbers = room(p.rows * p.inputs + p.rows * p.inputs / 2);
@@ -149,8 +149,7 @@ void product(Words& words, Lanes& lanes) {
 void chosen_product(Words& words, Lanes& lanes) {
     Product p = product_of(words);
     const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
-    const bool scaled = p.layout == SCALED_ROWS || p.layout == BLOCKS_OF_4_BITS;
-    const int64_t each = scaled ? 4 : 2, *matrices = words.several(each * count);
+    const int64_t each = p.scaled() ? 4 : 2, *matrices = words.several(each * count);
     const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
     float *const numbers = room(rows * (2 * p.inputs + p.outputs)), *const found = numbers + rows * p.inputs;
     uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
@@ -174,7 +173,7 @@ void chosen_product(Words& words, Lanes& lanes) {
             }
         if (p.rows == 0) continue;
         p.weight = words.bases[place[0]] + place[1];
-        if (scaled) p.scales = words.bases[place[2]] + place[3];
+        if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
         if (rounded == BFLOAT16)
             for (int64_t i = 0; i < p.rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
         multiply(p, lanes);

@@ -28,7 +28,7 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
                 for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
             }
         }
-        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+        const uint16_t* scales = p.scales_of(first, output);
         for (int j = 0; j < WIDTH; j++) {
             const Pairs pairs = pairs_at(scales + j * LANES * 2);
             for (int r = 0; r < COUNT; r++)
@@ -63,7 +63,7 @@ void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
                 for (int j = 0; j < 4; j++) part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)w[j], x);
             }
         }
-        const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+        const uint16_t* scales = p.scales_of(first, output);
         float totals[COUNT];
         for (int r = 0; r < COUNT; r++) totals[r] = total(p.x + (row + r) * p.inputs + first, p.group);
         for (int j = 0; j < 4; j++) {
@@ -89,7 +89,7 @@ void by_narrow_block_of_4_bits(const Product& p, const uint8_t* block, int64_t o
                     even[o] += float((both & 15) - 8) * x[i];
                     odd[o] += float((both >> 4) - 8) * x[i];
                 }
-            const uint16_t* scales = reinterpret_cast<const uint16_t*>(p.scales) + (first / p.group * p.outputs + output) * 2;
+            const uint16_t* scales = p.scales_of(first, output);
             const float whole = total(x + first, p.group);
             for (int64_t o = 0; o < width; o++)
                 sums[o] += (o % 2 ? odd : even)[o / 2] * from_bfloat16(scales[2 * o]) + from_bfloat16(scales[2 * o + 1]) * whole;

@@ -96,7 +96,7 @@ def _of_groups(
     B, K, T = grouped.shape[:3]
     each = [None if x is None else x.expand(B, K, T, -1).flatten(0, 1) for x in (at_BKTm, seen_BKTm)]
     q = grouped.flatten(0, 1)
-    k, v = (x.to(q.dtype).flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
+    k, v = (x.flatten(0, 1)[:, :, None] for x in (memory.key, memory.value))
     mixed, share = attend_chosen(
         q, k, v, *each, scale=call.attention.sizes.scale, plain=call.attention.plan.attention == "plain"
     )

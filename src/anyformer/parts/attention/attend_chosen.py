@@ -44,9 +44,10 @@ def attend_chosen(
     return mixed, share
 
 
-def _some(x_BSKE: Tensor, indices: Tensor | None) -> Tensor:
-    """(B, T or 1, K, k or S, E), the keys of each query."""
-    return x_BSKE.transpose(1, 2)[:, None] if indices is None else gathered(x_BSKE, indices).transpose(2, 3)
+def _some(x_BSKE: Tensor, indices: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """(B, T or 1, K, k or S, E), the keys of each query, of which those alone are converted."""
+    some = x_BSKE.transpose(1, 2)[:, None] if indices is None else gathered(x_BSKE, indices).transpose(2, 3)
+    return some.to(dtype)
 
 
 def _times(x_BTKGE: Tensor, some_BTKkE: Tensor) -> Tensor:
@@ -83,14 +84,14 @@ def by_query(name: str, x_BTKGk: Tensor, shown: OpenedPart) -> Tensor:
 
 
 def _values(keys: Tensor, v: Tensor | None, width: int, indices: Tensor | None) -> Tensor:
-    return keys[..., :width] if v is None else _some(v, indices)
+    return keys[..., :width] if v is None else _some(v, indices, keys.dtype)
 
 
 def _written_out(
     q: Tensor, k: Tensor, v: Tensor | None, sink: Tensor | None, width: int, indices: Tensor | None, allowed: Tensor | None,
     scale: float, shown: OpenedPart | None = None,
 ) -> Result:  # fmt: skip
-    keys = _some(k, indices)
+    keys = _some(k, indices, q.dtype)
     weights = _weights(q, keys, sink, allowed, scale, shown)
     values = _values(keys, v, width, indices)
     mixed = _times(weights.to(values.dtype), values.mT).flatten(2, 3)
@@ -138,7 +139,7 @@ def _attend_backward(
     for rows in blocks(T, _sizes(q, k, indices), whole=False):
         own = None if indices is None else indices[:, rows]
         seen = None if allowed is None else allowed[:, rows]
-        keys = _some(k, own)
+        keys = _some(k, own, q.dtype)
         weights, values = _weights(q[:, rows], keys, sink, seen, scale), _values(keys, v, width, own)
         d_mixed = gradient[:, rows].reshape(B, -1, K, H // K, width)
         d_weights = _times(d_mixed, values).float()
