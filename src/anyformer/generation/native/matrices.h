@@ -104,7 +104,14 @@ void by_blocks(const Product& p, int64_t number) {
     }
 }
 
-void multiply(const Product& p, Lanes& lanes) {
+void multiply(Product p, Lanes& lanes) {
+    if (p.layout == BLOCKS_OF_4_BITS) {
+        const int64_t groups = p.inputs / p.group;
+        float* const totals = room<2>(groups * p.rows);
+        for (int64_t g = 0; g < groups; g++)
+            for (int64_t row = 0; row < p.rows; row++) totals[g * p.rows + row] = total(p.x + row * p.inputs + g * p.group, p.group);
+        p.totals = totals;
+    }
     const int64_t block = p.layout == BLOCKS || p.layout == BLOCKS_OF_4_BITS ? p.block : TASK;
     lanes.each((p.outputs + block - 1) / block, [&](int64_t number) {
         const int64_t begin = number * block, end = std::min(begin + block, p.outputs);

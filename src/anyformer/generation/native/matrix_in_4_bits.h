@@ -12,9 +12,9 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
     constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
     const float* x = p.x + row * p.inputs;
     Floats sums[COUNT][WIDTH] = {};
-    for (int64_t first = 0; first < p.inputs; first += p.group) {
+    for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
         Floats part[COUNT][WIDTH] = {};
-        float totals[COUNT] = {};
+        const float* const totals = p.totals + g * p.rows + row;
         for (int64_t i = first; i < first + p.group; i++) {
             Floats codes[WIDTH];
             for (int j = 0; j < HALF; j++) {
@@ -24,11 +24,10 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
             }
             for (int r = 0; r < COUNT; r++) {
                 const float number = x[r * p.inputs + i];
-                totals[r] += number;
                 for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
             }
         }
-        const uint16_t* scales = p.scales_of(first, output);
+        const uint16_t* scales = p.scales_of(g, output);
         for (int j = 0; j < WIDTH; j++) {
             const Pairs pairs = pairs_at(scales + j * LANES * 2);
             for (int r = 0; r < COUNT; r++)
@@ -39,39 +38,85 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
 }
 
 #ifdef __AVX512BF16__
-// The same by pairs of inputs in bf16, which has all codes less 8: looked up, two inputs at a time.
-template <int COUNT>
-void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
+// Codes of two inputs, of 64 outputs, as pairs of numbers in bf16: looked up in a table that has all of them, less 8.
+inline void pairs_of_codes(const uint8_t* codes, __m512i table, __m512i* w) {
+    for (int h = 0; h < 2; h++) {
+        const __m128i* place = reinterpret_cast<const __m128i*>(codes + h * 16);
+        const __m128i one = _mm_loadu_si128(place), next = _mm_loadu_si128(place + 2);
+        const __m256i both = _mm256_set_m128i(_mm_unpackhi_epi8(one, next), _mm_unpacklo_epi8(one, next));
+        const __m512i pairs = _mm512_cvtepu8_epi16(both);
+        w[h] = _mm512_permutexvar_epi16(pairs, table);  // the fifth bit of an index is another code's
+        w[h + 2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(pairs, 4), table);
+    }
+}
+inline __m512i table_of_codes() {
     alignas(64) uint16_t codes[32];
-    for (int i = 0; i < 32; i++) codes[i] = to_bfloat16(float(i % 16 - 8));  // the fifth bit of an index is another code's
-    const __m512i table = _mm512_load_si512(codes);
-    Floats sums[COUNT][4] = {};
-    for (int64_t first = 0; first < p.inputs; first += p.group) {
-        __m512 part[COUNT][4] = {};
+    for (int i = 0; i < 32; i++) codes[i] = to_bfloat16(float(i % 16 - 8));
+    return _mm512_load_si512(codes);
+}
+inline __m512bh everywhere(uint32_t pair) { return (__m512bh)_mm512_set1_epi32(int32_t(pair)); }
+
+// The same of one row by pairs of inputs in bf16.
+void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
+    const __m512i table = table_of_codes();
+    const uint32_t* const x = p.pairs + row * (p.inputs / 2);
+    Floats sums[4] = {};
+    for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
+        __m512 part[4] = {};
         for (int64_t i = first; i < first + p.group; i += 2) {
             __m512i w[4];
-            for (int h = 0; h < 2; h++) {
-                const __m128i* place = reinterpret_cast<const __m128i*>(block + i * 32 + h * 16);
-                const __m128i one = _mm_loadu_si128(place), next = _mm_loadu_si128(place + 2);
-                const __m256i both = _mm256_set_m128i(_mm_unpackhi_epi8(one, next), _mm_unpacklo_epi8(one, next));
-                const __m512i pairs = _mm512_cvtepu8_epi16(both);
-                w[h] = _mm512_permutexvar_epi16(pairs, table);
-                w[h + 2] = _mm512_permutexvar_epi16(_mm512_srli_epi16(pairs, 4), table);
-            }
-            for (int r = 0; r < COUNT; r++) {
-                const __m512bh x = (__m512bh)_mm512_set1_epi32(int32_t(p.pairs[((row + r) * p.inputs + i) / 2]));
-                for (int j = 0; j < 4; j++) part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)w[j], x);
-            }
+            pairs_of_codes(block + i * 32, table, w);
+            for (int j = 0; j < 4; j++) part[j] = _mm512_dpbf16_ps(part[j], (__m512bh)w[j], everywhere(x[i / 2]));
         }
-        const uint16_t* scales = p.scales_of(first, output);
-        float totals[COUNT];
-        for (int r = 0; r < COUNT; r++) totals[r] = total(p.x + (row + r) * p.inputs + first, p.group);
+        const float whole = p.totals[g * p.rows + row];
+        const uint16_t* scales = p.scales_of(g, output);
         for (int j = 0; j < 4; j++) {
             const Pairs pairs = pairs_at(scales + j * LANES * 2);
-            for (int r = 0; r < COUNT; r++) sums[r][j] += Floats(part[r][j]) * lower(pairs) + upper(pairs) * totals[r];
+            sums[j] += Floats(part[j]) * lower(pairs) + upper(pairs) * whole;
         }
     }
-    for (int r = 0; r < COUNT; r++) p.put(row + r, output, reinterpret_cast<const float*>(sums[r]), 4 * LANES);
+    p.put(row, output, reinterpret_cast<const float*>(sums), 4 * LANES);
+}
+
+// Adds a group's products with COUNT rows to sums of 64 outputs each, of WIDTH vectors of outputs at a time.
+template <int WIDTH, int COUNT>
+inline void add_group(const Product& p, const __m512i* w, int64_t g, int64_t row, const uint16_t* scales, float* sums) {
+    const int64_t apart = p.inputs / 2, count = p.group / 2;
+    const uint32_t* const x = p.pairs + row * apart + g * count;
+    const float* const totals = p.totals + g * p.rows + row;
+    for (int begin = 0; begin < 4; begin += WIDTH) {
+        __m512 part[COUNT][WIDTH] = {};
+        for (int64_t i = 0; i < count; i++)
+            for (int r = 0; r < COUNT; r++)
+                for (int j = 0; j < WIDTH; j++)
+                    part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)w[i * 4 + begin + j], everywhere(x[r * apart + i]));
+#pragma GCC unroll 4
+        for (int j = 0; j < WIDTH; j++) {
+            const Pairs pairs = pairs_at(scales + (begin + j) * LANES * 2);
+            const Floats factor = lower(pairs), offset = upper(pairs);
+#pragma GCC unroll 8
+            for (int r = 0; r < COUNT; r++)
+                floats_at(sums + r * TASK + (begin + j) * LANES) += Floats(part[r][j]) * factor + offset * totals[r];
+        }
+    }
+}
+
+// Many rows by the pairs of a group of inputs, which are looked up once for all.
+void by_groups_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
+    const __m512i table = table_of_codes();
+    float* const own = room<1>(p.group / 2 * TASK + p.rows * TASK);
+    __m512i* const w = reinterpret_cast<__m512i*>(own);
+    float* const sums = own + p.group / 2 * TASK;
+    std::fill_n(sums, p.rows * TASK, 0.0f);
+    for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
+        for (int64_t i = 0; i < p.group; i += 2) pairs_of_codes(block + (first + i) * 32, table, w + i * 2);
+        const uint16_t* scales = p.scales_of(g, output);
+        int64_t row = 0;
+        for (; row + 8 <= p.rows; row += 8) add_group<2, 8>(p, w, g, row, scales, sums + row * TASK);
+        for (; row + 4 <= p.rows; row += 4) add_group<4, 4>(p, w, g, row, scales, sums + row * TASK);
+        for (; row < p.rows; row++) add_group<4, 1>(p, w, g, row, scales, sums + row * TASK);
+    }
+    for (int64_t row = 0; row < p.rows; row++) p.put(row, output, sums + row * TASK, TASK);
 }
 #endif
 
@@ -81,7 +126,7 @@ void by_narrow_block_of_4_bits(const Product& p, const uint8_t* block, int64_t o
     for (int64_t row = 0; row < p.rows; row++) {
         const float* const x = p.x + row * p.inputs;
         float sums[TASK] = {};
-        for (int64_t first = 0; first < p.inputs; first += p.group) {
+        for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
             float even[TASK / 2] = {}, odd[TASK / 2] = {};
             for (int64_t i = first; i < first + p.group; i++)
                 for (int64_t o = 0; o < half; o++) {
@@ -89,8 +134,8 @@ void by_narrow_block_of_4_bits(const Product& p, const uint8_t* block, int64_t o
                     even[o] += float((both & 15) - 8) * x[i];
                     odd[o] += float((both >> 4) - 8) * x[i];
                 }
-            const uint16_t* scales = p.scales_of(first, output);
-            const float whole = total(x + first, p.group);
+            const uint16_t* scales = p.scales_of(g, output);
+            const float whole = p.totals[g * p.rows + row];
             for (int64_t o = 0; o < width; o++)
                 sums[o] += (o % 2 ? odd : even)[o / 2] * from_bfloat16(scales[2 * o]) + from_bfloat16(scales[2 * o + 1]) * whole;
         }
@@ -103,9 +148,9 @@ void by_blocks_of_4_bits(const Product& p, int64_t number) {
     int64_t row = 0;
     if (p.outputs - number * p.block < p.block) return by_narrow_block_of_4_bits(p, block, number * p.block);
 #ifdef __AVX512BF16__
+    if (p.pairs && p.rows >= MOST_ROWS) return by_groups_of_4_bits(p, block, number * p.block);
     if (p.pairs) {
-        for (; row + MOST_ROWS <= p.rows; row += MOST_ROWS) by_pairs_of_4_bits<MOST_ROWS>(p, block, row, number * p.block);
-        for (; row < p.rows; row++) by_pairs_of_4_bits<1>(p, block, row, number * p.block);
+        for (; row < p.rows; row++) by_pairs_of_4_bits(p, block, row, number * p.block);
         return;
     }
 #endif

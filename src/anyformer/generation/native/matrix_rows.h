@@ -18,12 +18,13 @@ struct Product {
     const char* scales;  // in bf16: one per output; of 4 bits a factor and an offset per group of inputs and output
     const float* x;      // (rows, inputs)
     const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
+    const float* totals;    // of each group of inputs, (group, row), for codes of 4 bits
     Strided y;           // strides: from row to row, from output to output
 
     bool scaled() const { return layout == SCALED_ROWS || layout == BLOCKS_OF_4_BITS; }
-    // Factors and offsets of the outputs from `output` on, in pairs, of the group of inputs that begins at `input`.
-    const uint16_t* scales_of(int64_t input, int64_t output) const {
-        return reinterpret_cast<const uint16_t*>(scales) + (input / group * outputs + output) * 2;
+    // Factors and offsets of the outputs from `output` on, in pairs, of one group of inputs.
+    const uint16_t* scales_of(int64_t number, int64_t output) const {
+        return reinterpret_cast<const uint16_t*>(scales) + (number * outputs + output) * 2;
     }
     void put(int64_t row, int64_t output, const float* sums, int64_t count) const {
         stored(sums, y.data + row * y.strides[0] + output * y.strides[1], y.kind, y.strides[1], count);
