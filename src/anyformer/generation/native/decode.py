@@ -83,7 +83,7 @@ class NativeStep:
     def __init__(self, table: Table, kept: Sequence[Any]) -> None:
         self._shape, self._dtype = table.shape, table.dtype
         words = table.planned()
-        self._own = torch.empty(table.plan.size + LINE, dtype=torch.uint8)
+        self._own = torch.empty(table.memory.size + LINE, dtype=torch.uint8)
         self._held, self._given = [words], list[tuple[int, int]]()
         self._bases = (ctypes.c_void_p * (len(table.bases) + 2))(-(-self._own.data_ptr() // LINE) * LINE)
         for number, base in enumerate(table.bases, 2):

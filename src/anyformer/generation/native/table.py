@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from anyformer.generation.native.step_memory import StepMemory
 from anyformer.generation.native.widened import as_stored
 
 KINDS = {torch.float32: 0, torch.bfloat16: 1, torch.int64: 2, torch.bool: 3, torch.int32: 4, torch.int8: 5, torch.uint8: 6}
@@ -67,41 +66,13 @@ class Table:
     owned: tuple[tuple[int, int], ...]
     shape: tuple[int, ...]
     dtype: torch.dtype
-    plan: Plan
+    memory: StepMemory
 
     def planned(self) -> Tensor:
         """The words with a place for each of the step's own memories."""
         words = self.words.clone()
-        words[self.plan.positions] += self.plan.starts
+        words[self.memory.positions] += self.memory.starts
         return words
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Where each of the step's own memories begins: what is added to the words at some positions; and the bytes of all."""
-
-    positions: Tensor
-    starts: Tensor
-    size: int
-
-    @staticmethod
-    def of(operations: Sequence[int], owned: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Plan:
-        """Memories of one size take the places of others of it that are read no more. Arguments as in `Table`."""
-        last = {memory: position for position, memory in owned}
-        slots, free, starts, end = dict[int, int](), dict[int, list[int]](), list[int](), 0
-        for _, operation in groupby(owned, lambda each: bisect_right(operations, each[0])):
-            used = list(operation)
-            for _, memory in used:
-                if memory not in slots:
-                    if not free.setdefault(sizes[memory], []):
-                        free[sizes[memory]].append(end)
-                        end += sizes[memory]
-                    slots[memory] = free[sizes[memory]].pop()
-            for memory in dict.fromkeys(memory for _, memory in used):
-                if last[memory] <= used[-1][0]:
-                    free[sizes[memory]].append(slots[memory])
-            starts += [slots[memory] for _, memory in used]
-        return Plan(torch.tensor([position for position, _ in owned], dtype=torch.int64), torch.tensor(starts), end)
 
 
 @dataclass
@@ -209,7 +180,7 @@ class StepWriter:
         sizes = tuple(memory.size for memory in numbers)
         return Table(
             torch.tensor(words), tuple(starts), tuple(self.bases), sizes, tuple(owned), tuple(result.shape), result.dtype,
-            Plan.of(starts, owned, sizes),
+            StepMemory.of(starts, owned, sizes),
         )  # fmt: skip
 
     def elementwise(

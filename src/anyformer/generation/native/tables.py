@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from anyformer.generation.native.table import Plan, Table
+from anyformer.generation.native.step_memory import StepMemory
+from anyformer.generation.native.table import Table
 
 
 @dataclass
@@ -48,11 +49,11 @@ class Tables:
             return None, last
         # To plan takes as long as a step, and smaller memories fit into the places of larger ones.
         fit = made.owned == last.owned and all(size <= most for size, most in zip(made.sizes, last.sizes, strict=True))
-        return replace(made, plan=last.plan if fit else Plan.of(made.starts, made.owned, made.sizes)), last
+        return replace(made, memory=last.memory if fit else StepMemory.of(made.starts, made.owned, made.sizes)), last
 
 
 def line(few: tuple[int, Table], many: tuple[int, Table], visible: int) -> Table | None:
-    """The table on the line through two, with the plan of the first; None where there is none."""
+    """The table on the line through two, with the memory of the first; None where there is none."""
     (a, one), (b, other) = few, many
     if one.starts != other.starts or one.owned != other.owned or not _same_bases(one, other):
         return None
