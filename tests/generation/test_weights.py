@@ -15,6 +15,7 @@ from zoo import DECODERS, PAIRS
 from anyformer.catalogue.llama import llama
 from anyformer.describe import UserError
 from anyformer.generation import Sampling, decode, generate_tokens, generating, prefill, weights
+from anyformer.generation.native.decode import unavailable
 from anyformer.generation.recorded import RecordedDecode
 from anyformer.generation.weights import computing
 from anyformer.model.transformer import build
@@ -116,6 +117,14 @@ def test_32_bits_are_computed_with_as_such_on_any_device(tiles):
             narrow = dtype == torch.bfloat16 and (tiles or device == "meta")
             found = computing(model.to(device, dtype))
             assert found == (torch.bfloat16 if narrow else torch.float32)
+
+
+def test_states_have_16_bits_beside_no_more():
+    """Where steps are computed in C++, which reads them as they lie."""
+    for form in ("fp32", "bf16", "int8", "int4-32"):
+        model = generating(build(LLAMA), form)
+        narrow = form != "fp32" and not unavailable()
+        assert model.state(1, 8).layers[0]["attention"].key.dtype == (torch.bfloat16 if narrow else computing(model))
 
 
 def test_gates_that_a_file_holds_in_32_bits_stay_so(tiles):
