@@ -114,11 +114,12 @@ def _with_tables(model: Transformer, format: MatrixFormat) -> Transformer:
 
     Beside layers in 4 bits a table of 16 bits would be half of what a token reads.
     """
-    tables = _declared(model, lambda weight: weight.of_vocabulary)
+    if not isinstance(format, Quantising):
+        return model
+    tables = _declared(model, lambda weight: weight.of_vocabulary and format.multiplies(weight.shape))
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
-            small = isinstance(format, Quantising) and format.multiplies(tuple(value.shape))
-            if small and f"{name}.{leaf}" in tables and not isinstance(value, Quantised):
+            if f"{name}.{leaf}" in tables and not isinstance(value, Quantised):
                 setattr(module, leaf, nn.Parameter(PackedMatrix.of(value, format), requires_grad=False))
     return model
 

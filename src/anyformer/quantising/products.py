@@ -134,7 +134,7 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Quantis
 
 
 SIXTEEN = 16
-"""Outputs of which the kernel of 4 bits takes whole numbers."""
+"""The kernel of 4 bits takes multiples of so many outputs."""
 AT_ONCE = 4096
 """Outputs that are put in the kernel's order at a time, since it is given 32 bits a code: whole blocks of it."""
 
@@ -142,7 +142,7 @@ AT_ONCE = 4096
 def _ordered_by_4_bits(bytes: Tensor) -> Tensor:
     """Codes (O, I), two in a byte, in the order of torch's kernel, filled up with zeros."""
     pieces = []
-    for some in bytes.split(AT_ONCE):
+    for some in torch.split(bytes, AT_ONCE):
         codes = F.pad(unpacked(some, 2 * some.shape[1]).to(torch.int32), (0, 0, 0, -len(some) % SIXTEEN))
         pieces.append(torch._convert_weight_to_int4pack_for_cpu(codes, 1))
     return torch.cat(pieces)
