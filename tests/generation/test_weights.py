@@ -204,7 +204,8 @@ def test_tables_beside_few_bits_are_in_few_too(form, vocab, tied, monkeypatch):
 def test_tables_that_nobody_names_a_format_for_may_stay_in_sixteen():
     model = build(llama(**SHAPE, vocab=97), seed=3).eval()
     stored = generating(quantised(model, FORMATS["int4-32"])[0])
-    for made in (stored, generating(model, "int4-32"), generating(model, "int4-32/bf16")):
+    wide = generating(quantised(model, FORMATS["int4-32"])[0].float(), "stored/bf16")
+    for made in (stored, wide, generating(model, "int4-32"), generating(model, "int4-32/bf16")):
         table = made.get_parameter("embedding.weight")
         assert torch.equal(table.planes["codes"], model.get_parameter("embedding.weight").bfloat16())
 

@@ -114,13 +114,14 @@ def _with_tables(model: Transformer, format: MatrixFormat) -> Transformer:
 
     Beside layers in 4 bits a table of 16 bits would be half of what a token reads.
     """
-    if not isinstance(format, Quantising):
-        return model
-    tables = _declared(model, lambda weight: weight.of_vocabulary and format.multiplies(weight.shape))
+    tables = _declared(model, lambda weight: weight.of_vocabulary and _takes(format, weight.shape))
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
             if f"{name}.{leaf}" in tables and not isinstance(value, Quantised):
-                setattr(module, leaf, nn.Parameter(PackedMatrix.of(value, format), requires_grad=False))
+                small = (
+                    PackedMatrix.of(value, format) if isinstance(format, Quantising) else value.detach().to(WHOLE[format.bits])
+                )
+                setattr(module, leaf, nn.Parameter(small, requires_grad=False))
     return model
 
 
