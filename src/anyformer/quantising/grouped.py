@@ -127,11 +127,11 @@ class Grouped(Quantising):
     def multiplies(self, shape: tuple[int, ...]) -> bool:
         if self.one_scale or len(shape) != 2:
             return False
-        outputs, inputs = shape
         if self.number is None:
-            return self.group in (32, 64, 128) and inputs % self.group == 0
-        # The kernel of 8 bits reads beyond the end of other rows.
-        return self.number == INT8 and self.group is None and outputs % 16 == 0 and inputs % 64 == 0
+            return self.group in (32, 64, 128) and shape[1] % self.group == 0
+        return (
+            self.number == INT8 and self.group is None and shape[1] % 64 == 0
+        )  # the kernel reads beyond the end of other rows
 
     def rows(self, planes: Mapping[str, Tensor], shape: tuple[int, ...], index: Tensor) -> Tensor | None:
         import torch

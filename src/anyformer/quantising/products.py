@@ -94,15 +94,24 @@ def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
     return F.linear(x, matrix)
 
 
-def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct:
-    """W = scales Q with codes Q (O, I) and a scale per output, O in sixteens and I in sixty-fours.
+SIXTEEN = 16
+"""The kernels take multiples of so many outputs."""
+AT_ONCE = 4096
+"""Outputs that are put in the kernel's order at a time, since it is given 32 bits a code: whole blocks of it."""
 
-    The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either.
+
+def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct:
+    """W = scales Q with codes Q (O, I) and a scale per output, I in sixty-fours.
+
+    The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either. Where O is not in sixteens
+    the kernel reads beyond the last row, so it is given a copy that is filled up with zeros.
     """
-    row = scales.flatten().to(torch.bfloat16)
+    beyond = -len(codes) % SIXTEEN
+    filled = F.pad(codes, (0, 0, 0, beyond)) if beyond else codes
+    row = F.pad(scales.flatten(), (0, beyond)).to(torch.bfloat16)
     return QuantisedProduct(
-        lambda x: torch._weight_int8pack_mm(x, codes, row),
-        codes.nbytes + row.nbytes,
+        lambda x: _first(torch._weight_int8pack_mm(x, filled, row), len(codes)),
+        filled.nbytes + row.nbytes,
         32,
         lambda x: F.linear(x, codes.to(x.dtype)).float() * scales.flatten(),
     )
@@ -122,8 +131,7 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Quantis
     pairs = both.transpose(0, 1).to(torch.bfloat16).contiguous()
 
     def few(x: Tensor) -> Tensor:
-        y = torch._weight_int4pack_mm_for_cpu(x, ordered, group, pairs)
-        return y[:, :outputs].contiguous() if beyond else y
+        return _first(torch._weight_int4pack_mm_for_cpu(x, ordered, group, pairs), outputs)
 
     def many(x: Tensor) -> Tensor:
         matrix = unpacked(bytes, outputs * inputs).view(outputs, -1, group).to(x.dtype)
@@ -133,10 +141,9 @@ def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> Quantis
     return QuantisedProduct(few, ordered.nbytes + pairs.nbytes, 128, many)
 
 
-SIXTEEN = 16
-"""The kernel of 4 bits takes multiples of so many outputs."""
-AT_ONCE = 4096
-"""Outputs that are put in the kernel's order at a time, since it is given 32 bits a code: whole blocks of it."""
+def _first(y: Tensor, outputs: int) -> Tensor:
+    """So many outputs of (rows, O), side by side."""
+    return y if y.shape[1] == outputs else y[:, :outputs].contiguous()
 
 
 def _ordered_by_4_bits(bytes: Tensor) -> Tensor:

@@ -128,7 +128,8 @@ class PackedMatrix(Quantised):
     """A matrix for generating: a few rows are multiplied by it as it is stored, where torch has a kernel for that.
 
     Products with 16 bits and fewer round what they multiply to bf16. A matrix in 4 bits lies in memory twice from its first
-    product on: the planes, of which many rows and rows that are looked up are made, and a copy in the kernel's order.
+    product on: the planes, of which many rows and rows that are looked up are made, and a copy in the kernel's order. So does
+    one in 8 bits whose outputs are no multiple of 16.
     """
 
     @cached_property
