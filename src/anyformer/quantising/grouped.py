@@ -129,9 +129,8 @@ class Grouped(Quantising):
             return False
         if self.number is None:
             return self.group in (32, 64, 128) and shape[1] % self.group == 0
-        return (
-            self.number == INT8 and self.group is None and shape[1] % 64 == 0
-        )  # the kernel reads beyond the end of other rows
+        # Of rows of other lengths the kernel of 8 bits reads beyond the end.
+        return self.number == INT8 and self.group is None and shape[1] % 64 == 0
 
     def rows(self, planes: Mapping[str, Tensor], shape: tuple[int, ...], index: Tensor) -> Tensor | None:
         import torch
