@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.cases import PLAIN, WEIGHTS, Case
+from benchmarks.cases import OWN_ALONE, PLAIN, WEIGHTS, Case
 from benchmarks.sitting import OURS
 
 Commands = dict[str, list[str]]
@@ -54,7 +54,7 @@ def decoding(case: Case, extras: Sequence[str] = ()) -> Commands:
         libraries = ("litgpt", "transformers") if case.batch == 1 and case.model in ("dense", "gqa") else ("transformers",)
         modes = ("compiled", "eager", *(("frozen", "tuned") if "tuned" in extras else ()))
         found |= {f"{peer} {mode}": [*peers, peer, "--mode", mode] for mode in modes for peer in libraries}
-    if "engine" in extras:
+    if "engine" in extras and case.weights not in OWN_ALONE:
         found[ENGINE] = ["-m", "benchmarks.ours_engine", "--peer", OURS]
     if "llama.cpp" in extras:
         found["llama.cpp"] = [*peers, "llama.cpp"]

@@ -30,9 +30,10 @@ from anyformer.model.transformer import Transformer
 from anyformer.model.transformer import build as build_model
 from anyformer.operations import Shape
 from anyformer.operations.work import distinct_experts
-from anyformer.quantising.tensor import restored, stored_bytes
+from anyformer.quantising.tensor import read_bytes, restored
 
-FORMATS: Mapping[str, str] = {"f32": "fp32", "bf16": "bf16", "int8": "int8", "int4": "int4-32"}
+FORMATS: Mapping[str, str] = {"f32": "fp32", "bf16": "bf16", "int8": "int8", "int4": "int4-32", "int4-64": "int4-64/int4-64"}
+"""What `anyformer generate --weights` is given."""
 MODES: Mapping[str, bool | None] = {"default": None, "compiled": True, "eager": False}
 """Whether the step is compiled; None leaves it to the package."""
 ALLOWED: Mapping[str, float] = {"f32": 1e-4}
@@ -125,9 +126,12 @@ def exact_twin(model: Transformer) -> Transformer:
 
 
 def bytes_per_step(model: Transformer, shape: Shape) -> int:
-    """Bytes that a step must read: every weight once, of experts those that a batch is expected to choose, and the state."""
+    """Bytes that a step must read: every weight once, of experts those that a batch is expected to choose, and the state.
+
+    Of a matrix in few bits what its kernel reads, which for 4 bits is a scale and an offset of 16 bits for each group.
+    """
     tally = model.architecture.cost(shape, model.plan)
-    held = {name: stored_bytes(value) for name, value in model.named_parameters()}
+    held = {name: read_bytes(value) for name, value in model.named_parameters()}
     per_number = next(value for value in model.parameters() if value.dim() < 2).element_size()
     states = sum(state.read for state in tally.states.values()) * per_number // model.plan.activation_bytes
 

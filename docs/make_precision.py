@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from page_text import filled, write
+from small_tables import small_tables
 
 from anyformer.evaluation.intervals import Interval, paired
 from anyformer.precision import (
@@ -73,7 +74,7 @@ def pages() -> dict[Path, str]:
     """Both pages with their tables as of today."""
     tables = {
         "formats": formats(), "scaled": scaled(), "notes": notes(), "rounding": rounding(), "curves": curves(),
-        "few bits": few_bits(),
+        "few bits": few_bits(), "small tables": small_tables(json.loads((RESULTS / "small-tables.json").read_text())),
     }  # fmt: skip
     return filled(PAGES, {name: "\n".join(lines) + "\n" for name, lines in tables.items()})
 

@@ -88,6 +88,7 @@ def test_words_that_are_wrong_are_refused(place, call):
         (["quantise", "small", "--format", "int8", "--out", "other"], "in few bits already"),
         (["quantise", "whole", "--format", "nf4", "--calibrate", "text.txt", "--out", "other"], "nf4 has no calibrated form"),
         (["generate", "whole", "a", "--weights", "int5"], "'int5' is no format"),
+        (["generate", "whole", "a", "--weights", "int4/nf4"], "no kernel multiplies by a table in nf4"),
     ):
         made = call(*words, cwd=place)
         assert made.returncode == 2

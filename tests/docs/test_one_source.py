@@ -29,6 +29,7 @@ REFUSED = {
     "not honoured is refused by name": " is not honoured here: ",
     "own names alone, refuses those that another page sends": "the question comes from another page: open this address itself",
     "has by default, are refused": "blocks chosen at random are not known here",
+    "refused where no kernel multiplies by tables of their sizes": "numbers, and no kernel multiplies by so",
     "not in the table is refused by name": "which is not read here{hint}; {REMEDY}",
     "positions is refused before it begins": "and the position table ends at",
     "other tokens for a table that is taken are refused": "was trained with other tokens (",

@@ -72,13 +72,15 @@ UNKNOWN = {
 SIZES = {"width": 128, "depth": 2, "heads": 4, "vocab": 96}
 SIZED = {
     "dense": llama(**SIZES, kv_heads=2, ffn=192),
+    "uneven": llama(**SIZES | {"width": 192, "vocab": 97}, kv_heads=2, ffn=192),
     "experts": mixtral(**SIZES, kv_heads=2, expert=64, experts=6, chosen=2),
     "latent": decoder(
         Decoder(**SIZES, kv_heads=4, ffn=192, latents=Latents(q_rank=64, kv_rank=64, nope=32, rope=16, value=32))
     ),
 }
-"""Sizes that torch's kernels of few bits take, and of 4 bits blocks that are filled and not."""
-FORMATS = ("fp32", "bf16", "int8", "int4-32")
+"""Sizes that torch's kernels of few bits take, and of 4 bits blocks that are filled and not; `uneven`: by zeros alone, and with
+rows of a table that begin within a byte of zero points."""
+FORMATS = ("fp32", "bf16", "int8", "int4-32", "int4-64/int4-64")
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from itertools import product
 
@@ -88,8 +89,41 @@ def test_sizes_without_a_kernel_are_restored(name, outputs, inputs):
     held, x = PackedMatrix.of(torch.randn(outputs, inputs), KERNELS[name]), torch.randn(1, inputs)
     with torch.inference_mode():
         assert off(F.linear(x, held), F.linear(x, held.restored)) < 0.01
-    if name not in ("bf16", "fp32"):
-        assert held.product is None
+    filled_up = (name, inputs) in (("int4-32", 32), ("int4-32", 64), ("int4-64", 64), ("int8", 64))
+    assert (held.product is None) == (name not in ("bf16", "fp32") and not filled_up)
+
+
+@pytest.mark.parametrize(("name", "read"), [("int8", 128 + 2), ("int4-64", 128 // 2 + 128 // 64 * 4)])
+@pytest.mark.parametrize("outputs", [1, 31, 97, 5003])
+def test_outputs_that_fill_no_block_are_filled_up_in_the_kernels_copy(outputs, name, read, monkeypatch):
+    torch.manual_seed(0)
+    held = PackedMatrix.of(torch.randn(outputs, 128), FORMATS[name])
+    plain = held.restored
+    monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
+    with torch.inference_mode():
+        for rows in (1, 3, 200):
+            x = torch.randn(rows, 128)
+            y = F.linear(x, held)
+            assert y.shape == (rows, outputs)
+            assert y.is_contiguous()
+            assert off(y, F.linear(x, plain)) < 0.01
+    assert held.read_bytes == -(-outputs // 16) * 16 * read
+
+
+@pytest.mark.parametrize("shape", [(33, 64), (40, 250), (5, 96), (7, 62), (1, 63)], ids=str)
+@pytest.mark.parametrize("name", ["int8", "fp8-row", "int4", "int4-64", "int4-32"])
+def test_rows_are_those_of_the_restored_matrix(name, shape, monkeypatch):
+    """Two codes share a byte, and so do the zero points of two rows where the groups of a row are an odd number."""
+    torch.manual_seed(0)
+    held = PackedMatrix.of(torch.randn(shape) * torch.linspace(0.1, 3, shape[0])[:, None], FORMATS[name])
+    plain = held.restored
+    if FORMATS[name].bits == 8 or shape[1] % 2 == 0:
+        monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
+    index = torch.randint(0, shape[0], (3, 5), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        found = F.embedding(index, held)
+    for place, row in zip(index.flatten().tolist(), found.flatten(0, 1), strict=True):
+        assert torch.equal(row, plain[place])
 
 
 HELD = (MODELS, ("fp32", "bf16", *FEW_BITS), (False, True))
@@ -141,28 +175,47 @@ def test_gates_that_a_file_holds_in_32_bits_stay_so(tiles):
     assert all(torch.equal(module.A_log, exact) for module in gates)
 
 
+SHAPE = {"width": 128, "depth": 1, "heads": 4, "kv_heads": 2, "ffn": 192}
+FORMS = {"int4-32": "int8", "int4-64/int4-32": "int4-32", "int8/int4": "int4", "stored/int4-64": "int4-64"}
+"""The format of tables in each form."""
+
+
 @pytest.mark.parametrize("tied", [True, False])
-def test_tables_beside_few_bits_are_in_eight(tied, monkeypatch):
+@pytest.mark.parametrize("vocab", [96, 97])
+@pytest.mark.parametrize("form", FORMS)
+def test_tables_beside_few_bits_are_in_few_too(form, vocab, tied, monkeypatch):
     """Rows are looked up and logits made as the table is stored, and both are those of the restored model."""
-    shape = {"width": 128, "depth": 1, "heads": 4, "kv_heads": 2, "ffn": 192}
-    model = build(llama(**shape, vocab=96, tied=tied), seed=3).eval()
-    stored = generating(quantised(model, FORMATS["int4-32"])[0]).get_parameter("embedding.weight")
-    assert stored.planes["codes"].dtype == torch.bfloat16, "what is stored in 16 bits stays so"
-    made = generating(model, "int4-32")
+    model = build(llama(**SHAPE, vocab=vocab, tied=tied), seed=3).eval()
+    exact = {path: value.bfloat16() for path, value in model.named_parameters() if path in ("embedding.weight", "head.weight")}
+    made = generating(quantised(model, FORMATS["int4-32"])[0] if form.startswith("stored") else model, form)
+    tables = {path: value for path, value in made.named_parameters() if path in exact}
+    assert len(tables) == (1 if tied else 2)
     plain = build(model.architecture).eval()
     plain.load_state_dict(
         {path: value.restored if isinstance(value, PackedMatrix) else value for path, value in made.named_parameters()}
     )
-    tables = [value for path, value in made.named_parameters() if path in ("embedding.weight", "head.weight")]
-    assert [each.stored_bytes for each in tables] == [96 * 128 + 96 * 2] * (1 if tied else 2)
+    for path, table in tables.items():
+        wanted = Quantised.of(exact[path].float(), FORMATS[FORMS[form]])
+        assert torch.equal(table.restored, wanted.restored.to(table.dtype))
+        assert table.stored_bytes == wanted.stored_bytes
     monkeypatch.setattr(PackedMatrix, "restored", property(lambda self: pytest.fail("restored")))
     with torch.inference_mode():
-        assert torch.equal(made.embedding(tokens := torch.tensor([[5, 95]]), None, None), plain.embedding(tokens, None, None))
+        tokens = torch.tensor([[5, 95]])
+        assert torch.equal(made.embedding(tokens, None, None).float(), plain.embedding(tokens, None, None))
         assert off(made(tokens), plain(tokens)) < 0.02
-    settings = {"max_tokens": 12, "sampling": Sampling(temperature=0)}
-    assert generate_tokens(made, [[1, 2, 3]], **settings) == generate_tokens(plain, [[1, 2, 3]], **settings)
-    uneven = generating(build(llama(**shape, vocab=97), seed=3).eval(), "int4-32").get_parameter("embedding.weight")
-    assert uneven.planes["codes"].dtype == torch.bfloat16, "the kernel does not take 97 tokens"
+        (text,) = generate_tokens(made, [[1, 2, 3]], max_tokens=12, sampling=Sampling(temperature=0))
+        logits = plain(torch.tensor([[1, 2, 3, *text]]))[0, 2:-1]
+    # Its likeliest token, or one that rounding cannot tell from it.
+    assert (logits.amax(-1) - logits[range(12), text] < 0.02 * logits.abs().max()).all()
+
+
+def test_tables_that_nobody_names_a_format_for_may_stay_in_sixteen():
+    model = build(llama(**SHAPE | {"width": 96}, vocab=96), seed=3).eval()
+    stored = generating(quantised(model, FORMATS["int4-32"])[0])
+    wide = generating(quantised(model, FORMATS["int4-32"])[0].float(), "stored/bf16")
+    for made in (stored, wide, generating(model, "int4-32"), generating(model, "int4-32/bf16")):
+        table = made.get_parameter("embedding.weight")
+        assert torch.equal(table.planes["codes"], model.get_parameter("embedding.weight").bfloat16())
 
 
 def test_fp32_gives_the_same_tokens_from_matrices_as_they_are_held(tiles):
@@ -292,11 +345,43 @@ def test_experts_that_are_not_chosen_are_not_restored(monkeypatch):
     assert 3 not in seen
 
 
-def test_a_word_that_is_no_format_and_a_second_rounding_are_refused():
-    with pytest.raises(UserError, match="'int5' is no format of weights; there are fp32"):
-        weights.check_weights("int5")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("int5",), "'int5' is no format of weights; there are fp32"),
+        (("int4/int5",), "'int5' is no format of weights; there are fp32"),
+        (("int4/",), "'' is no format of weights"),
+        (
+            ("bf16/int8",),
+            "weights 'bf16/int8': tables have a format of their own beside layers in 8 and 4 bits alone: leave /int8 out",
+        ),
+        (
+            ("int4/nf4",),
+            "no kernel multiplies by a table in nf4: take bf16, int8, int4, int4-64, int4-32, or leave /nf4 out",
+        ),
+        (("int4/fp32",), "no kernel multiplies by a table in fp32"),
+        (("int4/int4", 1, "cuda"), "tables in few bits are a processor's, and the model is on cuda: leave /int4 out"),
+        (("stored/int4", 2), "'stored/int4' are not divided among 2 processes yet"),
+    ],
+)
+def test_words_for_weights_that_cannot_be_are_refused(given, said):
+    with pytest.raises(UserError, match=re.escape(said)):
+        weights.check_weights(*given)
+
+
+def test_tables_of_other_sizes_and_a_second_rounding_are_refused():
     few = quantised(build(LLAMA), FORMATS["int8"])[0]
     assert any(isinstance(value, PackedMatrix) for value in generating(few).parameters())
     for form, said in (("bf16", "leave --weights out"), ("int4", "in few bits already")):
         with pytest.raises(UserError, match=said):
             generating(quantised(build(LLAMA), FORMATS["int8"])[0], form)
+    model = build(llama(**SHAPE | {"width": 96}, vocab=97)).eval()
+    before = dict(model.named_parameters())
+    for form, said in (
+        ("int4-32/int4-64", r"embedding.weight has 97 x 96 numbers, and no kernel multiplies by so many in int4-64"),
+        ("int8/int8", r"embedding.weight has 97 x 96 numbers, and no kernel multiplies by so many in int8"),
+        ("stored/int4-32", r"the layers are not stored in few bits: name a format for them too"),
+    ):
+        with pytest.raises(UserError, match=said):
+            generating(model, form)
+    assert all(value is before[path] for path, value in model.named_parameters())

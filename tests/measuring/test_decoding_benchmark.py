@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from math import prod
 
 import pytest
 import torch
@@ -17,6 +18,7 @@ from benchmarks.sitting import Contender, GaveUpError, same_work, summary
 
 from anyformer.engines import choice, proof
 from anyformer.operations import Shape
+from anyformer.quantising.tensor import PackedMatrix
 from engines.stand_in import StandInEngine
 
 
@@ -94,6 +96,7 @@ def test_a_grid_has_ours_on_an_engine_where_it_is_asked_for(monkeypatch):
     assert ENGINE not in contenders_of_grid(case)
     command = contenders_of_grid(case, ("engine",))[ENGINE]
     assert command[-6:] == ["--weights", "f32", "--batch", "1", "--context", "64"]
+    assert ENGINE not in contenders_of_grid(Case("gqa", "int4-64", 1, 64), ("engine",)), "which has no such form"
     rows = [
         {"name": name, "tokens_per_second": rate, "first_token_seconds": 0.5, "ours_is_faster_by": 100 / rate}
         for name, rate in (("anyformer default", 100), (ENGINE, 190), ("llama.cpp", 200))
@@ -128,6 +131,21 @@ def test_bytes_of_a_step_are_those_of_the_weights_and_of_the_state():
     total = sum(value.nbytes for value in experts.parameters())
     assert one < 0.6 * total
     assert many > total
+
+
+@pytest.mark.parametrize("name", ["dense", "experts"])
+def test_beside_4_bits_of_llama_cpp_as_many_bytes_are_read(name):
+    """Of the matrices of layers and of the table."""
+    pytest.importorskip("gguf")
+    from benchmarks.peers import gguf_file
+
+    sizes = DECODERS[name].tiny
+    model = ours_decode.Ours(asked(model=name, weights="int4-64")).model
+    ours = sum(value.read_bytes for value in model.parameters() if isinstance(value, PackedMatrix))
+    in_few = (size for tensor, size in gguf_file.tensors(sizes) if len(size) > 1 and gguf_file.ROUTER not in tensor)
+    assert ours == sum(map(prod, in_few)) * 18 / 32
+    table = model.get_parameter("embedding.weight")
+    assert table.stored_bytes == sizes.vocab * (sizes.width // 2 + sizes.width // 64 * 2.5)
 
 
 class Stub:

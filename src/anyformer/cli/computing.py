@@ -79,8 +79,8 @@ class Computation:
         str,
         computing_option(
             help="Hold the weights in this format: as stored, or all in 32 or 16 bits, or the matrices of layers in 8 or 4 and "
-            "the table of tokens in 8. A token waits for the bytes of the weights, so fewer are faster; anyformer quantise "
-            "measures what they cost.",
+            "the table of tokens in 8, or in the format behind a stroke: int4-64/int4-64. A token waits for the bytes of the "
+            "weights, so fewer are faster; anyformer quantise measures what they cost.",
             metavar="stored|fp32|bf16|fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
         ),
     ] = "stored"
@@ -136,7 +136,7 @@ class Computation:
         from anyformer.describe import UserError
         from anyformer.generation import check_weights
 
-        check_weights(self.weights, started())
+        check_weights(self.weights, started(), device())
         if self.draft is None and self.draft_tokens is not None:
             raise UserError("--draft-tokens says how many tokens --draft proposes: give --draft, or leave it out")
 

@@ -91,7 +91,7 @@ def _service(
     from anyformer.serving.worker import ServingWorker
     from anyformer.text.replies import ReplyForm, form_of
 
-    check_weights(states.weights, 1)
+    check_weights(states.weights, 1, device())
     in_large_pages()
     adapters = _adapters(address.adapter)
     load = partial(_loaded, place, adapters, states, replies.towers)

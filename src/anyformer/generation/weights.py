@@ -13,13 +13,19 @@ from anyformer.generation.native.decode import unavailable
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
 from anyformer.processor import multiplies_tiles
-from anyformer.quantising import FORMATS, MatrixFormat, Quantising, plain_of
+from anyformer.quantising import FORMATS, HALF, MatrixFormat, Quantising, plain_of
 from anyformer.quantising.joint import OutputSlice, joined, read_together
 from anyformer.quantising.model import WHOLE, format_of, quantisable, quantised
 from anyformer.quantising.tensor import PackedMatrix, Quantised
 
 STORED = "stored"
 """The name for weights as they are."""
+BETWEEN = "/"
+"""Stands between the format of the layers and that of the tables."""
+TABLES = "int8"
+"""The format of tables beside layers in 8 and 4 bits, where no other is named."""
+SAMPLE = 128
+"""Tokens and features of a table that every kernel takes."""
 
 
 def computing(model: Transformer) -> torch.dtype:
@@ -47,53 +53,91 @@ def _in_32_bits(model: Transformer) -> bool:
     return any(value.dtype.itemsize > 2 for name, value in model.named_parameters() if name in matrices)
 
 
-def check_weights(weights: str, processes: int = 1) -> None:
-    """Raises `UserError` for a word that `generating` does not know, or does not know for a model of several processes."""
-    if weights != STORED and not format_of(weights).whole and processes > 1:
+def check_weights(weights: str, processes: int = 1, device: str = "cpu") -> None:
+    """Raises `UserError` for a word that `generating` does not know, or not for a model of several processes or on a device."""
+    layers, stroke, tables = weights.partition(BETWEEN)
+    whole = layers != STORED and format_of(layers).whole
+    if stroke:
+        _check_tables(weights, tables, whole=whole, device=device)
+    if processes > 1 and not whole and weights != STORED:
         raise UserError(
             f"weights {weights!r} are not divided among {processes} processes yet, since a part would have other scales than "
             "the whole: take fp32 or bf16, or start one process"
         )
 
 
+def _check_tables(weights: str, tables: str, *, whole: bool, device: str) -> None:
+    """Refuse a format of tables that there is not, or not there."""
+    out = f"leave {BETWEEN}{tables} out"
+    if whole:
+        raise UserError(f"weights {weights!r}: tables have a format of their own beside layers in 8 and 4 bits alone: {out}")
+    if not _takes(format_of(tables), (SAMPLE, SAMPLE)):
+        there = (name for name, format in FORMATS.items() if _takes(format, (SAMPLE, SAMPLE)))
+        raise UserError(f"weights {weights!r}: no kernel multiplies by a table in {tables}: take {', '.join(there)}, or {out}")
+    if device != "cpu":
+        raise UserError(f"weights {weights!r}: tables in few bits are a processor's, and the model is on {device}: {out}")
+
+
+def _takes(format: MatrixFormat, shape: tuple[int, ...]) -> bool:
+    """Whether a table beside layers in few bits may be in a format: in 16 bits, or in one for which there is a kernel."""
+    return format.multiplies(shape) if isinstance(format, Quantising) else format.bits == HALF.bits
+
+
 def generating(model: Transformer, weights: str = STORED) -> Transformer:
     """A model whose weights are held for generating, and learn no more: `model` itself, changed, or for few bits another one.
 
     `weights`: as they are stored, `fp32`, `bf16`, or a format of 8 or 4 bits for the matrices of layers; beside it tables of
-    tokens and heads are in 8 bits with a scale per token, where a kernel multiplies by them, and all else is in 16.
+    tokens and heads are in 8 bits with a scale per token, where a kernel multiplies by them, and all else is in 16. Behind a
+    stroke a second format is that of tables and heads: `int4-64/int4-64`, or `stored/int8` where layers are stored in few bits.
     Matrices lie in the order in which products of few rows read them fastest, and all is computed as `computing` says.
-    Raises `UserError` for a format that there is not, and for a model in few bits that is to be in others.
+    Raises `UserError` for a format that there is not, for one of tables that no kernel multiplies by in their sizes, and for a
+    model in few bits that is to be in others.
     """
-    check_weights(weights, 1 if model.share is None else model.share.processes)
-    if weights != STORED:
-        model = _in_format(model, format_of(weights))
+    check_weights(weights, 1 if model.share is None else model.share.processes, model.device.type)
+    layers, _, tables = weights.partition(BETWEEN)
+    if tables:
+        _check_sizes(model, weights, format_of(tables), stored=layers == STORED)
+    if layers != STORED:
+        model = _in_format(model, format_of(layers))
+    if tables or (layers != STORED and not format_of(layers).whole and model.device.type == "cpu"):
+        model = _with_tables(model, format_of(tables or TABLES))
     return _laid_out(model)
+
+
+def _check_sizes(model: Transformer, weights: str, format: MatrixFormat, *, stored: bool) -> None:
+    """Refuse a format that is named for tables of sizes that no kernel takes in it, and beside layers that are stored whole."""
+    if stored and not any(isinstance(value, Quantised) for value in model.parameters()):
+        raise UserError(f"weights {weights!r}: the layers are not stored in few bits: name a format for them too")
+    for path, weight in _declared(model, lambda weight: weight.of_vocabulary).items():
+        if not _takes(format, weight.shape):
+            raise UserError(
+                f"weights {weights!r}: {path} has {' x '.join(map(str, weight.shape))} numbers, and no kernel multiplies by so "
+                f"many in {format.name}: take another format behind {BETWEEN}, or none"
+            )
 
 
 def _in_format(model: Transformer, format: MatrixFormat) -> Transformer:
     """The model with its weights in a format."""
     if not format.whole:
-        model = quantised(model, format)[0]
-        return _with_small_tables(model) if model.device.type == "cpu" else model
+        return quantised(model, format)[0]
     if any(isinstance(value, Quantised) for value in model.parameters()):
         raise UserError(f"this model's matrices are in few bits already, not to be had as {format.name}: leave --weights out")
     return model.to(WHOLE[format.bits])
 
 
-def _with_small_tables(model: Transformer) -> Transformer:
-    """The model itself with its tables of tokens and its heads in 8 bits, where a kernel multiplies by them as they are.
+def _with_tables(model: Transformer, format: MatrixFormat) -> Transformer:
+    """The model itself with its tables of tokens and its heads in a format, where a kernel multiplies by them as they are.
 
     Beside layers in 4 bits a table of 16 bits would be half of what a token reads.
     """
-    format = FORMATS["int8"]
-    assert isinstance(format, Quantising), "8 bits"
-    tables = _declared(model, lambda weight: weight.of_vocabulary)
+    tables = _declared(model, lambda weight: weight.of_vocabulary and _takes(format, weight.shape))
     for name, module in model.named_modules():
         for leaf, value in list(module.named_parameters(recurse=False)):
-            if f"{name}.{leaf}" in tables:
-                small = PackedMatrix.of(value, format)
-                if small.product is not None:
-                    setattr(module, leaf, nn.Parameter(small, requires_grad=False))
+            if f"{name}.{leaf}" in tables and not isinstance(value, Quantised):
+                small = (
+                    PackedMatrix.of(value, format) if isinstance(format, Quantising) else value.detach().to(WHOLE[format.bits])
+                )
+                setattr(module, leaf, nn.Parameter(small, requires_grad=False))
     return model
 
 
@@ -113,9 +157,9 @@ def _laid_out(model: Transformer) -> Transformer:
     return model
 
 
-def _declared(model: Transformer, which: Callable[[Weight], bool]) -> set[str]:
-    """The paths of the weights that are declared so."""
-    return {path for path, weight in model.architecture.trained_cost(Shape(source=1)).weights.items() if which(weight)}
+def _declared(model: Transformer, which: Callable[[Weight], bool]) -> dict[str, Weight]:
+    """The weights that are declared so, by path."""
+    return {path: weight for path, weight in model.architecture.trained_cost(Shape(source=1)).weights.items() if which(weight)}
 
 
 def _join(model: Transformer, matrices: Container[str], dtype: torch.dtype) -> None:

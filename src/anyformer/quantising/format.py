@@ -78,7 +78,11 @@ class Quantising(MatrixFormat):
         """The product with the matrix (O, I) as it is stored, where torch has a kernel for it."""
         return None
 
-    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+    def multiplies(self, shape: tuple[int, ...]) -> bool:
+        """Whether torch has a kernel of the processor for products with a matrix of this shape as it is stored."""
+        return False
+
+    def rows(self, planes: Mapping[str, Tensor], shape: tuple[int, ...], index: Tensor) -> Tensor | None:
         """Rows (..., I) of a matrix (O, I) by their numbers (...); None where the whole matrix has to be restored for them."""
         return None
 

@@ -116,23 +116,38 @@ class Grouped(Quantising):
         from anyformer.quantising.packing import unpacked
         from anyformer.quantising.products import of_int4, of_int8
 
-        if self.one_scale or len(shape) != 2:
+        if not self.multiplies(shape) or planes["codes"].device.type != "cpu":
             return None
+        if self.group is None:
+            return of_int8(planes["codes"], planes["scales"])
         outputs, inputs = shape
-        match self.number, self.group:
-            case NumberFormat(), None if self.number == INT8:
-                return of_int8(planes["codes"], planes["scales"])
-            case None, int(group):
-                zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
-                return of_int4(planes["codes"], planes["scales"], zeros.float(), group)
-        return None
+        zeros = unpacked(planes["zeros"], outputs * self.groups(inputs)).reshape(outputs, -1)
+        return of_int4(planes["codes"], planes["scales"], zeros.float(), self.group)
 
-    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+    def multiplies(self, shape: tuple[int, ...]) -> bool:
+        if self.one_scale or len(shape) != 2:
+            return False
+        if self.number is None:
+            return self.group in (32, 64, 128) and shape[1] % self.group == 0
+        # Of rows of other lengths the kernel of 8 bits reads beyond the end.
+        return self.number == INT8 and self.group is None and shape[1] % 64 == 0
+
+    def rows(self, planes: Mapping[str, Tensor], shape: tuple[int, ...], index: Tensor) -> Tensor | None:
+        import torch
         import torch.nn.functional as F
 
-        if self.number is None or self.group is not None or self.one_scale:
+        from anyformer.quantising.packing import numbers_at, unpacked
+
+        outputs, inputs = shape
+        if self.one_scale or (self.number is None and inputs % 2):  # then a row begins within a byte
             return None
-        return F.embedding(index, planes["codes"]).float() * F.embedding(index, planes["scales"])
+        scales = self._spread(F.embedding(index, planes["scales"]).float(), inputs)
+        if self.number is not None:
+            return F.embedding(index, planes["codes"]).float() * scales
+        codes = unpacked(F.embedding(index, planes["codes"].view(outputs, -1)), inputs).float()
+        groups = self.groups(inputs)
+        zeros = numbers_at(planes["zeros"], index[..., None] * groups + torch.arange(groups, device=index.device))
+        return self.numbers(codes, scales, self._spread(zeros.float(), inputs))
 
     def one(self, planes: Mapping[str, Tensor], index: int) -> Mapping[str, Tensor]:
         return {name: plane[index] for name, plane in planes.items()}

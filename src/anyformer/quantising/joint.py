@@ -86,6 +86,11 @@ class OutputSlice(PackedMatrix):
         """Its share of the bytes of the joint matrix."""
         return self.joint.whole.stored_bytes * len(self) // len(self.joint.whole)
 
+    @property
+    def read_bytes(self) -> int:
+        """Its share of what a product with the joint matrix reads."""
+        return self.joint.whole.read_bytes * len(self) // len(self.joint.whole)
+
     def times(self, x: Tensor, bias: Tensor | None) -> Tensor:
         y = self.joint(x)[..., self.start : self.stop]
         # Of one row a span lies side by side; of several, what follows may want to see it in another shape.

@@ -17,6 +17,11 @@ def unpacked(bytes: Tensor, count: int) -> Tensor:
     return torch.stack([bytes & 15, bytes >> 4], -1).flatten(-2)[..., :count]
 
 
+def numbers_at(bytes: Tensor, places: Tensor) -> Tensor:
+    """The numbers at these places of one line of them, whichever half of a byte each lies in."""
+    return bytes[places >> 1] >> ((places & 1) << 2) & 15
+
+
 def typed(name: str) -> torch.dtype:
     """The type of torch of this name."""
     dtype: torch.dtype = getattr(torch, name)

@@ -49,7 +49,10 @@ class Plain(Quantising):
 
         return of_whole(planes["codes"]) if len(shape) == 2 else None
 
-    def rows(self, planes: Mapping[str, Tensor], index: Tensor) -> Tensor | None:
+    def multiplies(self, shape: tuple[int, ...]) -> bool:
+        return len(shape) == 2
+
+    def rows(self, planes: Mapping[str, Tensor], shape: tuple[int, ...], index: Tensor) -> Tensor | None:
         import torch.nn.functional as F
 
         codes = planes.get("codes")

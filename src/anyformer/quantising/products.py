@@ -16,7 +16,7 @@ from anyformer.quantising.packing import unpacked
 
 @dataclass(frozen=True)
 class QuantisedProduct:
-    """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored.
+    """x (rows, I) -> x W^T (rows, O) for a matrix W (O, I) as it is stored, of which a few rows read `read` bytes.
 
     `few`: by a kernel that takes and gives numbers of `dtype`. `many`: by the matrix restored for this product alone, in the
     type `wide()`; it takes less time from more than `most` rows. `most` is None: the kernel is the faster for any number, and
@@ -24,6 +24,7 @@ class QuantisedProduct:
     """
 
     few: Callable[[Tensor], Tensor]
+    read: int
     most: int | None = None
     many: Callable[[Tensor], Tensor] | None = None
     dtype: torch.dtype = torch.bfloat16
@@ -71,12 +72,12 @@ def of_whole(codes: Tensor) -> QuantisedProduct:
     held = codes if codes.is_mkldnn else ordered(codes)
     if held.is_mkldnn:
         multiply = torch.ops.mkldnn._linear_pointwise
-        return QuantisedProduct(lambda x: multiply(x, held, None, "none", [], ""), dtype=held.dtype)
+        return QuantisedProduct(lambda x: multiply(x, held, None, "none", [], ""), held.nbytes, dtype=held.dtype)
     if _for_onednn(held):
-        return QuantisedProduct(partial(_by_rows, held), dtype=held.dtype)
+        return QuantisedProduct(partial(_by_rows, held), held.nbytes, dtype=held.dtype)
     if held.dtype.itemsize > 2:
-        return QuantisedProduct(lambda x: F.linear(x, held), dtype=held.dtype)
-    return QuantisedProduct(lambda x: F.linear(x, held), 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
+        return QuantisedProduct(lambda x: F.linear(x, held), held.nbytes, dtype=held.dtype)
+    return QuantisedProduct(lambda x: F.linear(x, held), held.nbytes, 4, lambda x: F.linear(x, held.to(x.dtype)), held.dtype)
 
 
 FEW = 64
@@ -93,41 +94,65 @@ def _by_rows(matrix: Tensor, x: Tensor) -> Tensor:
     return F.linear(x, matrix)
 
 
-def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct | None:
-    """W = scales Q with codes Q (O, I) and a scale per output; None for sizes that the kernel does not take.
+SIXTEEN = 16
+"""The kernels take multiples of so many outputs."""
+AT_ONCE = 4096
+"""Outputs that are put in the kernel's order at a time, since it is given 32 bits a code: whole blocks of it."""
 
-    The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either.
+
+def of_int8(codes: Tensor, scales: Tensor) -> QuantisedProduct:
+    """W = scales Q with codes Q (O, I) and a scale per output, I in sixty-fours.
+
+    The codes are whole numbers that bf16 has exactly, so no weight is rounded for many rows either. Where O is not in sixteens
+    the kernel reads beyond the last row, so it is given a copy that is filled up with zeros.
     """
-    outputs, inputs = codes.shape
-    if codes.device.type != "cpu" or outputs % 16 or inputs % 64:  # The kernel reads beyond the end of other rows.
-        return None
-    row = scales.flatten().to(torch.bfloat16)
+    beyond = -len(codes) % SIXTEEN
+    filled = F.pad(codes, (0, 0, 0, beyond)) if beyond else codes
+    row = F.pad(scales.flatten(), (0, beyond)).to(torch.bfloat16)
     return QuantisedProduct(
-        lambda x: torch._weight_int8pack_mm(x, codes, row),
+        lambda x: _first(torch._weight_int8pack_mm(x, filled, row), len(codes)),
+        filled.nbytes + row.nbytes,
         32,
         lambda x: F.linear(x, codes.to(x.dtype)).float() * scales.flatten(),
     )
 
 
-def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> QuantisedProduct | None:
+def of_int4(bytes: Tensor, scales: Tensor, zeros: Tensor, group: int) -> QuantisedProduct:
     """W = scales (Q - zeros), of two codes of 4 bits in a byte: Q (O, I), and a scale and a zero point (O, groups) for every
-    `group` inputs.
+    `group` inputs, of which there are 32, 64 or 128.
 
     The kernel has an order of its own for the codes, so it holds a copy of them. It takes Q - 8 times a scale, plus an offset.
+    Outputs are filled up with zeros to the sixteens that it takes, in this copy alone.
     """
     outputs, inputs = len(scales), scales.shape[1] * group
-    if bytes.device.type != "cpu" or outputs % 16 or 2 * bytes.numel() != outputs * inputs or group not in (32, 64, 128):
-        return None
-    codes = unpacked(bytes, outputs * inputs).view(outputs, inputs)
-    ordered = torch._convert_weight_to_int4pack_for_cpu(codes.to(torch.int32), 1)
-    both = torch.stack([scales.float(), (8 - zeros) * scales.float()], -1).transpose(0, 1).to(torch.bfloat16).contiguous()
+    beyond = -outputs % SIXTEEN
+    ordered = _ordered_by_4_bits(bytes.view(outputs, -1))
+    both = F.pad(torch.stack([scales.float(), (8 - zeros) * scales.float()], -1), (0, 0, 0, 0, 0, beyond))
+    pairs = both.transpose(0, 1).to(torch.bfloat16).contiguous()
+
+    def few(x: Tensor) -> Tensor:
+        return _first(torch._weight_int4pack_mm_for_cpu(x, ordered, group, pairs), outputs)
 
     def many(x: Tensor) -> Tensor:
         matrix = unpacked(bytes, outputs * inputs).view(outputs, -1, group).to(x.dtype)
         matrix.sub_(zeros[..., None].to(x.dtype)).mul_(scales[..., None])
         return F.linear(x, matrix.view(outputs, inputs))
 
-    return QuantisedProduct(lambda x: torch._weight_int4pack_mm_for_cpu(x, ordered, group, both), 128, many)
+    return QuantisedProduct(few, ordered.nbytes + pairs.nbytes, 128, many)
+
+
+def _first(y: Tensor, outputs: int) -> Tensor:
+    """So many outputs of (rows, O), side by side."""
+    return y if y.shape[1] == outputs else y[:, :outputs].contiguous()
+
+
+def _ordered_by_4_bits(bytes: Tensor) -> Tensor:
+    """Codes (O, I), two in a byte, in the order of torch's kernel, filled up with zeros."""
+    pieces = []
+    for some in torch.split(bytes, AT_ONCE):
+        codes = F.pad(unpacked(some, 2 * some.shape[1]).to(torch.int32), (0, 0, 0, -len(some) % SIXTEEN))
+        pieces.append(torch._convert_weight_to_int4pack_for_cpu(codes, 1))
+    return torch.cat(pieces)
 
 
 def wide() -> torch.dtype:

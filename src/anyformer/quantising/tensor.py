@@ -77,6 +77,11 @@ class Quantised(Tensor):
         """Bytes of the planes."""
         return sum(plane.nbytes for plane in self.planes.values())
 
+    @property
+    def read_bytes(self) -> int:
+        """Bytes that a product of a few rows reads."""
+        return self.stored_bytes
+
     def __repr__(self) -> str:  # type: ignore[override]
         return f"Quantised({self.format.name}, shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device})"
 
@@ -122,7 +127,9 @@ class Quantised(Tensor):
 class PackedMatrix(Quantised):
     """A matrix for generating: a few rows are multiplied by it as it is stored, where torch has a kernel for that.
 
-    Products with 16 bits and fewer round what they multiply to bf16.
+    Products with 16 bits and fewer round what they multiply to bf16. A matrix in 4 bits lies in memory twice from its first
+    product on: the planes, of which many rows and rows that are looked up are made, and a copy in the kernel's order. So does
+    one in 8 bits whose outputs are no multiple of 16.
     """
 
     @cached_property
@@ -133,6 +140,12 @@ class PackedMatrix(Quantised):
         """
         with torch._C.DisableTorchFunction():
             return self.format.product(self.planes, tuple(self.shape))
+
+    @property
+    def read_bytes(self) -> int:
+        if self.dim() == 3 and self.format.one(self.planes, 0) is not None:
+            return len(self) * self._one(0).read_bytes
+        return self.stored_bytes if self.product is None else self.product.read
 
     @cached_property
     def whole(self) -> Tensor:
@@ -201,7 +214,7 @@ class PackedMatrix(Quantised):
                 return weight.times(x, bias)
         if func is F.embedding:
             index, table = args
-            rows = table.format.rows(table.planes, index)
+            rows = table.format.rows(table.planes, tuple(table.shape), index)
             return None if rows is None else rows.to(table.dtype)
         return None
 
@@ -250,6 +263,11 @@ def restored(tensor: Tensor) -> Tensor:
 def stored_bytes(tensor: Tensor) -> int:
     """Bytes that a tensor takes."""
     return tensor.stored_bytes if isinstance(tensor, Quantised) else tensor.nbytes
+
+
+def read_bytes(tensor: Tensor) -> int:
+    """Bytes that a product of a few rows with a tensor reads of it."""
+    return tensor.read_bytes if isinstance(tensor, Quantised) else tensor.nbytes
 
 
 def format_named(name: str) -> Quantising:
