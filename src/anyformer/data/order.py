@@ -22,7 +22,7 @@ def hashed(numbers: NDArray[Any], *keys: int) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=4096)
 def _of_key(key: int) -> NDArray[np.uint64]:
-    """`_mixed` of one number: the same seeds, epochs and turns come with every batch, and a call of numpy takes a microsecond."""
+    """`_mixed` of one number. The same seeds, epochs and turns come with every batch, and each takes numpy ten microseconds."""
     return _mixed(np.array([key], dtype=np.uint64))
 
 

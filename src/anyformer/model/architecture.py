@@ -214,6 +214,8 @@ class Architecture(Shown):
 
     def folded_trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """As `folded_cost`, of a call in training."""
+        if self.mtp is None:
+            return self.folded_cost(shape, plan)
         return _kept(self, shape, plan or Plan(), Stack.folded_cost, self.mtp)
 
     def _cost(self, shape: Shape, plan: Plan, price: Price, mtp: MultiToken | None) -> Tally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -43,9 +44,16 @@ M = TypeVar("M", bound=Described)
 
 def assemble(make: Callable[[], M], device: torch.device | str, dtype: torch.dtype, seed: int) -> M:
     """The module made by `make`, initialised by its own rules from `seed`; on `device="meta"` without values."""
-    with torch.device("meta"), _Undrawn():
+    with on_meta():
         module = make()
     return module.to(dtype) if torch.device(device).type == "meta" else materialise(module, device, seed, dtype)
+
+
+@contextmanager
+def on_meta() -> Iterator[None]:
+    """Modules that are made within have no values: whoever makes them gives them all of theirs."""
+    with torch.device("meta"), _Undrawn():
+        yield
 
 
 class _Undrawn(TorchFunctionMode):
