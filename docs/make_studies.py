@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ may stand beside "cannot tell". This page is made from the reports (`python docs
 """
 
 
+@cache
 def stored(study: str) -> Mapping[str, Any] | None:
     """The committed report of a study; None where there is none."""
     path = STUDIES / study / "report.json"

@@ -6,12 +6,15 @@ import base64
 import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
 
 from anyformer.cache import Cache
 
@@ -42,10 +45,12 @@ def measured_once() -> Iterator[None]:
 
     Inside, products and the machine are measured once, the machine in a hurry, and curves are a dot. Declared FLOPs stand for
     counted ones, as the contracts hold of every architecture, and an update allocates nothing beside what it holds. Nobody
-    waits for a disk: no test cuts the power, and a process that is killed leaves what it wrote to the system.
+    waits for a disk: no test cuts the power, and a process that is killed leaves what it wrote to the system. A digit is
+    synthesised once, where each reading of the built-in sounds says all of them again.
     """
     from anyformer.costs import calibration
     from anyformer.costs.allocated import Allocated
+    from anyformer.data.builtin import spoken_digits
     from anyformer.training import ending, memory_meter, precision, summary
 
     in_a_hurry = functools.cache(functools.partial(calibration._measured, seconds=HURRY))
@@ -66,6 +71,7 @@ def measured_once() -> Iterator[None]:
 
     with (
         mock.patch.object(os, "fsync", unsynced),
+        mock.patch.object(spoken_digits, "recording", _kept(spoken_digits.recording)),
         mock.patch.object(precision, "_rate", functools.cache(precision._rate)),
         mock.patch.object(calibration, "_product", small_product),
         mock.patch.object(calibration, "_measured", lambda device, seconds: in_a_hurry(device)),
@@ -74,6 +80,18 @@ def measured_once() -> Iterator[None]:
         mock.patch.object(memory_meter, "watching_allocations", return_value=nullcontext(Allocated())),
     ):
         yield
+
+
+def _kept(recording: Callable[..., NDArray[np.int16]]) -> Callable[..., NDArray[np.int16]]:
+    """The same recordings, each made once and not to be changed; the last 2,500, which are 50 MB."""
+
+    @functools.lru_cache(maxsize=2500)
+    def made(string: tuple[int, ...], *seed: int) -> NDArray[np.int16]:
+        sound = recording(string, *seed)
+        sound.setflags(write=False)
+        return sound
+
+    return lambda string, *seed: made(tuple(string), *seed)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from anyformer.describe import Value, from_json, to_json
 from anyformer.files import read_text
 from anyformer.model import Architecture
 from anyformer.model.adapted import adapted
+from anyformer.model.initialise import on_meta
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
@@ -154,7 +155,7 @@ def load(
     `divide`: among processes, each of which holds its share; `among`: the processes that check it together.
     """
     manifest, architecture = verify(directory, among=among), _architecture(directory)
-    with torch.device("meta"):
+    with on_meta():
         model = Transformer(architecture, plan)
     tensors: Mapping[str, Tensor] = stored_weights(directory)
     check(model, tensors, directory / WEIGHTS)
@@ -162,7 +163,7 @@ def load(
     if found is not None:
         adapter, added = found
         tensors = adapter.merged(tensors, added)
-        with torch.device("meta"):
+        with on_meta():
             model = Transformer(adapted(architecture, adapter), plan)
     fill(model, tensors, directory / WEIGHTS, device, dtype, divide)
     return model.eval(), Tokenizer.found(beside_of(directory, manifest)), manifest

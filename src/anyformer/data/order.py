@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,14 @@ def hashed(numbers: NDArray[Any], *keys: int) -> NDArray[np.uint64]:
     """64 pseudo-random bits per number, which depend on it and all keys (splitmix64's mixer, chained)."""
     state = np.asarray(numbers).astype(np.uint64)
     for key in keys:
-        state = _mixed(state + _mixed(np.array([key & _WORD], dtype=np.uint64)))
+        state = _mixed(state + _of_key(key & _WORD))
     return _mixed(state)
+
+
+@lru_cache(maxsize=4096)
+def _of_key(key: int) -> NDArray[np.uint64]:
+    """`_mixed` of one number. The same seeds, epochs and turns come with every batch, and each takes numpy ten microseconds."""
+    return _mixed(np.array([key], dtype=np.uint64))
 
 
 def hashed_below(limit: int, *keys: int) -> int:
@@ -52,7 +59,11 @@ def _feistel(numbers: NDArray[np.uint64], half: int, keys: tuple[int, ...]) -> N
 
 
 def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = state + np.uint64(0x9E3779B97F4A7C15)
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return state ^ (state >> np.uint64(31))
+    state = state + _STEP
+    state = (state ^ (state >> _30)) * _FIRST
+    state = (state ^ (state >> _27)) * _SECOND
+    return state ^ (state >> _31)
+
+
+_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)

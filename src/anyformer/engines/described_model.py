@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from anyformer.model import Architecture
+from anyformer.model.initialise import on_meta
 from anyformer.model.transformer import Transformer
 
 
@@ -12,7 +13,7 @@ class DescribedModel(Transformer):
     """`architecture` without values. `dtype`: of the numbers in which the engine holds what it has read of texts."""
 
     def __init__(self, architecture: Architecture, dtype: torch.dtype = torch.float32) -> None:
-        with torch.device("meta"):
+        with on_meta():
             super().__init__(architecture)
         self.eval()
         self.to(dtype)

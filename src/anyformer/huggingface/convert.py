@@ -29,6 +29,7 @@ from anyformer.huggingface.rules import WeightRule, rules
 from anyformer.huggingface.stored import PLAIN, RestoredWeights, TensorFiles
 from anyformer.huggingface.target import nowhere
 from anyformer.model import Architecture
+from anyformer.model.initialise import on_meta
 from anyformer.model.portions import Divide, keep_whole
 from anyformer.model.transformer import Transformer
 from anyformer.plan import Plan
@@ -87,7 +88,7 @@ def load(
     directory = Path(directory)
     check_digests(directory)
     architecture, family, stored = architecture_of(directory, dtype, images=images, audio=audio)
-    with torch.device("meta"):
+    with on_meta():
         model = Transformer(architecture, plan)
     fill(model, family, stored, device=device, dtype=dtype, progress=progress, divide=divide)
     return model.eval(), Tokenizer.found(beside_of(directory) if is_gguf(directory) else Beside.read(directory))

@@ -29,6 +29,7 @@ from anyformer.huggingface.rules import Names, rules
 from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.vocabulary import MAPPING
 from anyformer.model import Architecture, TwoTowers
+from anyformer.model.initialise import on_meta
 from anyformer.model.mup import computed
 from anyformer.model.two_towers_module import TwoTowersModule
 from anyformer.operations import Weight
@@ -186,7 +187,7 @@ def load_two_towers(
     check_digests(directory)
     config, source = opened(directory, dtype)
     towers, found = read_two_towers(config), _family_of(config)
-    with torch.device("meta"):
+    with on_meta():
         model = TwoTowersModule(towers, plan or Plan())
     sides = ((model.text, found.text), (model.image, found.image))
     _check_names(directory, source, found)

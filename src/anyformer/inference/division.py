@@ -18,6 +18,7 @@ from anyformer.describe import Notice, UserError
 from anyformer.inference.hooks import AddedUp, OwnExperts, RowsOfTokens
 from anyformer.model import Architecture
 from anyformer.model.collectives import Group
+from anyformer.model.initialise import on_meta
 from anyformer.model.narrowed import cuts, divided_vocabulary, narrowed, widest_ways
 from anyformer.model.portions import Portion, Types
 from anyformer.model.reductions import name_of
@@ -170,7 +171,7 @@ def _divide_branch(branch: BranchModule, model: Transformer, group: Group, kept:
     width, whole = model.architecture.width, branch.branch.sublayer
     part = whole.narrowed(width, group.size)
     assert part is not None, "`widest_ways` found it"
-    with torch.device("meta"):
+    with on_meta():
         branch.sublayer = part.build(width, model.plan, f"{branch.name}.sublayer")
     branch.crossing = AddedUp(name_of(group), branch.crossing)
     for name, cut in cuts(whole, part, width, group.size).items():

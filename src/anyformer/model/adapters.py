@@ -12,6 +12,7 @@ from anyformer.describe import UserError
 from anyformer.model.adapted import adapted
 from anyformer.model.architecture import Architecture
 from anyformer.model.divided import copy_in, whole
+from anyformer.model.initialise import on_meta
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import InputDropout, Noise, bits_of
@@ -139,7 +140,7 @@ def plain(model: Transformer) -> Transformer:
 
 def made_of(architecture: Architecture, plan: Plan, weights: Mapping[str, Tensor]) -> Transformer:
     """The model of these weights, which it holds and does not copy, in evaluation mode."""
-    with torch.device("meta"):
+    with on_meta():
         made = Transformer(architecture, plan)
     for name, module in made.named_modules():
         for leaf, empty in list(module.named_parameters(recurse=False)):

@@ -202,19 +202,21 @@ class Architecture(Shown):
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """The declarations of all parts for one call; decode state and limits are those of the stack that generates."""
-        return self._cost(shape, plan or Plan(), Stack.cost, None)
+        return _kept(self, shape, plan or Plan(), Stack.cost, None)
 
     def folded_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """The same sums as `cost`, with one name for all layers of a variant: a hundred times less to add up in deep models."""
-        return _folded(self, shape, plan or Plan(), None)
+        return _kept(self, shape, plan or Plan(), Stack.folded_cost, None)
 
     def trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """As `cost`, of a call in training: with the predictions of later tokens."""
-        return self._cost(shape, plan or Plan(), Stack.cost, self.mtp)
+        return _kept(self, shape, plan or Plan(), Stack.cost, self.mtp)
 
     def folded_trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """As `folded_cost`, of a call in training."""
-        return self.folded_cost(shape, plan) if self.mtp is None else _folded(self, shape, plan or Plan(), self.mtp)
+        if self.mtp is None:
+            return self.folded_cost(shape, plan)
+        return _kept(self, shape, plan or Plan(), Stack.folded_cost, self.mtp)
 
     def _cost(self, shape: Shape, plan: Plan, price: Price, mtp: MultiToken | None) -> Tally:
         # Of two inputs the source is read in the first call only; a single input is as long as the call.
@@ -284,6 +286,7 @@ class Architecture(Shown):
 
 
 @lru_cache(maxsize=64)
-def _folded(architecture: Architecture, shape: Shape, plan: Plan, mtp: MultiToken | None) -> Tally:
-    """A cost sheet, a plan and a picture ask for the same few shapes many times."""
-    return architecture._cost(shape, plan, Stack.folded_cost, mtp)
+def _kept(architecture: Architecture, shape: Shape, plan: Plan, price: Price, mtp: MultiToken | None) -> Tally:
+    """The same few shapes are asked for many times: by a cost sheet, a plan and a picture, and by a run each time that it
+    builds its model."""
+    return architecture._cost(shape, plan, price, mtp)

@@ -15,6 +15,7 @@ from anyformer.huggingface.convert import fill
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.verifying import TOLERANCE, example_of, output_of, target_of
 from anyformer.model import Architecture
+from anyformer.model.initialise import on_meta
 from anyformer.model.transformer import Transformer
 from anyformer.porting.explaining import Fit, explained
 from anyformer.porting.factors import factors
@@ -107,7 +108,7 @@ class Comparison:
     def _built(self, fit: Fit, architecture: Architecture) -> Transformer:
         family = fit.derivation.family(str(self.table["model_type"]), "")
         stored = Stored(self.of.directory, family.base, family.older_names)
-        with torch.device("meta"):
+        with on_meta():
             model = Transformer(architecture, None)
         fill(model, family, stored, dtype=torch.float32)
         return model.eval()

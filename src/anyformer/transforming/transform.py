@@ -12,6 +12,7 @@ from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.model import Architecture
+from anyformer.model.initialise import on_meta
 from anyformer.model.transformer import Transformer
 from anyformer.transforming.choices import TransformChoices
 from anyformer.transforming.matched import places
@@ -40,7 +41,7 @@ def performed(
     """The new model and its report, by steps that were planned for the model's architecture. `moments`: see `moments_of`."""
     old = {name: parameter.detach() for name, parameter in model.named_parameters()}
     made = made_by(transformation, old, moments or {})
-    with torch.device("meta"):
+    with on_meta():
         new = Transformer(transformation.new, model.plan)
     # A copy each: no weight of the new model shares its numbers with another, or with the old model.
     values = {name: each.value.clone(memory_format=torch.contiguous_format) for name, (_, each) in made.items()}

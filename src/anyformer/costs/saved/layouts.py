@@ -9,7 +9,7 @@ run on the meta device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil, prod
 from typing import Any
 
@@ -72,7 +72,8 @@ def _form(x: Tensor, letters: Mapping[int, int]) -> Form:
     return x.dtype, tuple(letters.get(n, n) for n in x.shape), _ranks(x.stride())
 
 
-def _ranks(strides: Sequence[int]) -> tuple[int, ...]:
+@lru_cache(maxsize=4096)
+def _ranks(strides: tuple[int, ...]) -> tuple[int, ...]:
     """Ranks of strides: 1 for the smallest, and more for each larger one."""
     order = sorted({0, *strides})
     return tuple(map(order.index, strides))
@@ -96,15 +97,16 @@ def _tried(
 
 def _small(form: Form) -> Tensor:
     dtype, sizes, ranks = form
-    strides, count = _strides(sizes, ranks)
+    strides, count = _strides(tuple(sizes), tuple(ranks))
     return torch.ones(count, dtype=dtype).as_strided(sizes, strides)
 
 
 def _empty(dtype: torch.dtype, sizes: Sequence[int], ranks: Sequence[int]) -> Tensor:
-    return torch.empty_strided(sizes, _strides(sizes, ranks)[0], dtype=dtype, device=META)
+    return torch.empty_strided(sizes, _strides(tuple(sizes), tuple(ranks))[0], dtype=dtype, device=META)
 
 
-def _strides(sizes: Sequence[int], ranks: Sequence[int]) -> tuple[list[int], int]:
+@lru_cache(maxsize=4096)
+def _strides(sizes: tuple[int, ...], ranks: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
     """The strides of a dense tensor whose strides have these ranks, and its number of elements."""
     strides, count = [0] * len(sizes), 1
     for rank in range(1, max(ranks, default=0) + 1):
@@ -112,7 +114,7 @@ def _strides(sizes: Sequence[int], ranks: Sequence[int]) -> tuple[list[int], int
         for i in dims:
             strides[i] = count
         count *= prod(max(sizes[i], 1) for i in dims)
-    return strides, count
+    return tuple(strides), count
 
 
 def _like(x: Tensor, sizes: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:

@@ -25,6 +25,7 @@ from anyformer.huggingface.auto.configuration import AnyformerConfig, InPackage
 from anyformer.huggingface.auto.hidden_states import embedded_as, layers_of, states_of
 from anyformer.huggingface.auto.kernels import USUAL, check_kernel, use_kernel
 from anyformer.model import Architecture
+from anyformer.model.initialise import on_meta
 from anyformer.model.transformer import Transformer
 
 
@@ -231,7 +232,7 @@ def resized(model: Transformer, vocab: int, *, mean: bool) -> Transformer:
             "resize_token_embeddings: source and target have tables of their own; change the architecture by path instead"
         )
     wanted = change(architecture, "embedding.vocab", vocab)
-    with torch.device("meta"):
+    with on_meta():
         fresh = Transformer(wanted, model.plan)
     seed = int(torch.randint(0, 2**31, ()))
     tensors: dict[str, Tensor] = {}
