@@ -103,7 +103,7 @@ remembering = kinds_of(Sublayer, Mask, Remembered, KeyChoice, BlockChoice)
 
 @cache
 def fields_in(*rooms: str) -> Of:
-    """`Of` all kinds, and of the parts in some rooms of `parts` alone the fields that are not at defaults, with what they hold."""
+    """`Of` all kinds, and of parts in some rooms of `parts` alone the fields that are not at defaults, with what they hold."""
     places = tuple(f"anyformer.parts.{room}." for room in rooms)
 
     @_once
@@ -125,8 +125,8 @@ def held(value: Any) -> str:
 
 
 def cover(architectures: Mapping[str, Any], of: Of = mechanisms) -> frozenset[str]:
-    """Names of a few architectures that have every mechanism of all: each next one has the most that are missing, and of several
-    that have as many it is the smallest."""
+    """Names of a few architectures that have every mechanism of all: each next one has the most that are missing, and is the
+    smallest of those that have as many."""
     key = of, tuple((name, id(each)) for name, each in architectures.items())
     if key not in _covers:
         _covers[key] = dict(architectures), _cover(architectures, of)

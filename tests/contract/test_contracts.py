@@ -23,7 +23,7 @@ OF_FIELDS = {
 }
 """What any field of a part can break: asked with every field and what it holds. The others follow the kind of a part."""
 OF_MIXING = {decoding.cached_and_chunked_equal_the_whole, decoding.later_padding_is_taken_or_refused}
-"""What any field of a part can break that takes one position to another: asked with every kind of part, and with these fields."""
+"""What any field can break of a part that takes one position to another: asked with every kind of part, and these fields."""
 mixing = fields_in("attention", "masks", "positions", "recurrence")
 OF_STATES = {
     chunks.any_chunk_equals_the_default_chunk,
