@@ -101,6 +101,22 @@ remembering = kinds_of(Sublayer, Mask, Remembered, KeyChoice, BlockChoice)
 """What the kind of a decode state depends on: what mixes positions, which it sees, and which it chooses."""
 
 
+@cache
+def fields_in(*rooms: str) -> Of:
+    """`Of` all kinds, and of parts in some rooms of `parts` alone the fields that are not at defaults, with what they hold."""
+    places = tuple(f"anyformer.parts.{room}." for room in rooms)
+
+    @_once
+    def of(architecture: Architecture) -> frozenset[Mechanism]:
+        return frozenset(
+            (kind.__name__, name, held(inner)) if name else (kind.__name__,)
+            for kind, name, inner in moved(architecture)
+            if not name or kind.__module__.startswith(places)
+        )
+
+    return of
+
+
 def held(value: Any) -> str:
     """What a field holds, without what is only another number or another name."""
     if isinstance(value, Value):
@@ -109,7 +125,8 @@ def held(value: Any) -> str:
 
 
 def cover(architectures: Mapping[str, Any], of: Of = mechanisms) -> frozenset[str]:
-    """Names of a few architectures that have every mechanism of all: each next one has the most that are missing."""
+    """Names of a few architectures that have every mechanism of all: each next one has the most that are missing, and is the
+    smallest of those that have as many."""
     key = of, tuple((name, id(each)) for name, each in architectures.items())
     if key not in _covers:
         _covers[key] = dict(architectures), _cover(architectures, of)
@@ -122,15 +139,23 @@ _covers: dict[Any, tuple[Mapping[str, Any], frozenset[str]]] = {}
 
 def _cover(architectures: Mapping[str, Any], of: Of) -> frozenset[str]:
     having = {name: of(each) for name, each in architectures.items()}
+    size = {name: _size(each) for name, each in architectures.items()}
     missing = frozenset[Mechanism]().union(*having.values())
     chosen = set()
     while missing:
-        best = max(having, key=lambda name: len(having[name]))
+        best = max(having, key=lambda name: (len(having[name]), -size[name]))
         chosen.add(best)
         found = having[best]
         missing -= found
         having = {name: rest for name, each in having.items() if (rest := each - found)}
     return frozenset(chosen)
+
+
+def _size(described: Any) -> int:
+    """How long a description takes to compute, as far as it tells: its parts, in each of its layers; 0 of what has no parts."""
+    parts = sum(not name for _, name, _ in moved(described))
+    layers = sum(len(stack.layers) for stack in described.stacks.values()) if isinstance(described, Architecture) else 1
+    return parts * max(1, layers)
 
 
 def others_slow(architectures: Mapping[str, Architecture], of: Of = mechanisms) -> list[Any]:

@@ -209,7 +209,8 @@ LAYOUTS = {
 """How matrices are held: the type that they are stored in, and what a processor answers."""
 
 
-BY_TURNS = covering(sorted(cover(GENERATIVE, kinds_of_parts)), LAYOUTS, together=1)
+BY_TURNS = covering(sorted(cover(GENERATIVE, remembering)), LAYOUTS, together=1)
+"""Every kind that a decode state depends on, each in one layout; of every kind of part tests/generation asks the layouts."""
 
 
 @pytest.mark.parametrize(("name", "layout"), rest_slow(product(GENERATIVE, LAYOUTS), BY_TURNS))

@@ -13,17 +13,18 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.testing import built, chunks, decoding, divided, flops, learning, opening, saved, whole
 from anyformer.testing.contracts import CONTRACTS, LEARNING, owed
 from anyformer.testing.traits import decodes_tokens, encodes_tokens, limits, reads_prefix, recurrent, two_inputs, two_texts
-from covering import cover, kinds, kinds_of, remembering
+from covering import cover, fields_in, kinds, kinds_of, remembering
 
 OF_FIELDS = {
     built.declared_weights_are_the_parameters,
     built.description_survives_text,
     learning.every_weight_learns,
     flops.declared_flops_are_counted,
-    decoding.cached_and_chunked_equal_the_whole,
-    decoding.later_padding_is_taken_or_refused,
 }
 """What any field of a part can break: asked with every field and what it holds. The others follow the kind of a part."""
+OF_MIXING = {decoding.cached_and_chunked_equal_the_whole, decoding.later_padding_is_taken_or_refused}
+"""What any field can break of a part that takes one position to another: asked with every kind of part, and these fields."""
+mixing = fields_in("attention", "masks", "positions", "recurrence")
 OF_STATES = {
     chunks.any_chunk_equals_the_default_chunk,
     decoding.forked_state_continues_like_its_row,
@@ -37,6 +38,8 @@ OF_STATES = {
 """What follows what a state depends on, whatever else an architecture has."""
 OF_SUBLAYERS = {divided.parts_of_sublayers_add_up, divided.positions_of_sublayers_are_those_of_the_row}
 """What is asked of each kind of sublayer by itself."""
+COVERS = ((OF_MIXING, mixing), (OF_STATES, remembering), (OF_SUBLAYERS, kinds_of(Sublayer)))
+"""Which architectures are asked in each run: those that together have all of this."""
 
 
 @cache
@@ -50,8 +53,7 @@ def asked(contract):
     if contract.holds in OF_FIELDS:
         return cover(ZOO)
     owing = (name for name, each in ZOO.items() if contract.owed_by(each))
-    of = remembering if contract.holds in OF_STATES else kinds_of(Sublayer) if contract.holds in OF_SUBLAYERS else kinds
-    return few(of, *owing)
+    return few(next((of for those, of in COVERS if contract.holds in those), kinds), *owing)
 
 
 def pairs():

@@ -35,7 +35,7 @@ def model(tmp_path_factory, call):
     """What pages speak of without making it: texts, a run, the run exported."""
     place = tmp_path_factory.mktemp("pages")
     (place / "my_texts").mkdir()
-    (place / "my_texts" / "a.py").write_text("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(2000)))
+    (place / "my_texts" / "a.py").write_text("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(500)))
     (place / "recipes").symlink_to(ROOT / "recipes")
     sets = [f"--set={text}" for text in SMALL]
     for words in (

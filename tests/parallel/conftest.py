@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from anyformer import native
 from anyformer.api import architecture
 from anyformer.data import Bytes, Text
 from anyformer.describe import change_all, to_toml
@@ -88,4 +89,10 @@ def torchrun(tmp_path) -> Start:
 
 
 def environment_in(place: Path) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(place / "cache")}
+    """A cache of the directory's own, but for C++ sources: each process would compile them for seconds."""
+    cache = place / "cache"
+    cache.mkdir(exist_ok=True)
+    if not (cache / native.KEPT.folder).is_symlink():
+        native.KEPT.place.mkdir(parents=True, exist_ok=True)
+        (cache / native.KEPT.folder).symlink_to(native.KEPT.place)
+    return {**os.environ, "OMP_NUM_THREADS": "1", "ANYFORMER_CACHE": str(cache)}

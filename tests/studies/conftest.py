@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,8 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import Bytes, Text
 from anyformer.describe import to_toml
 from anyformer.plan import Plan
-from anyformer.studies import Arm, Study
+from anyformer.studies import Arm, Study, charts, page
+from anyformer.studies.findings import Findings
 from anyformer.training import AdamW, Checkpoints, Evaluation, Run
 
 TEXT = "\n".join(f"def f{i}(x):\n    return x + {i * i % 97}\n" for i in range(400))
@@ -51,6 +53,18 @@ def study(base) -> Study:
             "gelu": Arm(set=("decoder.layer.feedforward.activation=gelu",)),
         },
     )
+
+
+@pytest.fixture
+def undrawn(monkeypatch) -> None:
+    """Pictures of reports stay empty, under their names and captions: to draw them takes longer than tiny trials."""
+    drawn = charts.pictures
+
+    def empty(findings: Findings) -> dict[str, Any]:
+        return {name: (said, lambda figure: None, size) for name, (said, _, size) in drawn(findings).items()}
+
+    for module in (charts, page):
+        monkeypatch.setattr(module, "pictures", empty)
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from anyformer.studies.runner import TRIALS
 
 @pytest.fixture
 def small(study):
-    return study.but(arms={"one_head": study.arms["one_head"]}, base=study.base.but(steps=2), seeds=(1, 2))
+    return study.but(arms={"one_head": study.arms["one_head"]}, base=study.base.but(steps=2), seeds=(1,))
 
 
 @pytest.fixture
@@ -66,10 +66,11 @@ def alike(one, other, first, second):
     assert sorted(each.name for each in (first / TRIALS).iterdir()) == sorted(each.name for each in (second / TRIALS).iterdir())
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("engine", ["ray", "slurm"])
 def test_a_study_by_an_engine_in_threads_is_that_of_one_process(small, stand_in, tmp_path, engine):
     by_engine = af.compare(small, tmp_path / "there", engine=engine)
-    assert stand_in == ([4] if engine == "slurm" else [])  # everything that is due is one array
+    assert stand_in == ([2] if engine == "slurm" else [])  # everything that is due is one array
     here = af.compare(small, tmp_path / "there")  # finds all of it
     alike(here, by_engine, tmp_path / "there", tmp_path / "there")
     assert all(number is not None for arm in here.arms for number in arm.numbers.values())

@@ -17,6 +17,7 @@ from anyformer.studies.outcome import Ended
 from anyformer.studies.process import lay_out, run
 from anyformer.studies.trials import Trial, final_trials
 from covering import but_slow, cover
+from stand_ins import few_records
 
 RECIPES = sorted(
     path
@@ -54,7 +55,8 @@ def test_every_arm_is_trained_and_asked(name, whole, tmp_path):
     for trial in trials if whole else trials[number : number + 1]:
         place = tmp_path / trial.arm
         lay_out(trial, place)
-        assert run(place) == 0, trial.arm
+        with few_records():
+            assert run(place) == 0, trial.arm
         ended = Ended.read(place, trial.key)
         assert ended is not None, trial.arm
         assert ended.status == "finished", f"{trial.arm}: {ended}"

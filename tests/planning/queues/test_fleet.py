@@ -40,7 +40,7 @@ def said(*arguments, code=0):
 
 
 def test_the_cheapest_fleet_is_the_least_of_all_that_keep_the_limits():
-    asked = search(Limits(ttft=0.4, tpot=0.03), count=400, traffic=replace(TRAFFIC, rate=120.0))
+    asked = search(Limits(ttft=0.4, tpot=0.03), count=250, traffic=replace(TRAFFIC, rate=240.0))
     best = asked.offers()[0]
     assert asked._kept(best.outcome)
     fewer = [offer for count in range(1, best.accelerators) for offer in asked.offers(count) if asked._kept(offer.outcome)]
@@ -76,6 +76,7 @@ def test_limits_that_nothing_keeps_are_refused_with_what_can_be_kept():
 
 def test_the_page_says_the_fleet_first_and_json_says_the_same(tmp_path):
     asked = ("llama-3.2-1b", "--serve", "--arrivals", "60/min", "--limit-ttft", "300ms", "--simulated", "100")
+    asked += ("--prompt-tokens", "uniform(100, 200)")
     asked += ("--output-tokens", "8", "--rate", "1.5")
     lines = said(*asked, "--plot", str(tmp_path / "load.png")).splitlines()
     told = json.loads(said(*asked, "--json"))[0]
