@@ -107,12 +107,4 @@ inline void dots(const N* a, const float* b, int64_t apart, int64_t n, float* fo
     }
 }
 
-// to += factor * a
-template <typename N>
-inline void add_times(const N* a, float factor, float* to, int64_t n) {
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) floats_at(to + i) += vector_at(a + i) * factor;
-    for (; i < n; i++) to[i] += number_at(a + i) * factor;
-}
-
 }  // namespace
