@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "matrix_in_4_bits.h"
 
 namespace {
@@ -104,27 +107,30 @@ void by_blocks(const Product& p, int64_t number) {
     }
 }
 
-void multiply(Product p, Lanes& lanes) {
-    if (p.layout == BLOCKS_OF_4_BITS) {
-        const int64_t groups = p.inputs / p.group;
-        float* const totals = room<2>(groups * p.rows);
-        for (int64_t g = 0; g < groups; g++)
-            for (int64_t row = 0; row < p.rows; row++) totals[g * p.rows + row] = total(p.x + row * p.inputs + g * p.group, p.group);
-        p.totals = totals;
-    }
+int64_t tasks_of(const Product& p) {
     const int64_t block = p.layout == BLOCKS || p.layout == BLOCKS_OF_4_BITS ? p.block : TASK;
-    lanes.each((p.outputs + block - 1) / block, [&](int64_t number) {
-        const int64_t begin = number * block, end = std::min(begin + block, p.outputs);
-        if (p.layout == BLOCKS_OF_4_BITS)
-            by_blocks_of_4_bits(p, number);
-        else if (p.layout == BLOCKS)
-            p.kind == BFLOAT16 ? by_blocks<uint16_t>(p, number) : by_blocks<float>(p, number);
-        else if (p.layout == SCALED_ROWS)
-            by_rows<int8_t>(p, begin, end);
-        else
-            p.kind == BFLOAT16 ? by_rows<uint16_t>(p, begin, end) : by_rows<float>(p, begin, end);
-    });
+    return (p.outputs + block - 1) / block;
 }
+
+// The outputs of one task.
+void multiply(const Product& p, int64_t number) {
+    if (p.layout == BLOCKS_OF_4_BITS) return by_blocks_of_4_bits(p, number);
+    if (p.layout == BLOCKS) return p.kind == BFLOAT16 ? by_blocks<uint16_t>(p, number) : by_blocks<float>(p, number);
+    const int64_t begin = number * TASK, end = std::min(begin + TASK, p.outputs);
+    if (p.layout == SCALED_ROWS) return by_rows<int8_t>(p, begin, end);
+    p.kind == BFLOAT16 ? by_rows<uint16_t>(p, begin, end) : by_rows<float>(p, begin, end);
+}
+
+// What groups of inputs add up to, for codes of 4 bits; where the next ones may stand.
+float* add_up(Product& p, float* totals) {
+    if (p.layout != BLOCKS_OF_4_BITS) return totals;
+    p.totals = totals;
+    for (const float* x = p.x; x < p.x + p.inputs; x += p.group)
+        for (int64_t row = 0; row < p.rows; row++) *totals++ = total(x + row * p.inputs, p.group);
+    return totals;
+}
+
+int64_t totals_of(const Product& p) { return p.layout == BLOCKS_OF_4_BITS ? p.rows * (p.inputs / p.group) : 0; }
 
 Product product_of(Words& words) {
     Product p = {};
@@ -148,7 +154,8 @@ void product(Words& words, Lanes& lanes) {
         for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
         p.pairs = pairs;
     }
-    multiply(p, lanes);
+    add_up(p, room<2>(totals_of(p)));
+    lanes.each(tasks_of(p), [&](int64_t number) { multiply(p, number); });
 }
 
 // order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, each W with its scales where it has
@@ -161,37 +168,43 @@ void chosen_product(Words& words, Lanes& lanes) {
     float *const numbers = room(rows * (2 * p.inputs + p.outputs)), *const found = numbers + rows * p.inputs;
     uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
     const int64_t apart[2] = {p.outputs * int64_t(sizeof(float)), sizeof(float)};
-    p.pairs = rounded == BFLOAT16 && p.inputs % 2 == 0 ? reinterpret_cast<const uint32_t*>(pairs) : nullptr;
-    p.x = numbers, p.y = {reinterpret_cast<char*>(found), FLOAT32, apart};
-    auto chosen = [&](int64_t row) {
+    static thread_local std::vector<std::pair<int64_t, int64_t>> chosen;  // matrix and row, by both
+    static thread_local std::vector<Product> products;                    // one for each matrix that was chosen
+    chosen.clear(), products.clear();
+    for (int64_t row = 0; row < rows; row++) {
         int64_t spare;
-        return *loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare);
-    };
-    auto give = [&](int64_t row, const float* from) {
-        stored(from, y.data + row * y.strides[0], y.kind, y.strides[1], p.outputs);
-    };
-    for (int64_t matrix = 0; matrix < count; matrix++) {
-        const int64_t* place = matrices + each * matrix;
-        p.rows = 0;
-        for (int64_t row = 0; row < rows; row++)
-            if (chosen(row) == matrix) {
-                read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + p.rows * p.inputs);
-                p.rows++;
-            }
-        if (p.rows == 0) continue;
-        p.weight = words.bases[place[0]] + place[1];
-        if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
-        if (rounded == BFLOAT16)
-            for (int64_t i = 0; i < p.rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
-        multiply(p, lanes);
-        if (rounded == BFLOAT16)
-            for (int64_t i = 0; i < p.rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
-        for (int64_t row = 0, at = 0; row < rows; row++)
-            if (chosen(row) == matrix) give(row, found + at++ * p.outputs);
+        chosen.push_back({*loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare), row});
     }
-    std::fill_n(found, p.outputs, 0.0f);
-    for (int64_t row = 0; row < rows; row++)
-        if (chosen(row) < 0 || chosen(row) >= count) give(row, found);
+    std::sort(chosen.begin(), chosen.end());
+    for (int64_t at = 0; at < rows; at++) {
+        const auto [matrix, row] = chosen[at];
+        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.inputs);
+        if (matrix < 0 || matrix >= count) {
+            std::fill_n(found + at * p.outputs, p.outputs, 0.0f);
+            continue;
+        }
+        if (at == 0 || chosen[at - 1].first != matrix) {
+            const int64_t* place = matrices + each * matrix;
+            p.weight = words.bases[place[0]] + place[1];
+            if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
+            p.rows = 0, p.x = numbers + at * p.inputs, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
+            const bool paired = rounded == BFLOAT16 && p.inputs % 2 == 0;
+            p.pairs = paired ? reinterpret_cast<const uint32_t*>(pairs + at * p.inputs) : nullptr;
+            products.push_back(p);
+        }
+        products.back().rows++;
+    }
+    if (rounded == BFLOAT16)
+        for (int64_t i = 0; i < rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
+    p.rows = rows;
+    float* totals = room<2>(totals_of(p));
+    for (Product& one : products) totals = add_up(one, totals);
+    const int64_t tasks = tasks_of(p);
+    lanes.each(products.size() * tasks, [&](int64_t task) { multiply(products[task / tasks], task % tasks); });
+    if (rounded == BFLOAT16)
+        for (int64_t i = 0; i < rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
+    for (int64_t at = 0; at < rows; at++)
+        stored(found + at * p.outputs, y.data + chosen[at].second * y.strides[0], y.kind, y.strides[1], p.outputs);
 }
 
 }  // namespace
