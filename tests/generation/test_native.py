@@ -182,11 +182,13 @@ def test_the_library_uses_all_instructions_that_the_compiler_knows():
     assert native._opened(native_decode.SOURCE, compiler, native._version(compiler), flags).step
 
 
-def test_any_number_of_threads_computes_the_same_bits(monkeypatch):
+@pytest.mark.parametrize("format", ["stored", "bf16", "int4-32"])
+@pytest.mark.parametrize("kind", SIZED)
+def test_any_number_of_threads_computes_the_same_bits(kind, format, monkeypatch):
     """Who has computed its own tasks takes those of others, and there may be fewer tasks than threads."""
     monkeypatch.setattr(recorded, "FINE", 2)
-    model, found, before = build(DECODERS["llama"], seed=1).eval(), [], torch.get_num_threads()
-    beside(RecordedDecode(run=natively), decode, model)
+    model, found, before = generating(build(SIZED[kind], seed=1).eval(), format), [], torch.get_num_threads()
+    beside(RecordedDecode(run=natively), RecordedDecode(), model, close=2e-2)
     with torch.inference_mode():
         states = [begun(model) for _ in range(3)]
         try:

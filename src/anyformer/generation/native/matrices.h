@@ -200,7 +200,8 @@ void chosen_product(Words& words, Lanes& lanes) {
     float* totals = room<2>(totals_of(p));
     for (Product& one : products) totals = add_up(one, totals);
     const int64_t tasks = tasks_of(p);
-    lanes.each(products.size() * tasks, [&](int64_t task) { multiply(products[task / tasks], task % tasks); });
+    const Product* const all = products.data();  // other threads have vectors of their own
+    lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });
     if (rounded == BFLOAT16)
         for (int64_t i = 0; i < rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
     for (int64_t at = 0; at < rows; at++)
