@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import partial
@@ -155,21 +155,28 @@ def measured(run: Run, directory: Path, sizes: Sizes) -> dict[str, Any]:
     return {"seed": run.seed, "parameters": parameters, "targets": counts.astype(int).tolist(), "formats": rows}
 
 
-def main() -> None:
-    """Train and measure, and write what was found after each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def each_seed(
+    description: str | None, seeds: Sequence[int], sizes: Sizes, tiny: Sizes,
+    measure: Callable[[int, Path, Sizes], dict[str, Any]], write: Callable[[list[dict[str, Any]], Sizes], None],
+) -> None:  # fmt: skip
+    """The command of a study: train and measure seed after seed, and write what was found after each; `tiny`: a rehearsal."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="where the runs are kept; by default they are deleted at the end")
     parser.add_argument("--tiny", action="store_true", help="a few updates of one seed, and no result: a rehearsal")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    sizes, seeds = (TINY, SEEDS[:1]) if arguments.tiny else (Sizes(), SEEDS)
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
-        for seed in seeds:
-            results.append(measured(run_of(seed, sizes), folder / f"seed-{seed}", sizes))
+        for seed in seeds[:1] if arguments.tiny else seeds:
+            results.append(measure(seed, folder / f"seed-{seed}", tiny if arguments.tiny else sizes))
             if not arguments.tiny:
                 write(results, sizes)
+
+
+def main() -> None:
+    """Train and measure, and write what was found after each seed."""
+    each_seed(__doc__, SEEDS, Sizes(), TINY, lambda seed, folder, sizes: measured(run_of(seed, sizes), folder, sizes), write)
 
 
 def write(results: list[dict[str, Any]], sizes: Sizes) -> None:

@@ -14,9 +14,7 @@ benchmarks/results/small-tables.json, of which `docs/make_precision.py` makes a 
 
 from __future__ import annotations
 
-import argparse
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import asdict
@@ -29,7 +27,7 @@ from typing import Any
 import gguf
 import torch
 from benchmarks.compare import RESULTS, machine
-from benchmarks.quantised import Sizes, losses, run_of, trained
+from benchmarks.quantised import Sizes, each_seed, losses, run_of, trained
 from gguf.quants import dequantize, quantize
 from torch import Tensor
 
@@ -160,19 +158,7 @@ def write(results: Iterable[dict[str, Any]], sizes: Sizes) -> None:
 
 def main() -> None:
     """Train and measure, and write what was found after each seed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="where the runs are kept; by default they are deleted at the end")
-    parser.add_argument("--tiny", action="store_true", help="a few updates of one seed, and no result: a rehearsal")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    sizes, seeds = (TINY, SEEDS[:1]) if arguments.tiny else (Sizes(), SEEDS)
-    results: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = arguments.folder or Path(temporary)
-        for seed in seeds:
-            results.append(measured(of_size(seed, sizes), folder / f"seed-{seed}", sizes))
-            if not arguments.tiny:
-                write(results, sizes)
+    each_seed(__doc__, SEEDS, Sizes(), TINY, lambda seed, folder, sizes: measured(of_size(seed, sizes), folder, sizes), write)
 
 
 if __name__ == "__main__":
