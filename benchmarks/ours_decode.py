@@ -132,8 +132,7 @@ def bytes_per_step(model: Transformer, shape: Shape) -> int:
     """
     tally = model.architecture.cost(shape, model.plan)
     held = {name: read_bytes(value) for name, value in model.named_parameters()}
-    per_number = next(value for value in model.parameters() if value.dim() < 2).element_size()
-    states = sum(state.read for state in tally.states.values()) * per_number // model.plan.activation_bytes
+    states = sum(state.read for state in tally.states.values()) * model.state_type.itemsize // model.plan.activation_bytes
 
     def share(name: str) -> float:
         weight = tally.weights[name]
