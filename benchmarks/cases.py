@@ -64,9 +64,12 @@ BATCHES, CONTEXTS = (1, 16), (64, 2048)
 """Rows decoded at once, and tokens of each prompt."""
 NEW = 64
 """New tokens of a generation."""
-WEIGHTS: Mapping[str, str] = {"bf16": "bf16", "f32": "f32", "int8": "q8_0", "int4": "q4_0", "int4-64": "q4_0"}
-"""The weights of a decoder, and what llama.cpp calls about as many bits. With int4 the table of tokens is in 8 bits, as our
-users get it without naming another; int4-64 reads 4.5 bits of every weight, the table's too, as llama.cpp does of q4_0."""
+WEIGHTS: Mapping[str, str] = {"bf16": "bf16", "f32": "f32", "int8": "q8_0", "int4": "q4_1/q8_0", "int4-64": "q4_0"}
+"""The weights of a decoder, and what llama.cpp calls about as many bits, behind a stroke that of the table of tokens. int4 is
+what our users get without naming a table: a factor and an offset for 32 weights, as in q4_1, beside a table in 8 bits; int4-64
+reads 4.5 bits of every weight, the table's too, as llama.cpp does of q4_0."""
+ON_ENGINE: Mapping[str, str] = {**WEIGHTS, "int4": "q4_0"}
+"""The same beside our weights on llama.cpp itself, which are of its types."""
 PLAIN = ("bf16", "f32")
 """Weights that every contender has; others are those of llama.cpp and of our default."""
 OWN_ALONE = ("int4-64",)

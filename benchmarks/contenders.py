@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.cases import OWN_ALONE, PLAIN, WEIGHTS, Case
+from benchmarks.cases import ON_ENGINE, OWN_ALONE, PLAIN, WEIGHTS, Case
 from benchmarks.sitting import OURS
 
 Commands = dict[str, list[str]]
@@ -69,9 +69,10 @@ def grid(case: Case, extras: Sequence[str] = ()) -> Commands:
 
 def asked(commands: Commands, case: Case) -> Commands:
     """The same commands, asked for a case."""
+    theirs = ON_ENGINE if ENGINE in commands else WEIGHTS
 
     def of(name: str) -> list[str]:
-        weights = WEIGHTS[case.weights] if name == "llama.cpp" else case.weights
+        weights = theirs[case.weights] if name == "llama.cpp" else case.weights
         numbers = ["--batch", str(case.batch), "--context", str(case.context)]
         return ["--model", case.model, "--weights", weights, *numbers]
 

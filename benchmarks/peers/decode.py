@@ -170,7 +170,7 @@ def main() -> None:
     parser = options("decoding speed of one peer on the CPU", list(BUILDERS))
     decoding_options(parser)
     parser.add_argument("--mode", choices=("eager", "compiled", "frozen", "tuned", "native"), default=None)
-    parser.add_argument("--weights", choices=("f32", "bf16", "q8_0", "q4_0"), default="bf16")
+    parser.add_argument("--weights", choices=("f32", "bf16", "q8_0", "q4_0", "q4_1/q8_0"), default="bf16")
     arguments = parser.parse_args()
     native = arguments.peer == "llama.cpp"
     arguments.mode = arguments.mode or ("native" if native else "eager")

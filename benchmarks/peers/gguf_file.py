@@ -16,13 +16,19 @@ QUANTISATIONS = {
     "bf16": gguf.GGMLQuantizationType.BF16,
     "q8_0": gguf.GGMLQuantizationType.Q8_0,
     "q4_0": gguf.GGMLQuantizationType.Q4_0,
+    "q4_1": gguf.GGMLQuantizationType.Q4_1,
 }
+TABLE = "token_embd.weight"
+"""The table of tokens, which is the head too."""
 ROUTER = "ffn_gate_inp"
 """Matrices that are stored in fp32 whatever the others are in."""
 
 
 def write(path: Path, sizes: Decoder, context: int, weights: str, seed: int) -> int:
-    """Write a decoder with a tied head, its matrices stored as `weights`; returns the parameters that a token uses."""
+    """Write a decoder with a tied head; returns the parameters that a token uses.
+
+    `weights`: how its matrices are stored, and behind a stroke, if another is meant, the table of tokens (`q4_1/q8_0`).
+    """
     writer = gguf.GGUFWriter(path, "llama" if sizes.latents is None else "deepseek2")
     writer.add_context_length(context)
     writer.add_embedding_length(sizes.width)
@@ -37,7 +43,7 @@ def write(path: Path, sizes: Decoder, context: int, weights: str, seed: int) -> 
         writer.add_expert_count(sizes.experts)
         writer.add_expert_used_count(sizes.chosen)
     _add_vocabulary(writer, sizes.vocab)
-    kind = QUANTISATIONS[weights]
+    layers, _, table = weights.partition("/")
     generator = np.random.default_rng(seed)
     for name, size in tensors(sizes):
         if len(size) == 1:
@@ -47,6 +53,7 @@ def write(path: Path, sizes: Decoder, context: int, weights: str, seed: int) -> 
         if ROUTER in name:
             writer.add_tensor(name, matrix)
         else:
+            kind = QUANTISATIONS[(name == TABLE and table) or layers]
             writer.add_tensor(name, quantize(matrix, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -62,7 +69,7 @@ def active(sizes: Decoder) -> int:
 
 def tensors(sizes: Decoder) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The name and the size of every tensor."""
-    yield "token_embd.weight", (sizes.vocab, sizes.width)
+    yield TABLE, (sizes.vocab, sizes.width)
     attention = dict(_latent_attention(sizes) if sizes.latents else _attention(sizes))
     network = dict(_experts(sizes) if sizes.experts > 1 else _network(sizes))
     norms = {"attn_norm": (sizes.width,), "ffn_norm": (sizes.width,)}

@@ -50,12 +50,14 @@ def test_a_file_of_llama_cpp_holds_what_its_table_says(name, tmp_path):
     from benchmarks.peers import gguf_file
 
     sizes = DECODERS[name].tiny
-    gguf_file.write(tmp_path / "x.gguf", sizes, 128, "q4_0", seed=0)
+    gguf_file.write(tmp_path / "x.gguf", sizes, 128, "q4_1/q8_0", seed=0)
     read = gguf.GGUFReader(tmp_path / "x.gguf")
     shapes = {each.name: tuple(int(size) for size in reversed(each.shape)) for each in read.tensors}
     assert shapes == dict(gguf_file.tensors(sizes))
-    kinds = {each.tensor_type.name for each in read.tensors if len(each.shape) > 1 and gguf_file.ROUTER not in each.name}
-    assert kinds == {"Q4_0"}
+    matrices = [each for each in read.tensors if len(each.shape) > 1 and gguf_file.ROUTER not in each.name]
+    kinds = {each.name: each.tensor_type.name for each in matrices}
+    assert kinds.pop(gguf_file.TABLE) == "Q8_0"
+    assert set(kinds.values()) == {"Q4_1"}
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
