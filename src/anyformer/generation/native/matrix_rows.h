@@ -112,15 +112,21 @@ void by_rows(const Product& p, int64_t begin, int64_t end) {
     for (int64_t row = 0; row < p.rows; row += MOST_ROWS) {
         float sums[MOST_ROWS][TASK];
         const int64_t some = std::min(MOST_ROWS, p.rows - row);
-        for (int64_t o = begin; o < end; o++) {
-            const float* x = p.x + row * p.inputs;
+        const float* const x = p.x + row * p.inputs;
+        int64_t o = begin;
+        for (; some < MOST_ROWS && o + 4 <= end; o += 4)
+            for (int64_t r = 0; r < some; r++)
+                dots_of_four(weight + o * p.inputs, x + r * p.inputs, p.inputs, &sums[r][o - begin]);
+        for (; o < end; o++) {
             if (some == MOST_ROWS)
                 dots<MOST_ROWS>(weight + o * p.inputs, x, p.inputs, p.inputs, &sums[0][o - begin], TASK);
             else
                 for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
-            for (int64_t r = 0; r < some; r++) sums[r][o - begin] *= scale_of(p, o);
         }
-        for (int64_t r = 0; r < some; r++) p.put(row + r, begin, sums[r], end - begin);
+        for (int64_t r = 0; r < some; r++) {
+            for (o = begin; o < end; o++) sums[r][o - begin] *= scale_of(p, o);
+            p.put(row + r, begin, sums[r], end - begin);
+        }
     }
 }
 
