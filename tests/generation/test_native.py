@@ -33,6 +33,7 @@ from anyformer.generation.recorded import RecordedDecode, as_recorded
 from anyformer.generation.recorder import Recorder
 from anyformer.generation.steps import best_run, stepper
 from anyformer.model.transformer import build
+from anyformer.quantising.tensor import in_bfloat16
 from covering import kinds, others_slow
 from generation.test_recorded import EVERY, MULTIPLE, STEPS, begun
 
@@ -171,6 +172,29 @@ def test_weights_are_read_in_the_order_in_which_they_lie(format, kind, rows):
     state = beside(RecordedDecode(run=natively), RecordedDecode(), model, close=close, rows=rows)
     tables = tables_of(model, state)
     assert (tables.unknown, bool(tables.each)) == ("", True)
+
+
+@pytest.mark.parametrize("format", ["bf16", "int8", "int4-32"])
+def test_matrices_that_a_step_reads_whole_are_read_in_16_bits(format):
+    """Latent attention multiplies by the restored matrices themselves: what torch reads in fp32 is read in half the bytes."""
+    model = generating(build(SIZED["latent"], seed=1).eval(), format)
+    step = RecordedDecode(run=natively)
+    beside(step, RecordedDecode(), model, close=2e-2)
+    up = dict(model.named_parameters())["decoder.layers.0.latent_attention.sublayer.key_up.weight"]
+    assert up.whole.dtype == torch.float32
+    assert torch.equal(up.whole, up.restored.bfloat16().float())
+
+    def logits(state):
+        state.slots.reserve(1, MULTIPLE)
+        return step(model, torch.arange(1, 4), state)
+
+    with torch.inference_mode():
+        texts = [begun(model) for _ in range(4)]  # whose prompts torch reads, and the first of their steps
+        _, expected = logits(texts[0]), logits(texts[1])
+        up.whole.zero_()
+        assert torch.equal(logits(texts[2]), expected)
+        in_bfloat16(up.whole).zero_()
+        assert not torch.equal(logits(texts[3]), expected)
 
 
 def test_the_library_uses_all_instructions_that_the_compiler_knows():

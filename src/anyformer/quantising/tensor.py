@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
+from torch.utils.weak import WeakIdKeyDictionary
 
 from anyformer.parts.experts.chosen import chosen_product, each_by_its_own
 from anyformer.parts.experts.grouped import grouped_products, groups_with_rows, one_by_one
@@ -149,8 +150,15 @@ class PackedMatrix(Quantised):
 
     @cached_property
     def whole(self) -> Tensor:
-        """The restored matrix, kept: some layers read it in every step, such as latent attention for one query."""
-        return self.restored
+        """The restored matrix, kept: some layers read it in every step, such as latent attention for one query.
+
+        Beside formats of at most 16 bits its numbers are those of bf16, whatever type holds them.
+        """
+        if self.format.bits > HALF.bits or self.dtype != torch.float32:
+            return self.restored
+        made = self.restored.to(torch.bfloat16).to(self.dtype)
+        _HALVES[made] = None
+        return made
 
     @cached_property
     def _each(self) -> dict[int, PackedMatrix]:
@@ -228,6 +236,20 @@ class PackedMatrix(Quantised):
             rows, held, expert = args
             made = held.chosen(rows, expert)
         return super().__torch_function__(func, types, args, kwargs) if made is None else made
+
+
+_HALVES = WeakIdKeyDictionary()
+"""Matrices in fp32 whose numbers bf16 has all, and the same in bf16 where somebody asked for that."""
+
+
+def in_bfloat16(tensor: Tensor) -> Tensor | None:
+    """The same numbers in half the bytes, of a matrix in fp32 that `PackedMatrix.whole` gave; None of any other tensor."""
+    if tensor not in _HALVES:
+        return None
+    if _HALVES[tensor] is None:
+        _HALVES[tensor] = tensor.to(torch.bfloat16)
+    found: Tensor = _HALVES[tensor]
+    return found
 
 
 class _Linear(torch.autograd.Function):

@@ -85,6 +85,7 @@ class StepWriter:
     _constants: dict[tuple[type, float], Location] = field(default_factory=dict)
     _starts: dict[int, int] = field(default_factory=dict)
     _waiting: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    _narrow: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     def hold(self, base: tuple[str, int] | Tensor, tensor: Tensor) -> None:
         """A tensor that is there before the step: by its name in `bases`, or itself."""
@@ -116,11 +117,18 @@ class StepWriter:
         self.make(copy)
         self._waiting[copy.untyped_storage().data_ptr()] = copy, source
 
+    def narrow(self, weight: Tensor, half: Tensor) -> None:
+        """A weight in fp32 and the same numbers in bf16: some read those instead, see `stored`."""
+        self.hold(half, half)
+        self._narrow[weight.untyped_storage().data_ptr()] = weight, half
+
     def stored(self, tensor: Tensor) -> Tensor:
         """What to read instead of a tensor of fp32, in whatever type: itself, or the numbers of which it is a copy."""
-        if not plain(tensor) or (storage := tensor.untyped_storage().data_ptr()) not in self._waiting:
+        if not plain(tensor):
             return tensor
-        found = as_stored(tensor, *self._waiting[storage])
+        storage = tensor.untyped_storage().data_ptr()
+        pair = self._waiting.get(storage) or self._narrow.get(storage)
+        found = None if pair is None else as_stored(tensor, *pair)
         return tensor if found is None else found
 
     def change(self, tensor: Tensor) -> None:

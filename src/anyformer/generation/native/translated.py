@@ -15,6 +15,7 @@ from anyformer.generation.native.moves import MOVES
 from anyformer.generation.native.table import StepWriter, Table, UnknownError, plain
 from anyformer.generation.native.whole_rows import OF_ROWS
 from anyformer.generation.program import found_in
+from anyformer.quantising.tensor import in_bfloat16
 
 WRITES = {**OF_NUMBERS, **OF_ROWS, **MOVES, **MATRICES}
 """What each operator puts down."""
@@ -36,6 +37,8 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
         for number, tensor in enumerate(tensors):
             if plain(tensor):
                 writer.hold((name, number), tensor)
+                if (half := in_bfloat16(tensor)) is not None:
+                    writer.narrow(tensor, half)
     for operator in operators:
         for tensor in found_in(operator.arguments, Tensor):
             if plain(tensor) and not writer.knows(tensor):
