@@ -1,0 +1,101 @@
+"""`python tests/emulated.py haswell|arm`: chosen tests on another processor than this one, which QEMU's user mode emulates.
+
+- `haswell`: AVX2 and no more, as of 2013: no AVX-512, no instructions for 16 bits. Libraries ask the processor what it has, and
+  no environment variable hides that from all of them.
+- `arm`: 64-bit ARM (Neoverse N1), with Python and torch for it from the folder `.arm` (README.md says how it is made).
+
+It is ten to fifty times slower, so the tests are few: of kernels that a processor may lack, and of ways through the whole.
+Further arguments are pytest's; tests among them are run in place of these.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ARM = ROOT / ".arm"
+KERNELS = (
+    "tests/generation/test_weights.py::test_few_rows_are_multiplied_as_the_matrix_is_stored",
+    "tests/generation/test_weights.py::test_fp32_gives_the_same_tokens_from_matrices_as_they_are_held",
+    "tests/generation/test_weights.py::test_matrices_that_read_the_same_input_are_joined",
+    "tests/generation/test_generation.py::test_greedy_tokens_equal_the_uncached_models[dense]",
+    "tests/generation/test_text.py::test_a_model_without_authors_is_drawn_from",
+    "tests/quantising/test_model.py::test_it_computes_what_its_restored_matrices_do",
+    "tests/precision/test_products.py::test_products_are_near_those_in_bf16",
+    "tests/training/test_training.py::test_after_an_update_gradients_take_no_memory",
+)
+CHOSEN = {
+    "haswell": (
+        *KERNELS,
+        "tests/measuring/test_training_benchmark.py::test_every_form_of_a_matrix_multiplies_by_it",
+        "tests/quantising/test_formats.py::test_scales_are_rounded_before_codes",
+        "tests/precision/test_formats.py::test_rounding_by_its_definition_is_torchs_cast",
+        "tests/training/test_precisions.py::test_a_scaled_update_is_the_plain_one",
+        "tests/huggingface/test_parity.py::test_it_computes_what_transformers_computes[zamba2-CausalLM-biased]",
+    ),
+    "arm": KERNELS,
+}
+QUIET = ("-p", "no:xdist", "-p", "no:cacheprovider", "--durations=5")
+CPUINFO = "processor\t: 0\nFeatures\t: fp asimd crc32 atomics fphp asimdhp asimdrdm asimddp\nCPU implementer\t: 0x41\n" + (
+    "CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n\n"
+)
+"""A Neoverse N1 by its own words: torch would read of this machine's processor, and end."""
+
+
+class MissingError(Exception):
+    """Something that must be installed first; the message says how."""
+
+
+def emulator(name: str) -> str:
+    if (found := shutil.which(name)) is None:
+        raise MissingError(f"no {name}: apt-get install qemu-user")
+    return found
+
+
+def haswell() -> tuple[list[str], dict[str, str]]:
+    """A Python on such a processor, and what its environment has beside this one's."""
+    return [emulator("qemu-x86_64"), "-cpu", "Haswell", sys.executable], {}
+
+
+def arm() -> tuple[list[str], dict[str, str]]:
+    """Likewise. It is a script, by which a test can start other processes too; C++ is compiled by this machine's own compiler."""
+    if (compiler := shutil.which("aarch64-linux-gnu-g++")) is None:
+        raise MissingError("no aarch64-linux-gnu-g++: apt-get install g++-aarch64-linux-gnu")
+    python = next(iter(sorted((ARM / "usr" / "bin").glob("python3.[0-9][0-9]"))), None)
+    if python is None:
+        raise MissingError(f"no Python for 64-bit ARM in {ARM}: tests/README.md says how it comes there")
+    script, identity = ARM / "bin" / "python", ARM / "sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
+    for path, text in {
+        script: f'#!/bin/sh\nexec "{emulator("qemu-aarch64")}" -cpu neoverse-n1 -L "{ARM}" -0 "$0" "{python}" "$@"\n',
+        ARM / "pyvenv.cfg": f"home = {python.parent}\ninclude-system-site-packages = false\n",
+        ARM / "proc" / "cpuinfo": CPUINFO,
+        identity: "0x00000000413fd0c1\n",
+    }.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    script.chmod(0o755)
+    return [str(script)], {"CXX": compiler, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+
+
+def main(given: list[str]) -> int:
+    processors = {"haswell": haswell, "arm": arm}
+    if not given or given[0] not in processors:
+        print(f"name a processor first: {' or '.join(processors)}", file=sys.stderr)
+        return 2
+    kind, *rest = given
+    try:
+        python, more = processors[kind]()
+    except MissingError as error:
+        print(error, file=sys.stderr)
+        return 1
+    tests = () if any(not each.startswith("-") for each in rest) else CHOSEN[kind]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **more}
+    return subprocess.call([*python, "-m", "pytest", *QUIET, *rest, *tests], cwd=ROOT, env=environment)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
