@@ -2,7 +2,8 @@
 
 - `haswell`: AVX2 and no more, as of 2013: no AVX-512, no instructions for 16 bits. Libraries ask the processor what it has, and
   no environment variable hides that from all of them.
-- `arm`: 64-bit ARM (Neoverse N1), with Python and torch for it from the folder `.arm` (README.md says how it is made).
+- `arm`: 64-bit ARM, with Python and torch for it from the folder `.arm` (README.md says how it is made). A Neoverse N1; as
+  `QEMU_CPU=max,sve-max-vq=2` says it, with SVE of 256 bits and instructions for bf16.
 
 It is ten to fifty times slower, so the tests are few: of kernels that a processor may lack, and of ways through the whole.
 Further arguments are pytest's; tests among them are run in place of these.
@@ -18,26 +19,45 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ARM = ROOT / ".arm"
-KERNELS = (
+BOTH = (
     "tests/generation/test_weights.py::test_few_rows_are_multiplied_as_the_matrix_is_stored",
     "tests/generation/test_weights.py::test_fp32_gives_the_same_tokens_from_matrices_as_they_are_held",
     "tests/generation/test_weights.py::test_matrices_that_read_the_same_input_are_joined",
-    "tests/generation/test_generation.py::test_greedy_tokens_equal_the_uncached_models[dense]",
+    "tests/generation/test_generation.py::test_greedy_tokens_equal_the_uncached_models[prefix]",
     "tests/generation/test_text.py::test_a_model_without_authors_is_drawn_from",
     "tests/quantising/test_model.py::test_it_computes_what_its_restored_matrices_do",
     "tests/precision/test_products.py::test_products_are_near_those_in_bf16",
     "tests/training/test_training.py::test_after_an_update_gradients_take_no_memory",
 )
+NATIVE = "tests/generation/test_native.py::test"
 CHOSEN = {
     "haswell": (
-        *KERNELS,
+        *BOTH,
         "tests/measuring/test_training_benchmark.py::test_every_form_of_a_matrix_multiplies_by_it",
         "tests/quantising/test_formats.py::test_scales_are_rounded_before_codes",
         "tests/precision/test_formats.py::test_rounding_by_its_definition_is_torchs_cast",
         "tests/training/test_precisions.py::test_a_scaled_update_is_the_plain_one",
         "tests/huggingface/test_parity.py::test_it_computes_what_transformers_computes[zamba2-CausalLM-biased]",
     ),
-    "arm": KERNELS,
+    "arm": (
+        *BOTH,
+        "tests/parts/test_attend_native.py::test_every_set_of_instructions_that_this_processor_has_gives_the_same",
+        "tests/parts/test_attend_native.py::test_a_row_has_the_same_bits_alone_with_others_and_on_other_threads",
+        "tests/generation/test_native_operators.py",
+        f"{NATIVE}_a_state_of_16_bits_gives_the_logits_of_the_plain_step",
+        f"{NATIVE}_weights_are_read_in_the_order_in_which_they_lie[bf16-latent-21]",
+        f"{NATIVE}_weights_are_read_in_the_order_in_which_they_lie[int8-dense-3]",
+        f"{NATIVE}_weights_are_read_in_the_order_in_which_they_lie[int4-32-uneven-21]",
+        f"{NATIVE}_weights_are_read_in_the_order_in_which_they_lie[int4-64/int4-64-experts-3]",
+        f"{NATIVE}_any_number_of_threads_computes_the_same_bits[dense-int4-32]",
+        "tests/training/test_training.py::test_it_learns_and_leaves_a_whole_directory",
+        "tests/training/test_training.py::test_ctrl_c_saves_and_resuming_gives_the_same_weights[3]",
+        "tests/training/test_training.py::test_a_run_is_led_to_export_and_export_to_transformers",
+        "tests/training/test_compiler_options.py::test_vectors_are_those_that_inductor_would_choose",
+        "tests/catalogue/test_tiny.py::test_every_tiny_variant_trains[mamba-130m]",
+        "tests/catalogue/test_catalogue.py::test_parameters_are_the_published_ones[gpt2]",
+        "tests/huggingface/test_parity.py::test_it_computes_what_transformers_computes[bert-MaskedLM-plain]",
+    ),
 }
 QUIET = ("-p", "no:xdist", "-p", "no:cacheprovider", "--durations=5")
 CPUINFO = "processor\t: 0\nFeatures\t: fp asimd crc32 atomics fphp asimdhp asimdrdm asimddp\nCPU implementer\t: 0x41\n" + (
@@ -62,7 +82,7 @@ def haswell() -> tuple[list[str], dict[str, str]]:
 
 
 def arm() -> tuple[list[str], dict[str, str]]:
-    """Likewise. It is a script, by which a test can start other processes too; C++ is compiled by this machine's own compiler."""
+    """Likewise. It is a script, so that a test can start other processes too; C++ is compiled by a compiler of this machine."""
     if (compiler := shutil.which("aarch64-linux-gnu-g++")) is None:
         raise MissingError("no aarch64-linux-gnu-g++: apt-get install g++-aarch64-linux-gnu")
     python = next(iter(sorted((ARM / "usr" / "bin").glob("python3.[0-9][0-9]"))), None)
@@ -70,7 +90,7 @@ def arm() -> tuple[list[str], dict[str, str]]:
         raise MissingError(f"no Python for 64-bit ARM in {ARM}: tests/README.md says how it comes there")
     script, identity = ARM / "bin" / "python", ARM / "sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
     for path, text in {
-        script: f'#!/bin/sh\nexec "{emulator("qemu-aarch64")}" -cpu neoverse-n1 -L "{ARM}" -0 "$0" "{python}" "$@"\n',
+        script: f'#!/bin/sh\nexec "{emulator("qemu-aarch64")}" -L "{ARM}" -0 "$0" "{python}" "$@"\n',
         ARM / "pyvenv.cfg": f"home = {python.parent}\ninclude-system-site-packages = false\n",
         ARM / "proc" / "cpuinfo": CPUINFO,
         identity: "0x00000000413fd0c1\n",
@@ -78,7 +98,8 @@ def arm() -> tuple[list[str], dict[str, str]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     script.chmod(0o755)
-    return [str(script)], {"CXX": compiler, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    cpu = os.environ.get("QEMU_CPU", "neoverse-n1")
+    return [str(script)], {"CXX": compiler, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "QEMU_CPU": cpu}
 
 
 def main(given: list[str]) -> int:
