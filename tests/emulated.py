@@ -82,24 +82,28 @@ def haswell() -> tuple[list[str], dict[str, str]]:
 
 
 def arm() -> tuple[list[str], dict[str, str]]:
-    """Likewise. It is a script, so that a test can start other processes too; C++ is compiled by a compiler of this machine."""
+    """Likewise. It is a script, so that a test can start other processes too. C++ is compiled by a compiler of this
+    machine, to which "native" instructions mean nothing, and which finds Python's headers in `.arm`."""
     if (compiler := shutil.which("aarch64-linux-gnu-g++")) is None:
         raise MissingError("no aarch64-linux-gnu-g++: apt-get install g++-aarch64-linux-gnu")
     python = next(iter(sorted((ARM / "usr" / "bin").glob("python3.[0-9][0-9]"))), None)
     if python is None:
         raise MissingError(f"no Python for 64-bit ARM in {ARM}: tests/README.md says how it comes there")
-    script, identity = ARM / "bin" / "python", ARM / "sys/devices/system/cpu/cpu0/regs/identification/midr_el1"
+    script, cross = ARM / "bin" / "python", ARM / "bin" / "g++"
     for path, text in {
         script: f'#!/bin/sh\nexec "{emulator("qemu-aarch64")}" -L "{ARM}" -0 "$0" "{python}" "$@"\n',
+        cross: '#!/bin/sh\nfor each do shift; [ "$each" = -march=native ] || set -- "$@" "$each"; done\n'
+        f'exec "{compiler}" "$@" -idirafter "{ARM / "usr" / "include"}"\n',
         ARM / "pyvenv.cfg": f"home = {python.parent}\ninclude-system-site-packages = false\n",
         ARM / "proc" / "cpuinfo": CPUINFO,
-        identity: "0x00000000413fd0c1\n",
+        ARM / "sys/devices/system/cpu/cpu0/regs/identification/midr_el1": "0x00000000413fd0c1\n",
     }.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     script.chmod(0o755)
+    cross.chmod(0o755)
     cpu = os.environ.get("QEMU_CPU", "neoverse-n1")
-    return [str(script)], {"CXX": compiler, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "QEMU_CPU": cpu}
+    return [str(script)], {"CXX": str(cross), "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "QEMU_CPU": cpu}
 
 
 def main(given: list[str]) -> int:
