@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train answers docs test test-slow test-browser test-haswell check format fuzz mutations benchmark clean help
+.PHONY: train answers docs test test-slow test-browser test-haswell test-arm check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -48,7 +48,10 @@ test-browser: .venv/.dev  ## pages in a browser, by axe too; needs Debian's: apt
 	@$(BIN)/python -m pytest -m browser tests/browser
 
 test-haswell: .venv/.dev  ## chosen tests on a processor with AVX2 alone, emulated; needs Debian's: apt-get install qemu-user
-	@$(BIN)/python tests/as_haswell.py
+	@$(BIN)/python tests/emulated.py haswell
+
+test-arm: .venv/.dev  ## chosen tests on 64-bit ARM, emulated; tests/README.md says what it needs
+	@$(BIN)/python tests/emulated.py arm
 
 fuzz: .venv/.dev  ## malformed input of every kind, 48,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json

@@ -26,7 +26,7 @@ COMPILERS = ("g++", "clang++", "c++")
 """Names that are looked for, after that in `$CXX`."""
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 INSTRUCTIONS: Mapping[str, tuple[str, ...]] = {"AVX2": ("-mavx2", "-mfma"), "AVX512": ("-mavx512f", "-mavx2", "-mfma")}
-"""Flags by what torch's own kernels use here (`ATEN_CPU_CAPABILITY` lowers it)."""
+"""Flags by what torch's own kernels use here (`ATEN_CPU_CAPABILITY` lowers it). 64-bit ARM needs none: all of it has NEON."""
 PAIRS = ("-mavx512bf16", "-mavx512bw", "-mavx512vl")
 """Flags beside those of AVX-512 where the processor multiplies pairs of numbers in bf16, for compilers since 2020."""
 KEPT = Cache("native", files=50)
@@ -51,7 +51,8 @@ def library(source: Path) -> ctypes.CDLL:
     """The library of a C++ source. Raises `NativeError` without a compiler, and on a processor that no source was tried on."""
     known = instructions()
     if platform.system() != "Linux" or not known:
-        raise NativeError("C++ kernels were tried on Linux with AVX2 or AVX-512 alone, which torch does not use here")
+        here = f"{platform.system()} on {platform.machine()} where torch uses {torch.backends.cpu.get_cpu_capability()}"
+        raise NativeError(f"C++ kernels were tried on Linux with AVX2, AVX-512 or 64-bit ARM alone, and this is {here}")
     compiler = next(filter(None, map(shutil.which, filter(None, (os.environ.get("CXX"), *COMPILERS)))), None)
     if compiler is None:
         raise NativeError("no C++ compiler was found: install g++, or name one in CXX")
@@ -65,6 +66,8 @@ def library(source: Path) -> ctypes.CDLL:
 
 def instructions() -> list[tuple[str, ...]]:
     """Flags of a compiler for what this processor can do: the most first, and then what every compiler knows."""
+    if platform.machine() == "aarch64":
+        return [()]
     capability = torch.backends.cpu.get_cpu_capability()
     if (usual := INSTRUCTIONS.get(capability)) is None:
         return []

@@ -39,8 +39,9 @@ def _model() -> str:
 
 CompilerOptions = dict[str, str | int | bool | Callable[..., Any]]
 """Options of inductor, as `torch.compile` takes them."""
-VECTORS: Mapping[str, int] = {"AVX512": 512, "AVX2": 256, "NO AVX": 1}
-"""Bits of a vector that inductor writes code for, by torch's name of the processor's instructions; 1: no vectors."""
+VECTORS: Mapping[str, int] = {"AVX512": 512, "AVX2": 256, "NO AVX": 1, "SVE256": 256, "DEFAULT": 128}
+"""Bits of a vector that inductor writes code for, by torch's name of the processor's instructions; 1: no vectors. `DEFAULT` is
+ARM with NEON, and x86 where the environment asks for it: inductor knows no vectors of 128 bits there, and writes none."""
 
 
 def compiler_options() -> CompilerOptions:

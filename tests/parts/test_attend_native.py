@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
@@ -82,11 +83,12 @@ def test_in_bfloat16_nearer_to_fp32_than_the_plain_kernel(sizes):
         assert (own.double() - truth).abs().max() <= 1.1 * (plain.double() - truth).abs().max() + 1e-3 * truth.abs().max()
 
 
-FORMS = dict.fromkeys([*native.instructions(), *([native.INSTRUCTIONS["AVX2"]] if native.instructions() else [])])
+LEAST = [native.INSTRUCTIONS["AVX2"]] if native.instructions() and platform.machine() == "x86_64" else []
+FORMS = dict.fromkeys([*native.instructions(), *LEAST])
 
 
 @made
-@pytest.mark.parametrize("flags", FORMS, ids=lambda flags: flags[0] + (" in pairs" if native.PAIRS[0] in flags else ""))
+@pytest.mark.parametrize("flags", FORMS, ids=lambda flags: "".join(flags[:1]) + " in pairs" * (native.PAIRS[0] in flags))
 def test_every_set_of_instructions_that_this_processor_has_gives_the_same(flags, monkeypatch):
     monkeypatch.setattr(native, "instructions", lambda: [flags])
     own = native.library.__wrapped__(SOURCE)
@@ -282,11 +284,27 @@ class TestALibrary:
         ("capability", "has", "sets"), [("AVX512", True, 2), ("AVX512", False, 1), ("AVX2", True, 1), ("DEFAULT", True, 0)]
     )
     def test_pairs_only_where_torch_uses_their_instructions(self, monkeypatch, capability, has, sets):
+        monkeypatch.setattr(native.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
         monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has)
         found = native.instructions()
         assert len(found) == sets
         assert sum(native.PAIRS[0] in flags for flags in found) == (sets == 2)
+
+    @pytest.mark.parametrize("capability", ["DEFAULT", "SVE256"])
+    def test_arm_needs_no_flags(self, monkeypatch, capability):
+        monkeypatch.setattr(native.platform, "machine", lambda: "aarch64")
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+        assert native.instructions() == [()]
+
+    @pytest.mark.parametrize(("system", "machine"), [("Darwin", "arm64"), ("Linux", "riscv64"), ("Linux", "armv7l")])
+    def test_where_nothing_was_tried_it_is_refused_with_what_this_is(self, source, monkeypatch, system, machine):
+        monkeypatch.setattr(native.platform, "system", lambda: system)
+        monkeypatch.setattr(native.platform, "machine", lambda: machine)
+        monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "DEFAULT")
+        native.library.cache_clear()
+        said = "C++ kernels were tried on Linux with AVX2, AVX-512 or 64-bit ARM alone, and this is "
+        assert native.problem(source) == f"{said}{system} on {machine} where torch uses DEFAULT"
 
     def test_no_compiler(self, place, source, monkeypatch):
         monkeypatch.setattr(native.shutil, "which", lambda name: None)

@@ -33,7 +33,7 @@ def test_vectors_are_those_that_inductor_would_choose() -> None:
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     chosen = pick_vec_isa()
-    if platform.machine() in ("x86_64", "AMD64"):
+    if platform.machine() in ("x86_64", "AMD64", "aarch64"):
         assert compiler_options() == {"cpp.simdlen": chosen.bit_width() if chosen else 1}
     else:
         assert compiler_options() == {}, "there inductor's own choice is kept"

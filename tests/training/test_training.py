@@ -58,7 +58,8 @@ def test_it_learns_and_leaves_a_whole_directory(tiny, tmp_path):
     assert (tmp_path / "run" / "loss.png").read_bytes()[:4] == b"\x89PNG"
     assert read_run(tmp_path / "run") == change(run, "plan", trained.model.plan)
     facts = json.loads((tmp_path / "run" / "environment.json").read_text())
-    assert facts["versions"]["torch"] == torch.__version__
+    # A wheel's own version may leave out what it is built for.
+    assert facts["versions"]["torch"].split("+")[0] == torch.__version__.split("+")[0]
 
 
 @pytest.mark.parametrize(("tokens", "windows"), [(64, 2), (65, 3)])

@@ -56,7 +56,7 @@ inline void score(const char* key, int64_t by_key, const float* asked, int64_t w
     for (int r = 0; r < COUNT; r++) {
         float* const found = scores + r * apart;
         if constexpr (KEYS == 4)
-            _mm_storeu_ps(found, sums_of(sums[r][0], sums[r][1], sums[r][2], sums[r][3]));
+            store_sums(found, sums[r][0], sums[r][1], sums[r][2], sums[r][3]);
         else
             found[0] = sum_of(sums[r][0]);
         for (int64_t rest = i; rest < width; rest++)

@@ -2,7 +2,9 @@
 
 #pragma once
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#endif
 #include <sched.h>
 
 #include <atomic>
@@ -11,6 +13,15 @@
 namespace {
 
 constexpr int64_t MOST_LANES = 64;
+
+// A moment in which a thread that waits leaves the processor to others.
+inline void pause_shortly() {
+#ifdef __x86_64__
+    _mm_pause();
+#else
+    __asm__ volatile("isb" ::: "memory");  // ARM's own `yield` takes no time on most of its processors
+#endif
+}
 
 // Every thread has a run of tasks, which it takes one at a time in their order, since memory is read fastest from one address
 // to the next; who has none left takes those of others, so a thread that the system stops holds up no more than its task.
@@ -69,7 +80,7 @@ class Lanes {
     }
 
     static void wait(int& spins) {
-        _mm_pause();
+        pause_shortly();
         if (++spins % 4096 == 0) sched_yield();  // on a busy machine somebody else may have to run first
     }
 

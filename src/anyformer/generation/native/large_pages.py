@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 LARGE = 2 * 2**20
-"""Bytes of a large page of x86; smaller tensors stay where they are."""
+"""Bytes of a large page of x86, and of ARM where small ones have 4 KB; smaller tensors stay where they are."""
 COLLAPSE = 25
 """Linux's MADV_COLLAPSE, since 6.1: the pages of a range become large ones, in place."""
 SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -6,10 +6,11 @@
 
 namespace {
 
-// Codes of 4 bits, two of them in a byte for every input: of outputs of the first and of the second half of the block.
+// Codes of 4 bits, two of them in a byte for every input: of outputs of the first and of the second half of the block; on ARM of
+// outputs beside one another.
 template <int WIDTH, int COUNT>
 void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
-    constexpr int64_t EACH = WIDTH * LANES, HALF = WIDTH / 2;
+    constexpr int64_t EACH = WIDTH * LANES;
     const float* x = p.x + row * p.inputs;
     Floats sums[COUNT][WIDTH] = {};
     for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
@@ -17,11 +18,16 @@ void by_block_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
         const float* const totals = p.totals + g * p.rows + row;
         for (int64_t i = first; i < first + p.group; i++) {
             Floats codes[WIDTH];
+#ifdef __x86_64__
+            constexpr int64_t HALF = WIDTH / 2;
             for (int j = 0; j < HALF; j++) {
                 const Integers both = bytes_at(block + i * (EACH / 2) + j * LANES);
                 codes[j] = __builtin_convertvector(both & 15, Floats);
                 codes[j + HALF] = __builtin_convertvector(both >> 4, Floats);
             }
+#else
+            codes_at<WIDTH>(block + i * (EACH / 2), codes);
+#endif
             for (int r = 0; r < COUNT; r++) {
                 const float number = x[r * p.inputs + i];
                 for (int j = 0; j < WIDTH; j++) part[r][j] += codes[j] * number;
@@ -151,6 +157,12 @@ void by_blocks_of_4_bits(const Product& p, int64_t number) {
     if (p.pairs && p.rows >= MOST_ROWS) return by_groups_of_4_bits(p, block, number * p.block);
     if (p.pairs) {
         for (; row < p.rows; row++) by_pairs_of_4_bits(p, block, row, number * p.block);
+        return;
+    }
+#endif
+#ifndef __x86_64__
+    if (p.block > 4 * LANES) {  // as torch has it where it uses SVE
+        for (; row < p.rows; row++) by_block_of_4_bits<8, 1>(p, block, row, number * p.block);
         return;
     }
 #endif

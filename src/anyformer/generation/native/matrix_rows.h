@@ -2,8 +2,8 @@
 
 #pragma once
 
+#include "four_rows.h"
 #include "rows.h"
-#include "vectors.h"
 
 namespace {
 

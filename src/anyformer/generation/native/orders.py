@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -75,8 +76,8 @@ def _tried(outputs: int, inputs: int, dtype: torch.dtype) -> Order | None:
     return None
 
 
-FOUR_BITS = {"AVX512": 64, "AVX2": 32}
-"""Outputs of a block of codes of 4 bits, by what torch's kernels use."""
+FOUR_BITS = {("x86_64", "AVX512"): 64, ("x86_64", "AVX2"): 32, ("aarch64", "SVE256"): 32, ("aarch64", "DEFAULT"): 16}
+"""Outputs of a block of codes of 4 bits, by the processor and what torch's kernels use of it."""
 
 
 def _scaled(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
@@ -87,7 +88,7 @@ def _scaled(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
 def _grouped(given: dict[str, Any]) -> tuple[Order, Tensor, Tensor]:
     """The order of a matrix in 4 bits, its codes, and scales with offsets."""
     codes, group, both = given["mat2"], given["qGroupSize"], given["qScaleAndZeros"]
-    block = FOUR_BITS.get(torch.backends.cpu.get_cpu_capability())
+    block = FOUR_BITS.get((platform.machine(), torch.backends.cpu.get_cpu_capability()))
     if block is None:
         raise UnknownError("codes of 4 bits on this processor")
     return Order(BLOCKS_OF_4_BITS, 0, block, block // 2 * given["self"].shape[-1], group), codes, both

@@ -2,7 +2,11 @@
 
 #pragma once
 
+#ifdef __x86_64__
 #include <immintrin.h>
+#else
+#include "aligned_memory.h"
+#endif
 
 #include <cmath>
 #include <cstdint>

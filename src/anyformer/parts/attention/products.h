@@ -3,7 +3,9 @@
 
 #pragma once
 
+#ifdef __AVX512BF16__
 #include <immintrin.h>
+#endif
 
 #include <cstdint>
 #include <cstring>
@@ -14,8 +16,10 @@ namespace {
 
 #ifdef __AVX512F__
 constexpr int LANES = 16, ROWS = 8, COLUMNS = 2;  // a tile of ROWS x (COLUMNS * LANES) sums stays in registers
-#else
+#elif defined(__x86_64__)
 constexpr int LANES = 8, ROWS = 4, COLUMNS = 2;
+#else
+constexpr int LANES = 4, ROWS = 4, COLUMNS = 4;
 #endif
 constexpr int64_t PANEL = COLUMNS * LANES;
 
