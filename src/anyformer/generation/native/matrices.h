@@ -121,16 +121,31 @@ void multiply(const Product& p, int64_t number) {
     p.kind == BFLOAT16 ? by_rows<uint16_t>(p, begin, end) : by_rows<float>(p, begin, end);
 }
 
-// What groups of inputs add up to, for codes of 4 bits; where the next ones may stand.
-float* add_up(Product& p, float* totals) {
-    if (p.layout != BLOCKS_OF_4_BITS) return totals;
-    p.totals = totals;
+// What codes of 4 bits need to know of the rows of x: what groups of inputs add up to, and digits; where others may stand.
+float* prepared(Product& p, float* place) {
+    if (p.layout != BLOCKS_OF_4_BITS) return place;
+    p.totals = place;
     for (const float* x = p.x; x < p.x + p.inputs; x += p.group)
-        for (int64_t row = 0; row < p.rows; row++) *totals++ = total(x + row * p.inputs, p.group);
-    return totals;
+        for (int64_t row = 0; row < p.rows; row++) *place++ = total(x + row * p.inputs, p.group);
+#ifdef BY_DIGITS
+    if (!p.pairs) return place;
+    Chunk* chunk = reinterpret_cast<Chunk*>(place);
+    p.chunks = chunk;
+    for (const float* x = p.x; x < p.x + p.rows * p.inputs; x += CHUNK_INPUTS) *chunk++ = chunk_of(x);
+    place = reinterpret_cast<float*>(chunk);
+#endif
+    return place;
 }
 
-int64_t totals_of(const Product& p) { return p.layout == BLOCKS_OF_4_BITS ? p.rows * (p.inputs / p.group) : 0; }
+// Numbers of this.
+int64_t prepared_size(const Product& p) {
+    if (p.layout != BLOCKS_OF_4_BITS) return 0;
+    int64_t each = p.inputs / p.group;
+#ifdef BY_DIGITS
+    each += p.inputs / CHUNK_INPUTS * int64_t(sizeof(Chunk) / sizeof(float));
+#endif
+    return p.rows * each;
+}
 
 Product product_of(Words& words) {
     Product p = {};
@@ -154,7 +169,7 @@ void product(Words& words, Lanes& lanes) {
         for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
         p.pairs = pairs;
     }
-    add_up(p, room<2>(totals_of(p)));
+    prepared(p, room<2>(prepared_size(p)));
     lanes.each(tasks_of(p), [&](int64_t number) { multiply(p, number); });
 }
 
@@ -197,8 +212,8 @@ void chosen_product(Words& words, Lanes& lanes) {
     if (rounded == BFLOAT16)
         for (int64_t i = 0; i < rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
     p.rows = rows;
-    float* totals = room<2>(totals_of(p));
-    for (Product& one : products) totals = add_up(one, totals);
+    float* place = room<2>(prepared_size(p));
+    for (Product& one : products) place = prepared(one, place);
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own
     lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "matrix_rows.h"
+#include "digits.h"
 
 namespace {
 
@@ -159,6 +159,9 @@ void by_blocks_of_4_bits(const Product& p, int64_t number) {
         for (; row < p.rows; row++) by_pairs_of_4_bits(p, block, row, number * p.block);
         return;
     }
+#endif
+#ifdef BY_DIGITS
+    if (p.chunks) return by_digits_of_4_bits(p, block, number * p.block);
 #endif
 #ifndef __x86_64__
     if (p.block > 4 * LANES) {  // as torch has it where it uses SVE

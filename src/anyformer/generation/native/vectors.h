@@ -62,21 +62,4 @@ inline float dot(const N* a, const float* b, int64_t n) {
     return sum;
 }
 
-// The products of one row with COUNT others, which lie `apart` numbers from one another.
-template <int COUNT, typename N>
-inline void dots(const N* a, const float* b, int64_t apart, int64_t n, float* found, int64_t by) {
-    Floats sums[COUNT][2] = {};
-    int64_t i = 0;
-    for (; i + 2 * LANES <= n; i += 2 * LANES)
-        for (int j = 0; j < 2; j++) {
-            const Floats x = vector_at(a + i + j * LANES);
-            for (int r = 0; r < COUNT; r++) sums[r][j] += x * floats_at(b + r * apart + i + j * LANES);
-        }
-    for (int r = 0; r < COUNT; r++) {
-        float sum = sum_of(sums[r][0] + sums[r][1]);
-        for (int64_t rest = i; rest < n; rest++) sum += number_at(a + rest) * b[r * apart + rest];
-        found[r * by] = sum;
-    }
-}
-
 }  // namespace

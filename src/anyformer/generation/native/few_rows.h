@@ -1,4 +1,4 @@
-// The products of four rows of a matrix, which lie side by side, with one row of activations.
+// The products of a few rows of a matrix, which lie side by side, with rows of activations.
 
 #pragma once
 
@@ -45,5 +45,22 @@ inline void dots_of_four(const N* w, const float* x, int64_t n, float* found) {
     for (int o = 0; o < 4; o++) found[o] = dot(w + o * n, x, n);
 }
 #endif
+
+// The products of one row with COUNT others, which lie `apart` numbers from one another.
+template <int COUNT, typename N>
+inline void dots(const N* a, const float* b, int64_t apart, int64_t n, float* found, int64_t by) {
+    Floats sums[COUNT][2] = {};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        for (int j = 0; j < 2; j++) {
+            const Floats x = vector_at(a + i + j * LANES);
+            for (int r = 0; r < COUNT; r++) sums[r][j] += x * floats_at(b + r * apart + i + j * LANES);
+        }
+    for (int r = 0; r < COUNT; r++) {
+        float sum = sum_of(sums[r][0] + sums[r][1]);
+        for (int64_t rest = i; rest < n; rest++) sum += number_at(a + rest) * b[r * apart + rest];
+        found[r * by] = sum;
+    }
+}
 
 }  // namespace

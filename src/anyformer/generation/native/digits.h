@@ -1,0 +1,124 @@
+// Products with codes of 4 bits on processors with AVX2 alone: activations become whole numbers for a while, of which such a
+// processor multiplies and adds up more than twice as many at a time as of numbers in fp32.
+
+#pragma once
+
+#include "matrix_rows.h"
+
+namespace {
+
+#if defined(__AVX2__) && !defined(__AVX512F__)
+#define BY_DIGITS 1
+constexpr int64_t BLOCK = 32;  // outputs of a block of torch's kernel here
+constexpr int64_t CHUNK_INPUTS = 32;  // inputs whose products with codes add up within 16 bits
+constexpr int64_t CHUNK_PAIRS = CHUNK_INPUTS / 2;
+constexpr float MOST_WHOLE = 63 * 128 + 63;  // of two digits from -64 to 63: 15 codes times 32 of them are below 2^15
+
+// 32 activations x = scale (128 high + low), rounded by at most the 16,254th part of the largest one: bf16, from which they come,
+// rounds by the 512th part of each. A pair of digits stands twice in a word, for two outputs.
+struct Chunk {
+    uint32_t high[CHUNK_PAIRS], low[CHUNK_PAIRS];
+    float scale, total;
+};
+
+// The pairs of eight digits, each twice.
+inline void put_pairs(__m256i digits, uint32_t* to) {
+    const __m256i words = _mm256_packs_epi32(digits, digits);
+    const __m256i bytes = _mm256_packs_epi16(words, words), twice = _mm256_unpacklo_epi16(bytes, bytes);
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(twice));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 2), _mm256_extracti128_si256(twice, 1));
+}
+
+Chunk chunk_of(const float* x) {
+    Chunk made;
+    float most = 0;
+    for (int64_t i = 0; i < CHUNK_INPUTS; i++) most = std::max(most, std::abs(x[i]));
+    made.scale = most / MOST_WHOLE, made.total = total(x, CHUNK_INPUTS);
+    const __m256 by = _mm256_set1_ps(most > 0 ? MOST_WHOLE / most : 0.0f);
+    for (int64_t i = 0; i < CHUNK_INPUTS; i += 8) {
+        const __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), by));
+        const __m256i high = _mm256_srai_epi32(_mm256_add_epi32(whole, _mm256_set1_epi32(64)), 7);
+        put_pairs(high, made.high + i / 2);
+        put_pairs(_mm256_sub_epi32(whole, _mm256_slli_epi32(high, 7)), made.low + i / 2);
+    }
+    return made;
+}
+
+// Codes of two inputs beside one another, of outputs of the first and of the second half of the block.
+inline void unpack_pair(const uint8_t* lines, __m256i* codes) {
+    const __m256i four_bits = _mm256_set1_epi8(15), in_turn = _mm256_broadcastsi128_si256(_mm_setr_epi8(
+        0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15));
+    const __m256i two_lines = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(lines));
+    const __m256i both = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(two_lines, 0xd8), in_turn);
+    codes[0] = _mm256_and_si256(both, four_bits);
+    codes[1] = _mm256_and_si256(_mm256_srli_epi16(both, 4), four_bits);
+}
+
+// Eight sums are of four outputs from this one on, and of the four that are 8 further.
+inline int64_t first_output(int64_t vector, int64_t half) { return vector * 16 + half * 4; }
+
+// Adds a chunk's products with one row to its sums. `codes(pair, to)` gives those of a pair of inputs; `scales` are the factor and
+// the offset of each output, in pairs of bf16.
+template <typename Codes>
+inline void add_chunk(const Codes& codes, const Chunk& x, const uint16_t* scales, __m256* sums) {
+    __m256i high[2] = {}, low[2] = {};
+#pragma GCC unroll 2
+    for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) {
+        __m256i each[2];
+        codes(pair, each);
+        const __m256i a = _mm256_set1_epi32(int32_t(x.high[pair])), b = _mm256_set1_epi32(int32_t(x.low[pair]));
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++) {
+            high[v] = _mm256_add_epi16(high[v], _mm256_maddubs_epi16(each[v], a));
+            low[v] = _mm256_add_epi16(low[v], _mm256_maddubs_epi16(each[v], b));
+        }
+    }
+    const __m256i weights = _mm256_set1_epi32(1 << 16 | 128);
+    const __m256 scale = _mm256_set1_ps(x.scale), total = _mm256_set1_ps(x.total), eight = _mm256_set1_ps(-8 * x.total);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; v++)
+#pragma GCC unroll 2
+        for (int half = 0; half < 2; half++) {
+            const __m256i pairs = half ? _mm256_unpackhi_epi16(high[v], low[v]) : _mm256_unpacklo_epi16(high[v], low[v]);
+            const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
+            const uint16_t* place = scales + first_output(v, half) * 2;
+            const __m128i* four = reinterpret_cast<const __m128i*>(place);
+            const __m256i both = _mm256_loadu2_m128i(four + 2, four);
+            const __m256 factor = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+            const __m256 offset = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(int32_t(0xffff0000u))));
+            __m256& sum = sums[v * 2 + half];
+            sum = _mm256_fmadd_ps(_mm256_fmadd_ps(whole, scale, eight), factor, _mm256_fmadd_ps(offset, total, sum));
+        }
+}
+
+// A block of outputs; `chunks` are of all rows, (row, chunk).
+void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
+    constexpr int64_t VECTORS = BLOCK / 8;
+    const int64_t count = p.inputs / CHUNK_INPUTS;
+    __m256i codes[CHUNK_PAIRS * 2];
+    __m256* const sums = reinterpret_cast<__m256*>(room<1>(p.rows * BLOCK));
+    std::fill_n(reinterpret_cast<float*>(sums), p.rows * BLOCK, 0.0f);
+    for (int64_t c = 0; c < count; c++) {
+        const uint8_t* const lines = block + c * CHUNK_INPUTS * BLOCK / 2;
+        const uint16_t* const scales = p.scales_of(c * CHUNK_INPUTS / p.group, output);
+        if (p.rows == 1) {
+            add_chunk([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, p.chunks[c], scales, sums);
+            continue;
+        }
+        for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) unpack_pair(lines + pair * BLOCK, codes + pair * 2);
+        auto unpacked = [&](int64_t pair, __m256i* to) { to[0] = codes[pair * 2], to[1] = codes[pair * 2 + 1]; };
+        for (int64_t row = 0; row < p.rows; row++) add_chunk(unpacked, p.chunks[row * count + c], scales, sums + row * VECTORS);
+    }
+    for (int64_t row = 0; row < p.rows; row++) {
+        float found[BLOCK];
+        for (int v = 0; v < VECTORS; v++) {
+            float* const to = found + first_output(v / 2, v % 2);
+            const __m256 sum = sums[row * VECTORS + v];
+            _mm_storeu_ps(to, _mm256_castps256_ps128(sum)), _mm_storeu_ps(to + 8, _mm256_extractf128_ps(sum, 1));
+        }
+        p.put(row, output, found, BLOCK);
+    }
+}
+#endif
+
+}  // namespace
