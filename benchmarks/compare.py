@@ -68,7 +68,7 @@ def parsed() -> argparse.Namespace:
     one.add_argument("--context", type=int, default=USUAL.context, help="tokens of each prompt, before 64 new ones")
     one.add_argument(
         "--weights", choices=tuple(WEIGHTS), default=USUAL.weights,
-        help="how weights are held; in 8 and 4 bits llama.cpp (q8_0, q4_0) is the only peer",
+        help="how weights are held; in 8 and 4 bits llama.cpp, with as many, is the only peer",
     )  # fmt: skip
     one.add_argument(
         "--with", dest="extras", action="append", default=[], choices=EXTRAS,

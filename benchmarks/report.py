@@ -38,14 +38,17 @@ def table(what: str) -> str:
     return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
 
 
-GRIDS = ("decoding-grid", "decoding-engines")
-"""Results of many cases in one file."""
+GRIDS = {
+    "decoding-grid": "Decoding: models, batches, contexts and weights",
+    "decoding-grid-avx2": "The same with AVX-512 hidden, and llama.cpp built for AVX2",
+}
+"""Results of many cases in one file, with their titles."""
 
 
 def further() -> list[str]:
     """Names of further sittings that are measured; those against another revision are no comparison with peers."""
     found = (path.stem for what in ("training", "decoding") for path in RESULTS.glob(f"{what}-*.json"))
-    return sorted(name for name in found if name not in (*GRIDS, *SITTINGS) and "-against-" not in name)
+    return sorted(name for name in found if name not in (*GRIDS, "decoding-engines", *SITTINGS) and "-against-" not in name)
 
 
 def record_of(name: str) -> dict[str, Any] | None:
@@ -93,17 +96,22 @@ def _grown(row: Mapping[str, Any]) -> str:
     return f"{(row['peak_bytes'] - row['bytes_before']) / 1e6:,.0f} MB"
 
 
-def grid() -> list[str]:
-    """The grid of decoding, one row for each case."""
-    record = record_of("decoding-grid")
+def grids() -> list[str]:
+    """Every grid of decoding that is measured."""
+    return [text for name in GRIDS for text in grid(name)]
+
+
+def grid(name: str) -> list[str]:
+    """A grid of decoding, one row for each case."""
+    record = record_of(name)
     if record is None:
         return []
     lines = [
-        "### Decoding: models, batches, contexts and weights\n",
+        f"### {GRIDS[name]}\n",
         "| | tokens/s | first token, s | share of reading | transformers | ours / its | llama.cpp | ours / its |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for name, case in record["cases"].items():
+    for said, case in record["cases"].items():
         rows = {row["name"].split()[0]: row for row in case["results"]}
         cells = []
         for peer in ("transformers", "llama.cpp"):
@@ -112,12 +120,12 @@ def grid() -> list[str]:
         ours = rows[OURS]
         first = f"{ours['first_token_seconds']:.2f}"
         share = f"{case['share_of_reading']:.0%}"
-        lines.append(f"| {name} | {ours['tokens_per_second']:,.0f} | {first} | {share} | {' | '.join(cells)} |")
+        lines.append(f"| {said} | {ours['tokens_per_second']:,.0f} | {first} | {share} | {' | '.join(cells)} |")
     measured = {
         f"{case['date']}, {case['machine']['cpu']}, {case['machine']['cores']} cores" for case in record["cases"].values()
     }
-    said = "Share of reading: of the rate at which reading the weights and the state alone would give tokens."
-    return ["\n".join([*lines, "", said, *sorted(f"{each}." for each in measured), ""])]
+    share = "Share of reading: of the rate at which reading the weights and the state alone would give tokens."
+    return ["\n".join([*lines, "", share, *sorted(f"{each}." for each in measured), ""])]
 
 
 def engines() -> list[str]:
@@ -261,7 +269,7 @@ SHOWN = {
 SHOWN_CASES = {
     "dense, bf16, batch 1, context 64": "decoding 110 M, bf16",
     "dense, int8, batch 1, context 64": "in 8 bits",
-    "dense, int4, batch 1, context 64": "in 4 bits",
+    "dense, int4-64, batch 1, context 64": "in 4 bits, tables too",
     "dense, bf16, batch 16, context 64": "16 texts at once, bf16",
 }
 """The cases of the grid that it shows."""
@@ -295,7 +303,7 @@ def _against(rows: list[dict[str, Any]]) -> str:
 
 def report() -> str:
     """All figures."""
-    return "\n".join([*map(table, SITTINGS), *more(), *grid(), *engines(), *waiting(), parts(), costs()])
+    return "\n".join([*map(table, SITTINGS), *more(), *grids(), *engines(), *waiting(), parts(), costs()])
 
 
 def pages() -> dict[Path, str]:

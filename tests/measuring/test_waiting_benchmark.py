@@ -38,7 +38,7 @@ def test_other_text_is_no_comparison():
 def test_the_page_shows_further_results_once_they_are_there(tmp_path, monkeypatch):
     assert report.record_of("no-such") is None
     monkeypatch.setattr(report, "RESULTS", tmp_path)
-    assert report.further() == report.more() == report.grid() == report.waiting() == []
+    assert report.further() == report.more() == report.grids() == report.waiting() == []
 
     def row(name, rate, ratio):
         times = {"first_unit_seconds": 9.0, "first_token_seconds": 0.5, "bytes_before": 10**8, "peak_bytes": 5 * 10**8}
@@ -54,5 +54,5 @@ def test_the_page_shows_further_results_once_they_are_there(tmp_path, monkeypatc
     rows = [row("anyformer default", 80.0, 1.0), row("llama.cpp", 40.0, 2.0)]
     case = {"results": rows, "share_of_reading": 0.51, **seen}
     (tmp_path / "decoding-grid.json").write_text(json.dumps({"cases": {"mla, int8, batch 1, context 64": case}}))
-    (text,) = report.grid()
+    (text,) = report.grids()
     assert "| mla, int8, batch 1, context 64 | 80 | 0.50 | 51% |  |  | 40 | 2.00 |" in text
