@@ -46,20 +46,21 @@ inline void dots_of_four(const N* w, const float* x, int64_t n, float* found) {
 }
 #endif
 
-// The products of one row with COUNT others, which lie `apart` numbers from one another.
-template <int COUNT, typename N>
-inline void dots(const N* a, const float* b, int64_t apart, int64_t n, float* found, int64_t by) {
-    Floats sums[COUNT][2] = {};
+// The products of one row of W with four rows of x, which lie side by side too; `by` numbers from one to the next.
+template <typename N>
+inline void dots_with_four(const N* w, const float* x, int64_t n, float* found, int64_t by) {
+    Floats sums[4][2] = {};
     int64_t i = 0;
     for (; i + 2 * LANES <= n; i += 2 * LANES)
         for (int j = 0; j < 2; j++) {
-            const Floats x = vector_at(a + i + j * LANES);
-            for (int r = 0; r < COUNT; r++) sums[r][j] += x * floats_at(b + r * apart + i + j * LANES);
+            const Floats each = vector_at(w + i + j * LANES);
+            for (int r = 0; r < 4; r++) sums[r][j] += each * floats_at(x + r * n + i + j * LANES);
         }
-    for (int r = 0; r < COUNT; r++) {
-        float sum = sum_of(sums[r][0] + sums[r][1]);
-        for (int64_t rest = i; rest < n; rest++) sum += number_at(a + rest) * b[r * apart + rest];
-        found[r * by] = sum;
+    float all[4];
+    store_sums(all, sums[0][0] + sums[0][1], sums[1][0] + sums[1][1], sums[2][0] + sums[2][1], sums[3][0] + sums[3][1]);
+    for (int r = 0; r < 4; r++) {
+        for (int64_t rest = i; rest < n; rest++) all[r] += number_at(w + rest) * x[r * n + rest];
+        found[r * by] = all[r];
     }
 }
 

@@ -122,7 +122,7 @@ void by_rows(const Product& p, int64_t begin, int64_t end) {
                 dots_of_four(weight + o * p.inputs, x + r * p.inputs, p.inputs, &sums[r][o - begin]);
         for (; o < end; o++) {
             if (some == MOST_ROWS)
-                dots<MOST_ROWS>(weight + o * p.inputs, x, p.inputs, p.inputs, &sums[0][o - begin], TASK);
+                dots_with_four(weight + o * p.inputs, x, p.inputs, &sums[0][o - begin], TASK);
             else
                 for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
         }
