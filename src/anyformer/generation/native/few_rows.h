@@ -8,15 +8,6 @@ namespace {
 
 #ifdef __x86_64__
 // Eight numbers at a time: wider vectors take longer here, where one row of activations is multiplied.
-inline __m256 eight_at(const float* p) { return _mm256_loadu_ps(p); }
-inline __m256 eight_at(const uint16_t* p) {
-    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
-}
-inline __m256 eight_at(const int8_t* p) {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
-}
-
 // A processor foresees where one row goes on, but not four at once, so what follows them is brought nearer meanwhile.
 template <typename N>
 inline void dots_of_four(const N* w, const float* x, int64_t n, float* found) {
@@ -34,8 +25,7 @@ inline void dots_of_four(const N* w, const float* x, int64_t n, float* found) {
         }
     }
     auto of = [&](int o) { return _mm256_add_ps(sums[o][0], sums[o][1]); };
-    const __m256 each = _mm256_hadd_ps(_mm256_hadd_ps(of(0), of(1)), _mm256_hadd_ps(of(2), of(3)));
-    _mm_storeu_ps(found, _mm_add_ps(_mm256_castps256_ps128(each), _mm256_extractf128_ps(each, 1)));
+    store_sums_of_eight(found, of(0), of(1), of(2), of(3));
     for (; i < n; i++)
         for (int o = 0; o < 4; o++) found[o] += number_at(w + o * n + i) * x[i];
 }

@@ -10,15 +10,14 @@ def as_stored(view: Tensor, copy: Tensor, source: Tensor) -> Tensor | None:
 
     Torch may copy numbers that lie apart to places side by side, so every size of the view is found in the copy by its stride.
     """
+    ahead, offset = view.storage_offset() - copy.storage_offset(), source.storage_offset()
     if copy.stride() == source.stride():
-        ahead = view.storage_offset() - copy.storage_offset()
-        return source.as_strided(view.shape, view.stride(), source.storage_offset() + ahead)
+        return source.as_strided(view.shape, view.stride(), offset + ahead)
     sizes = [
         (stride, size, own) for stride, size, own in zip(copy.stride(), copy.shape, source.stride(), strict=True) if size > 1
     ]
     sizes.sort(reverse=True)
     strides = [_stride(size, stride, sizes) for size, stride in zip(view.shape, view.stride(), strict=True)]
-    ahead, offset = view.storage_offset() - copy.storage_offset(), source.storage_offset()
     for stride, _, own in sizes:
         offset += ahead // stride * own
         ahead %= stride
