@@ -20,7 +20,7 @@ from zoo import DECODERS
 from anyformer import native
 from anyformer.catalogue.llama import llama
 from anyformer.catalogue.mistral import mixtral
-from anyformer.generation import generating, recorded
+from anyformer.generation import generating, recorded, rehearsal
 from anyformer.generation.decode import decode
 from anyformer.generation.native import decode as native_decode
 from anyformer.generation.native import orders
@@ -36,7 +36,7 @@ from anyformer.generation.steps import best_run, stepper
 from anyformer.model.transformer import build
 from anyformer.quantising.tensor import in_bfloat16
 from covering import kinds, others_slow
-from generation.test_recorded import EVERY, MULTIPLE, STEPS, begun
+from generation.test_recorded import EVERY, MULTIPLE, STEPS, Read, begun, long_begun
 
 UNKNOWN = {
     "attention_experts_hashed": "an order of whole numbers",
@@ -122,6 +122,7 @@ def beside(step, plain_step, model, steps=STEPS, close=1e-4, rows=3):
 def test_every_step_has_the_logits_of_the_plain_one(name, monkeypatch):
     """With few slots visible, with all, and with numbers of slots between, whose tables are lines of that number."""
     monkeypatch.setattr(recorded, "FINE", 2)
+    monkeypatch.setattr(rehearsal, "LARGE", 1)
     model = build(EVERY[name], seed=1).eval()
     state = beside(RecordedDecode(run=natively), decode, model)
     assert tables_of(model, state).unknown == UNKNOWN.get(name, "")
@@ -135,6 +136,7 @@ NARROW = ("llama", "window", "latent", "joined", "differential", "disentangled",
 def test_a_state_of_16_bits_gives_the_logits_of_the_plain_step(name, monkeypatch):
     """All else is computed in fp32, and no step copies the keys and values of all positions."""
     monkeypatch.setattr(recorded, "FINE", 2)
+    monkeypatch.setattr(rehearsal, "LARGE", 1)
     model = build(EVERY[name], seed=1).eval()
     model.narrow_state = torch.bfloat16
     state = beside(RecordedDecode(run=natively), decode, model, close=1e-2)
@@ -275,6 +277,19 @@ def test_an_order_is_found_once_and_kept(monkeypatch, tmp_path):
     onednn_order.cache_clear()
 
 
+def test_a_table_is_made_without_reading_keys():
+    model = build(DECODERS["llama"], seed=1).eval()
+    with torch.inference_mode():
+        state, step, tokens = long_begun(model), RecordedDecode(run=natively), torch.tensor([1, 2, 3])
+        other = state.fork(torch.arange(3))
+        with Read() as read:
+            logits = step(model, tokens, state)
+        assert tables_of(model, state).each
+        assert 0 < read.most < rehearsal.LARGE
+        other.slots.start, other.slots.visible = state.slots.start, state.slots.visible
+        torch.testing.assert_close(logits, decode(model, tokens, other), atol=1e-2, rtol=1e-2)
+
+
 def test_another_text_takes_the_tables_of_the_first(monkeypatch):
     model, made = build(DECODERS["llama"], seed=1).eval(), []
     monkeypatch.setattr(recorded, "FINE", 2)
@@ -300,7 +315,7 @@ def test_a_table_that_is_no_line_of_the_slots_is_not_used(monkeypatch):
     tables.each.pop(last)
     tables.add(last, even, spans=True)
     assert "no straight line" in tables.unknown
-    assert natively(decode, (), tables, few, spans=True) is decode
+    assert natively(decode, (), tables, few, (), spans=True) is decode
 
 
 def test_an_unknown_operator_leaves_the_step_to_torch(monkeypatch):

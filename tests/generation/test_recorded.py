@@ -8,9 +8,11 @@ from unittest import mock
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from zoo import DECODERS, PAIRS
 
-from anyformer.generation import Sampling, continuations, generating, recorded
+from anyformer.generation import Sampling, continuations, generating, recorded, rehearsal
 from anyformer.generation.compiled import compiled
 from anyformer.generation.decode import decode, prefill, read_source
 from anyformer.generation.memory import grown
@@ -42,6 +44,16 @@ def begun(model):
     return state
 
 
+def long_begun(model):
+    """The same, in 16 bits and with so many slots in use, most of them empty, that recording computes nothing with keys."""
+    model.narrow_state = torch.bfloat16
+    many = rehearsal.LARGE // 16
+    state = grown(model, begun(model), batch=3, count=many)
+    state.slots.reserve(many - 1)
+    state.slots.reserve(1, MULTIPLE)
+    return state
+
+
 def beside_plain(step, model, tokens, state, plain, other=None):
     """The logits of a recorded step, which have all bits of the plain one over the same slots (of the `other` model)."""
     for each in (state, plain):
@@ -54,8 +66,10 @@ def beside_plain(step, model, tokens, state, plain, other=None):
 
 @pytest.mark.parametrize("name", others_slow(EVERY, kinds))
 def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
-    """Of a step that is recorded with few slots visible and with all; then of one with a number of slots between."""
+    """Of a step that is recorded with few slots visible and with all, and no tensor of the state so small that recording
+    computes with it; then of one with a number of slots between."""
     monkeypatch.setattr(recorded, "FINE", 2)
+    monkeypatch.setattr(rehearsal, "LARGE", 1)
     model = build(EVERY[name], seed=1).eval()
     step, visible = RecordedDecode(), []
     with torch.inference_mode():
@@ -68,10 +82,7 @@ def test_every_step_has_the_bits_of_the_plain_one(name, monkeypatch):
             visible.append(other.slots.visible)
     used = range(other.slots.used - STEPS + 1, other.slots.used + 1)
     few = (-(-used[0] // 2) | 1) * 2
-    grown_by = {
-        step: [few if n <= few else other.slots.capacity if n == few + 1 else -(-n // step) * step for n in used]
-        for step in (recorded.FINE, MULTIPLE)
-    }
+    grown_by = {step: [few if n <= few else -(-n // step) * step for n in used] for step in (recorded.FINE, MULTIPLE)}
     assert visible in ([grown_by[recorded.FINE]] if name in SPANNING else grown_by.values())
 
 
@@ -133,6 +144,39 @@ def test_a_step_in_which_values_are_read_is_never_repeated(monkeypatch):
     assert [next_B.tolist() for next_B in found] == expected
     assert step.recording is not None
     assert step.recording.bind is None
+
+
+class Read(TorchDispatchMode):
+    """The most numbers of a tensor in fp32 or bf16 with which an operator computed."""
+
+    NOTHING = ("aten::_unsafe_view", "aten::empty_like")
+
+    def __init__(self):
+        super().__init__()
+        self.most = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if not func.is_view and func._schema.name not in self.NOTHING:
+            for tensor in tree_leaves(args):
+                if isinstance(tensor, torch.Tensor) and tensor.is_floating_point():
+                    self.most = max(self.most, tensor.numel())
+        return func(*args, **kwargs or {})
+
+
+@pytest.mark.parametrize("name", ["llama", "latent", "differential", "alibi"])
+def test_recording_reads_no_keys_and_writes_nothing(name):
+    """Behind a long prompt torch would copy all keys and values, at each of five steps."""
+    model = build(EVERY[name], seed=1).eval()
+    with torch.inference_mode():
+        state = long_begun(model)
+        before = {place: each.clone() for place, each in recorded._tensors(state)}
+        assert max(each.numel() for each in before.values()) >= rehearsal.LARGE
+        step = RecordedDecode()
+        with Read() as read:
+            assert step._recorded(model, torch.tensor([1, 2, 3]), state, dict(recorded._tensors(state))).bind is not None
+        assert read.most < rehearsal.LARGE
+        for place, each in recorded._tensors(state):
+            assert torch.equal(each, before[place]), place
 
 
 def test_what_is_written_into_a_tensor_is_repeated():

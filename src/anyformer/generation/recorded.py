@@ -18,6 +18,7 @@ from anyformer.generation.decode import decode
 from anyformer.generation.native.tables import Tables
 from anyformer.generation.recorded_step import Bind, RecordedStep, Repeat, spanning
 from anyformer.generation.recorder import Recorder
+from anyformer.generation.rehearsal import rehearsed
 from anyformer.model.transformer import Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
@@ -31,10 +32,14 @@ FINE = 16
 class StepRun(Protocol):
     """How a recorded step is computed; the arguments are those of `native.decode.natively`."""
 
-    def __call__(self, repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat: ...
+    def __call__(
+        self, repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, memory: Sequence[Tensor], *, spans: bool
+    ) -> Repeat: ...
 
 
-def as_recorded(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat:
+def as_recorded(
+    repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, memory: Sequence[Tensor], *, spans: bool
+) -> Repeat:
     """By the same calls of torch."""
     return repeat
 
@@ -43,9 +48,9 @@ class RecordedDecode:
     """`decode` for the steps of one text; `finish` makes a function of what was recorded, by default a Python program, and
     `run` says how that is computed.
 
-    A step is recorded with few slots visible, and then with all. If the two programs differ in that number alone, as a size or
-    as the end of a view, one serves every number between, so that no more keys are read than there are; else each number is
-    recorded.
+    A step is recorded with few slots visible, and later with all, which computes nothing with the keys of either. If the two
+    programs differ in that number alone, as a size or as the end of a view, one serves every number between, so that no more
+    keys are read than there are; else each number is recorded.
     """
 
     def __init__(self, finish: Callable[[Recorder, Tensor], Bind] | None = None, run: StepRun = as_recorded) -> None:
@@ -66,25 +71,31 @@ class RecordedDecode:
             memory = dict(_tensors(state))
             if self._state is not state:
                 self._found = _recordings(model, self._finish, memory)
-            found = self._found
-            self._state, self._visible = state, found.visible(slots, spans=self._spans)
-            slots.visible = self._visible
-            self.recording = found.at(slots.visible)
-            if self.recording is None:
-                with Recorder((tokens_B, slots.start)) as recorder:
-                    logits = decode(model, tokens_B, state)
-                bind = self._finish(recorder, logits) if recorder.whole else None
-                self.recording = found.add(slots.visible, Recording.of(bind, recorder.kept, memory))
-                self._repeat = None  # the next step may see fewer slots
-                return logits
+            self._state, found, reserved = state, self._found, slots.visible
+            while (recording := self._known(slots, reserved)) is None:
+                found.add(self._visible, self._recorded(model, tokens_B, state, memory))  # two may tell of all others
+            self.recording = recording
             repeat = self.recording.repeating(model, state, memory)
             if self.recording.bind is not None:
                 kept = self.recording.kept_of(memory)
                 run = self._run if model.share is None else as_recorded  # what processes send one another is no operator
-                repeat = run(repeat, kept, found.tables, self._visible, spans=found.span is not None)
+                repeat = run(repeat, kept, found.tables, self._visible, tuple(memory.values()), spans=found.span is not None)
             self._repeat = repeat
         slots.visible = self._visible
         return self._repeat(tokens_B, slots.start)
+
+    def _known(self, slots: Slots, reserved: int) -> Recording | None:
+        """Choose how many slots the next step sees, of those that were `reserved`; what was recorded of that many."""
+        slots.visible = reserved
+        self._visible = slots.visible = self._found.visible(slots, spans=self._spans)
+        return self._found.at(self._visible)
+
+    def _recorded(self, model: Transformer, tokens_B: Tensor, state: StackState, memory: Mapping[str, Tensor]) -> Recording:
+        """The calls of a step, which is not computed."""
+        with rehearsed(memory.values()), Recorder((tokens_B, state.slots.start)) as recorder:
+            logits = decode(model, tokens_B, state)
+        bind = self._finish(recorder, logits) if recorder.whole else None
+        return Recording.of(bind, recorder.kept, memory)
 
 
 @dataclass(frozen=True)
@@ -145,14 +156,13 @@ class Recordings:
             return self.each.get(visible)
         return Recording(lambda *kept: span(*kept, visible), self.each[min(self.each)].kept)
 
-    def add(self, visible: int, recording: Recording) -> Recording:
+    def add(self, visible: int, recording: Recording) -> None:
         """One more; the second may make a span with the first."""
         self.each[visible] = recording
         if len(self.each) == 2:
             (few, one), (many, other) = self.each.items()
             if isinstance(one.bind, RecordedStep) and isinstance(other.bind, RecordedStep) and one.reads_as(other):
                 self.span = spanning((few, one.bind), (many, other.bind))
-        return recording
 
 
 @dataclass

@@ -17,6 +17,7 @@ from anyformer.generation.native.table import Table, UnknownError, plain
 from anyformer.generation.native.tables import Tables
 from anyformer.generation.native.translated import WRITES, translated
 from anyformer.generation.recorded_step import Repeat
+from anyformer.generation.rehearsal import rehearsed
 from anyformer.native import library, problem, threads
 
 SOURCE = Path(__file__).with_name("step.cpp")
@@ -33,25 +34,30 @@ def unavailable() -> str:
     return problem(SOURCE)
 
 
-def natively(repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, *, spans: bool) -> Repeat:
+def natively(
+    repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, memory: Sequence[Tensor], *, spans: bool
+) -> Repeat:
     """The step of a text, computed from a table; `repeat` itself where an operator of it is unknown.
 
-    `kept`: what the step reads and did not make, of this text. Where no table is known the first step is `repeat`'s, of which
-    one is made. Sums are added up in another order than torch's, so numbers differ in rounding. A text whose tensors lie
+    `kept`: what the step reads and did not make, of this text; `memory`: the tensors of its decode state. Where no table is
+    known one is made at the first step, of the operators of `repeat`. Sums are added up in another order than torch's, so numbers differ in rounding. A text whose tensors lie
     otherwise in memory than those of the first is left to `repeat`.
     """
     strides = tuple(each.stride() if plain(each) else () for each in kept)
     tables.strides = tables.strides or strides
     if tables.unknown or tables.strides != strides:
         return repeat
-    return _Learning(repeat, tuple(kept), tables, visible, spans)
+    return _Learning(repeat, tuple(kept), tables, visible, memory, spans)
 
 
 class _Learning:
-    """Computed by torch once, if that has to be, and from then on by the table."""
+    """Computed by the table, which is made at the first call if there is none."""
 
-    def __init__(self, repeat: Repeat, kept: tuple[Any, ...], tables: Tables, visible: int, spans: bool) -> None:
+    def __init__(
+        self, repeat: Repeat, kept: tuple[Any, ...], tables: Tables, visible: int, memory: Sequence[Tensor], spans: bool
+    ) -> None:
         self._repeat, self._kept, self._tables, self._visible, self._spans = repeat, kept, tables, visible, spans
+        self._memory = memory
         table = tables.at(visible, spans=spans)
         self._native = None if table is None else NativeStep(table, kept)
         tables.used += table is not None
@@ -65,16 +71,16 @@ class _Learning:
             return self._native(*given)
         if self._tables.unknown or torch.is_grad_enabled():
             return self._repeat(*given)
-        with captured(WRITES) as operators:
+        with rehearsed(self._memory), captured(WRITES) as operators:
             result = self._repeat(*given)
         try:
             table = translated(operators, given, self._kept, result)
         except UnknownError as error:
             self._tables.unknown = str(error)
-            return result
+            return self._repeat(*given)
         self._tables.add(self._visible, table, spans=self._spans)
         self._native = NativeStep(table, self._kept)
-        return result
+        return self._native(*given)
 
 
 class NativeStep:
