@@ -40,8 +40,8 @@ def natively(
     """The step of a text, computed from a table; `repeat` itself where an operator of it is unknown.
 
     `kept`: what the step reads and did not make, of this text; `memory`: the tensors of its decode state. Where no table is
-    known one is made at the first step, of the operators of `repeat`. Sums are added up in another order than torch's, so numbers differ in rounding. A text whose tensors lie
-    otherwise in memory than those of the first is left to `repeat`.
+    known one is made at the first step, of the operators of `repeat`. Sums are added up in another order than torch's, so
+    numbers differ in rounding. A text whose tensors lie otherwise in memory than those of the first is left to `repeat`.
     """
     strides = tuple(each.stride() if plain(each) else () for each in kept)
     tables.strides = tables.strides or strides
