@@ -84,27 +84,50 @@ void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int
     p.put(row, output, reinterpret_cast<const float*>(sums), 4 * LANES);
 }
 
+// Adds sums of a group's products, of WIDTH vectors of outputs from `scales` on, to those of all groups.
+template <int WIDTH, int COUNT>
+inline void add_scaled(const __m512 (&part)[COUNT][WIDTH], const uint16_t* scales, const float* totals, float* sums) {
+#pragma GCC unroll 4
+    for (int j = 0; j < WIDTH; j++) {
+        const Pairs pairs = pairs_at(scales + j * LANES * 2);
+        const Floats factor = lower(pairs), offset = upper(pairs);
+#pragma GCC unroll 8
+        for (int r = 0; r < COUNT; r++)
+            floats_at(sums + r * TASK + j * LANES) += Floats(part[r][j]) * factor + offset * totals[r];
+    }
+}
+
 // Adds a group's products with COUNT rows to sums of 64 outputs each, of WIDTH vectors of outputs at a time.
 template <int WIDTH, int COUNT>
 inline void add_group(const Product& p, const __m512i* w, int64_t g, int64_t row, const uint16_t* scales, float* sums) {
     const int64_t apart = p.inputs / 2, count = p.group / 2;
     const uint32_t* const x = p.pairs + row * apart + g * count;
-    const float* const totals = p.totals + g * p.rows + row;
     for (int begin = 0; begin < 4; begin += WIDTH) {
         __m512 part[COUNT][WIDTH] = {};
         for (int64_t i = 0; i < count; i++)
             for (int r = 0; r < COUNT; r++)
                 for (int j = 0; j < WIDTH; j++)
                     part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)w[i * 4 + begin + j], everywhere(x[r * apart + i]));
-#pragma GCC unroll 4
-        for (int j = 0; j < WIDTH; j++) {
-            const Pairs pairs = pairs_at(scales + (begin + j) * LANES * 2);
-            const Floats factor = lower(pairs), offset = upper(pairs);
-#pragma GCC unroll 8
-            for (int r = 0; r < COUNT; r++)
-                floats_at(sums + r * TASK + (begin + j) * LANES) += Floats(part[r][j]) * factor + offset * totals[r];
-        }
+        add_scaled(part, scales + begin * LANES * 2, p.totals + g * p.rows + row, sums + begin * LANES);
     }
+}
+
+// The same of the first rows, while the group's codes are looked up, which stay in `w` for the others.
+inline void look_up(
+    const Product& p, const uint8_t* codes, __m512i table, int64_t g, const uint16_t* scales, __m512i* w, float* sums
+) {
+    const int64_t apart = p.inputs / 2, count = p.group / 2;
+    const uint32_t* const x = p.pairs + g * count;
+    __m512 part[MOST_ROWS][4] = {};
+    for (int64_t i = 0; i < count; i++) {
+        __m512i* const found = w + i * 4;
+        pairs_of_codes(codes + i * TASK, table, found);
+#pragma GCC unroll 4
+        for (int r = 0; r < MOST_ROWS; r++)
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) part[r][j] = _mm512_dpbf16_ps(part[r][j], (__m512bh)found[j], everywhere(x[r * apart + i]));
+    }
+    add_scaled(part, scales, p.totals + g * p.rows, sums);
 }
 
 // Many rows by the pairs of a group of inputs, which are looked up once for all.
@@ -115,9 +138,9 @@ void by_groups_of_4_bits(const Product& p, const uint8_t* block, int64_t output)
     float* const sums = own + p.group / 2 * TASK;
     std::fill_n(sums, p.rows * TASK, 0.0f);
     for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
-        for (int64_t i = 0; i < p.group; i += 2) pairs_of_codes(block + (first + i) * 32, table, w + i * 2);
         const uint16_t* scales = p.scales_of(g, output);
-        int64_t row = 0;
+        look_up(p, block + first * TASK / 2, table, g, scales, w, sums);
+        int64_t row = MOST_ROWS;
         for (; row + 8 <= p.rows; row += 8) add_group<2, 8>(p, w, g, row, scales, sums + row * TASK);
         for (; row + 4 <= p.rows; row += 4) add_group<4, 4>(p, w, g, row, scales, sums + row * TASK);
         for (; row < p.rows; row++) add_group<4, 1>(p, w, g, row, scales, sums + row * TASK);
