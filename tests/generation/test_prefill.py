@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from math import prod
 
 import pytest
@@ -41,6 +42,21 @@ def test_pieces_equal_the_whole(name):
             for chunk in (1, 4, 5):
                 for ours, theirs in zip(read(model, tokens, padding, chunk), whole, strict=True):
                     equal(ours, theirs, f"pieces of {chunk}")
+
+
+def test_pieces_grow_with_what_lies_before_them(monkeypatch):
+    """Every piece converts all keys before it."""
+    for name, value in {"ROWS": {"cpu": 6}, "LEAST": 2, "MOST": 5, "SHARE": 2}.items():
+        monkeypatch.setattr(sys.modules[prefill.__module__], name, value)
+    model, pieces = build(DECODERS["llama"]).eval(), []
+    features = model.features
+    monkeypatch.setattr(model, "features", lambda tokens, **how: pieces.append(tokens.shape[1]) or features(tokens, **how))
+    tokens = torch.arange(57).view(3, 19) % 7
+    with torch.inference_mode():
+        found = read(model, tokens, None, None)
+        assert pieces == [2, 2, 2, 3, 4, 5, 1]
+        for ours, theirs in zip(found, read(model, tokens, None, 20), strict=True):
+            equal(ours, theirs, "pieces that grow")
 
 
 def test_what_cannot_be_cut_is_read_at_once():
