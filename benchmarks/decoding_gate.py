@@ -4,7 +4,7 @@ A layer of experts takes the J experts that its router scores highest. Where the
 one left out differ by less than rounding moves them, a near tie, either is right, and the logits behind the two lie further
 apart than rounding explains. So the exact model is told to take what the measured one took, which is refused where the scores
 are no near tie. The measured model's reading of a prompt tells what it took there, but its steps do not: at new tokens whose
-logits are too far near ties are tried.
+logits are too far near ties are tried. They do not help a wrong model: at many positions its wrong layer has none.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.generation.decode import prefill
 from anyformer.model.choosing import choice_layout, choices_noted
 from anyformer.model.transformer import Transformer
 from anyformer.model.transformer import build as build_model
@@ -58,13 +57,13 @@ class Reading:
     scores: Tensor
     gap: Tensor
 
-    def ties(self, position: int, allowed: float) -> Iterator[Tie]:
+    def ties(self, position: int, near: float) -> Iterator[Tie]:
         """The near ties of a position, each of which lets a layer take one other expert."""
         chosen = self.given.shape[-1]
         for layer, scores_X in enumerate(self.scores[:, position]):
             values, experts = (each.tolist() for each in (scores_X / scores_X.abs().max()).sort(descending=True))
             for i, j in product(range(chosen), range(chosen, len(experts))):
-                if (margin := values[i] - values[j]) < allowed:
+                if (margin := values[i] - values[j]) < near:
                     yield layer, margin, (*experts[:i], *experts[i + 1 : chosen], experts[j])
 
     @property
@@ -119,20 +118,57 @@ class Trials:
         return not self.waiting and self.now in self.met and self.nearest[0] >= allowed
 
 
+@dataclass(frozen=True)
+class Measured:
+    """A text that the measured model made.
+
+    `tokens`: what it has read; `logits` (N, V): behind the prompt's last token and all later ones; `taken`: what layers took
+    while it read the prompt of S tokens, (S, J) each.
+    """
+
+    tokens: Sequence[int]
+    logits: Tensor
+    taken: Sequence[Tensor]
+
+
+class Kept:
+    """What the gate asks of a generation, kept of some of its rows."""
+
+    def __init__(self, model: Transformer, rows: Sequence[int]) -> None:
+        self.model, self.rows = model, list(rows)
+        self.logits, self.taken = list[Tensor](), list[Tensor]()
+
+    def of(self, steps: Iterator[tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+        """The tokens of the steps; the experts are noted before the first, while the prompts are read."""
+        with choices_noted(self.model) as noted:
+            first = next(steps)
+        self.taken = [torch.cat(noted[key], 1)[self.rows] for key in choice_layout(self.model).places]
+        for next_B, logits in chain([first], steps):
+            self.logits.append(logits[self.rows])
+            yield next_B
+
+    def texts(self, prompts: Sequence[Sequence[int]], steps: Sequence[Sequence[int]]) -> Iterator[Measured]:
+        """The texts of the rows, of whose new tokens the model has not read the last."""
+        for place, row in enumerate(self.rows):
+            tokens = [*prompts[row], *(step[row] for step in steps[:-1])]
+            logits = torch.stack([each[place].float() for each in self.logits])
+            yield Measured(tokens, logits, [each[place] for each in self.taken])
+
+
 class Gate:
-    """A model and its exact twin; `allowed`: the largest gap of the logits, and of a near tie, over the largest of them."""
+    """An exact twin of a model; `allowed`: the largest gap of the logits, over the largest of them.
+
+    Two scores that are each off by as much of the largest one pass one another within twice that: `near`, a near tie.
+    """
 
     def __init__(self, model: Transformer, allowed: float) -> None:
-        self.model, self.exact, self.allowed = model, exact_twin(model), allowed
+        self.exact, self.allowed, self.near = exact_twin(model), allowed, 2 * allowed
         self.places = choice_layout(model).places
 
     @torch.inference_mode()
-    def outcome(self, texts: Sequence[tuple[list[int], Tensor]]) -> dict[str, Any]:
-        """What is said of texts and of the measured logits behind the last token of their prompts and those after it, (N, V).
-
-        Raises `SystemExit` where they are not those of the exact model, near ties apart.
-        """
-        found = [self._nearest(torch.tensor([tokens]), logits.float()) for tokens, logits in texts]
+    def outcome(self, texts: Iterable[Measured]) -> dict[str, Any]:
+        """What is said of texts. Raises `SystemExit` where logits are not those of the exact model, near ties apart."""
+        found = [self._nearest(text) for text in texts]
         gap = max(float(each.gap.max()) for each in found)
         if not gap < self.allowed:
             raise SystemExit(
@@ -142,45 +178,38 @@ class Gate:
         if not self.places:
             return {"gap_to_fp32": round(gap, 6)}
         behind = torch.cat([each.behind.flatten() for each in found])
-        if not behind.max() < self.allowed:
+        if not behind.max() < self.near:
             raise SystemExit(
                 f"an expert was taken whose score is {behind.max():.3g} of the largest behind that of one left out, where "
-                f"{self.allowed:g} is a near tie"
+                f"{self.near:g} is a near tie"
             )
         parted = {"choices": len(behind), "parted": int((behind > 0).sum()), "behind": round(float(behind.max()), 6)}
         return {"gap_to_fp32": round(gap, 6), "near_ties": parted}
 
-    def _read(self, tokens: Tensor, measured_NV: Tensor, given_LTJ: Tensor) -> Reading:
+    def _read(self, text: Measured, given_LTJ: Tensor) -> Reading:
         choices = Choices(dict(zip(self.places, given_LTJ[:, None], strict=True)))
         with self.exact.watch(SCORES) if self.places else nullcontext({}) as seen:
-            features = self.exact.features(tokens, choices=choices)[0]
+            features = self.exact.features(torch.tensor([text.tokens]), choices=choices)[0]
         scores = [each[0] for each in seen.values()]
-        wanted = self.exact.logits(features[-len(measured_NV) :])
-        gap = (measured_NV - wanted).abs().amax(-1) / wanted.abs().amax(-1)
-        gap = F.pad(gap, (tokens.shape[1] - len(gap), 0))
-        return Reading(given_LTJ, torch.stack(scores) if scores else torch.zeros(0, tokens.shape[1], 1), gap)
+        wanted = self.exact.logits(features[-len(text.logits) :])
+        gap = (text.logits - wanted).abs().amax(-1) / wanted.abs().amax(-1)
+        gap = F.pad(gap, (len(features) - len(gap), 0))
+        return Reading(given_LTJ, torch.stack(scores) if scores else given_LTJ.float(), gap)
 
-    def _noted(self, tokens: Tensor, new: int) -> Tensor:
-        """The experts that the measured model takes when it reads the prompt before so many new tokens, (L, T, J)."""
-        if not self.places:
-            return torch.zeros(0, tokens.shape[1], 0, dtype=torch.int64)
-        prompt = tokens[:, : tokens.shape[1] - new]
-        with choices_noted(self.model) as noted:
-            prefill(self.model, prompt, None, self.model.state(1, prompt.shape[1]))
-        return F.pad(torch.stack([torch.cat(noted[key], 1)[0] for key in self.places]), (0, 0, 0, new), value=NO_CHOICE)
-
-    def _nearest(self, tokens: Tensor, measured_NV: Tensor) -> Reading:
+    def _nearest(self, text: Measured) -> Reading:
         """The reading that is nearest to what was measured, over the experts that near ties let new tokens take."""
-        first = tokens.shape[1] - len(measured_NV) + 1
-        given = self._noted(tokens, len(measured_NV) - 1)
+        length = len(text.tokens)
+        first = length - len(text.logits) + 1
+        given = torch.stack(list(text.taken)) if self.places else torch.zeros(0, first, 0, dtype=torch.int64)
+        given = F.pad(given, (0, 0, 0, length - first), value=NO_CHOICE)
         trials = dict[int, Trials]()
         for left in reversed(range(READINGS)):
-            reading = self._read(tokens, measured_NV, given)
+            reading = self._read(text, given)
             given = given.clone()
             far = [first + t for t in (reading.gap[first:] >= self.allowed * SUSPECT).nonzero()[:, 0].tolist()]
             for t in far:
                 trial = trials.setdefault(t, Trials())
-                trial.meet(float(reading.gap[t]), reading.ties(t, self.allowed))
+                trial.meet(float(reading.gap[t]), reading.ties(t, self.near))
                 given[:, t] = trial.turned(given[:, t], last=left == 1)
             if torch.equal(given, reading.given) or any(trials[t].failed(self.allowed) for t in far):
                 break

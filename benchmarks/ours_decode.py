@@ -12,16 +12,15 @@ Modes: `default`, what `anyformer generate` does; `compiled`; `eager`, the plain
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from benchmarks.cases import DECODERS, NEW, WEIGHTS, Decoder
-from benchmarks.decoding_gate import Gate
-from benchmarks.generations import Generations, decoding_options, stamp
+from benchmarks.decoding_gate import Gate, Kept, Measured
+from benchmarks.generations import Generations, Stamped, decoding_options, stamp
 from benchmarks.ours_models import decoder
 from benchmarks.protocol import Worker, options, run, versions
-from torch import Tensor
 
 from anyformer.cli.computing import in_large_pages, model_is_loaded
 from anyformer.generation import Sampling, decode, generating
@@ -57,25 +56,26 @@ class Ours:
 
     def at(self, batch: int, context: int) -> Worker:
         """The worker of one case, whose first generation is held against the exact model."""
-        rows, logits, said = sorted({0, batch - 1}), list[Tensor](), dict[str, Any]()
+        rows, texts, said = sorted({0, batch - 1}), list[Measured](), dict[str, Any]()
 
-        def chosen(prompts: list[list[int]]) -> Iterator[list[int]]:
+        def generate(prompts: list[list[int]]) -> Stamped:
             step, multiple = self._stepper()
-            logits.clear()
-            for next_B, logits_BV in continued(
+            steps = continued(
                 self.model, prompts, sampling=Sampling(temperature=0), max_tokens=NEW, step=step, multiple=multiple
-            ):
-                if not said:
-                    logits.append(logits_BV[rows])
-                yield next_B.tolist()
+            )
+            if said:
+                return stamp(next_B.tolist() for next_B, _ in steps)
+            kept = Kept(self.model, rows)
+            stamped = stamp(next_B.tolist() for next_B in kept.of(steps))
+            texts[:] = kept.texts(prompts, [tokens for _, tokens in stamped])
+            return stamped
 
-        runs = Generations(lambda prompts: stamp(chosen(prompts)), self.sizes.vocab, batch, context, NEW, self.arguments.seed)
+        runs = Generations(generate, self.sizes.vocab, batch, context, NEW, self.arguments.seed)
 
         def outcome() -> dict[str, Any]:
             if not said:
-                of_row = zip(rows, torch.stack(logits, 1), strict=True)
-                said.update(self.gate.outcome([(_read(runs, row), each) for row, each in of_row]))
-                logits.clear()
+                said.update(self.gate.outcome(texts))
+                texts.clear()
             return {**runs.outcome(), **said}
 
         return Worker(runs.unit, runs.tokens, self._facts(batch, context), outcome, self.at)
@@ -98,11 +98,6 @@ class Ours:
             "threads": torch.get_num_threads(),
             "versions": versions("torch", "anyformer"),
         }
-
-
-def _read(runs: Generations, row: int) -> list[int]:
-    """The tokens of a row that the model has read, all but its last."""
-    return runs.prompts[row] + [step[row] for step in runs.made[-1][:-1]]
 
 
 def bytes_per_step(model: Transformer, shape: Shape) -> int:

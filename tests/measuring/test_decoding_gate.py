@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 import torch
 from benchmarks.cases import DECODERS
-from benchmarks.decoding_gate import Gate, Reading, Trials
+from benchmarks.decoding_gate import Gate, Kept, Measured, Reading, Trials
 from benchmarks.ours_models import decoder
 
 from anyformer.describe import change
@@ -41,19 +41,18 @@ def swap(weight: torch.Tensor, one: int = 0, other: int = 1) -> None:
     weight[[one, other]] = weight[[other, one]]
 
 
-def measured(of: Transformer, new: int) -> tuple[list[int], torch.Tensor]:
-    """A greedy text, and the logits from the end of its prompt on."""
-    steps = list(continued(of, [PROMPT], sampling=Sampling(temperature=0), max_tokens=new, step=decode))
-    tokens = [int(token) for token, _ in steps]
-    return PROMPT + tokens[:-1], torch.cat([logits for _, logits in steps])
+def measured(of: Transformer, new: int) -> Measured:
+    """A greedy text."""
+    kept = Kept(of, [0])
+    steps = continued(of, [PROMPT], sampling=Sampling(temperature=0), max_tokens=new, step=decode)
+    (text,) = kept.texts([PROMPT], [next_B.tolist() for next_B in kept.of(steps)])
+    return text
 
 
-def own_gap(gate: Gate, text: tuple[list[int], torch.Tensor]) -> float:
+def own_gap(gate: Gate, text: Measured) -> float:
     """The largest gap where the exact model takes its own choice everywhere."""
-    tokens = torch.tensor([text[0]])
     with torch.inference_mode():
-        free = torch.full((len(gate.places), tokens.shape[1], 2), NO_CHOICE)
-        return float(gate._read(tokens, text[1], free).gap.max())
+        return float(gate._read(text, torch.full((2, len(text.tokens), 2), NO_CHOICE)).gap.max())
 
 
 def test_a_near_tie_that_falls_otherwise_passes_and_is_told():
@@ -82,11 +81,11 @@ def test_another_router_is_refused():
 def test_an_expert_that_is_far_behind_is_refused_however_near_the_logits_are(monkeypatch):
     """As where the exact model is told what a prompt's reading took."""
     gate = Gate(model(), ALLOWED)
-    scores = torch.tensor([2.0, 1.0, 0.8]).expand(2, 9, 3)
+    scores = torch.tensor([2.0, 1.0, 0.76]).expand(2, 9, 3)
     far = Reading(torch.tensor([0, 2]).expand(2, 9, 2), scores, torch.zeros(9))
-    monkeypatch.setattr(gate, "_nearest", lambda tokens, measured: far)
-    with pytest.raises(SystemExit, match=r"an expert was taken whose score is 0\.1 of the largest behind that of one left out"):
-        gate.outcome([(PROMPT, torch.zeros(1, 1))])
+    monkeypatch.setattr(gate, "_nearest", lambda text: far)
+    with pytest.raises(SystemExit, match=r"whose score is 0\.12 of the largest behind that of one left out, where 0\.1 is"):
+        gate.outcome([Measured(PROMPT, torch.zeros(1, 1), ())])
 
 
 @pytest.mark.parametrize("layer", [0, 1])
