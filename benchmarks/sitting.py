@@ -161,6 +161,7 @@ def summary(contenders: Sequence[Contender], base: str) -> list[dict[str, Any]]:
             "bytes_before": ready["bytes_before"],
             "peak_bytes": max((each["peak_bytes"] or 0 for each in contender.rounds), default=0) or None,
             **{fact: ready[fact] for fact in ("bytes_per_step", "foretold_bytes", "tensor_bytes") if fact in ready},
+            **{fact: contender.rounds[-1][fact] for fact in ("gap_to_fp32", "near_ties") if fact in contender.rounds[-1]},
             "parameters": ready["parameters"],
             "versions": ready["versions"],
             "times": [each["times"] for each in contender.rounds],

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch._inductor.config
-from benchmarks.cases import DECODERS, NEW, Decoder
+from benchmarks.cases import DECODERS, NEW, ON_ENGINE, WEIGHTS, Decoder
 from benchmarks.generations import Generate, Generations, Stamped, decoding_options, stamp
 from benchmarks.peers import transformers_models
 from benchmarks.protocol import Worker, options, run, versions
@@ -170,7 +170,7 @@ def main() -> None:
     parser = options("decoding speed of one peer on the CPU", list(BUILDERS))
     decoding_options(parser)
     parser.add_argument("--mode", choices=("eager", "compiled", "frozen", "tuned", "native"), default=None)
-    parser.add_argument("--weights", choices=("f32", "bf16", "q8_0", "q4_0", "q4_1/q8_0"), default="bf16")
+    parser.add_argument("--weights", choices=sorted({*WEIGHTS.values(), *ON_ENGINE.values()}), default="bf16")
     arguments = parser.parse_args()
     native = arguments.peer == "llama.cpp"
     arguments.mode = arguments.mode or ("native" if native else "eager")
