@@ -93,7 +93,7 @@ void matrix_product(Words& words, Lanes& lanes) {
         float sums[TOGETHER * STRIP], added[STRIP];
         float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
         together(rows, [&](auto count, int64_t from) {
-            read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, own);
+            read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, own, depth);
             columns<count()>(w, first, own, depth, sums, some, spare);
             for (int64_t r = 0; r < count; r++) {
                 const int64_t m = from + r;

@@ -151,6 +151,10 @@ Product product_of(Words& words) {
     Product p = {};
     p.layout = words.next(), p.kind = words.next(), p.block = words.next(), p.by_block = words.next(), p.group = words.next();
     p.rows = words.next(), p.outputs = words.next(), p.inputs = words.next();
+    p.by_x = p.inputs;
+#ifdef BY_TILES
+    if (p.rows >= MOST_ROWS && (p.layout == ROWS || p.layout == SCALED_ROWS)) p.by_x = apart_in_cache(p.inputs);
+#endif
     return p;
 }
 
@@ -161,11 +165,11 @@ void product(Words& words, Lanes& lanes) {
     if (p.scaled()) p.scales = words.place();
     const Strided x = strided(words, 2);
     p.y = strided(words, 2);
-    float* numbers = room(p.rows * p.inputs + p.rows * p.inputs / 2);
-    read_rows(x, p.rows, p.inputs, numbers);
+    float* numbers = room(p.rows * p.by_x + p.rows * p.inputs / 2);
+    read_rows(x, p.rows, p.inputs, numbers, p.by_x);
     p.x = numbers;
     if (x.kind == BFLOAT16 && x.strides[1] == 2 && p.inputs % 2 == 0) {
-        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.inputs);
+        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.by_x);
         for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
         p.pairs = pairs;
     }
@@ -180,7 +184,7 @@ void chosen_product(Words& words, Lanes& lanes) {
     const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
     const int64_t each = p.scaled() ? 4 : 2, *matrices = words.several(each * count);
     const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
-    float *const numbers = room(rows * (2 * p.inputs + p.outputs)), *const found = numbers + rows * p.inputs;
+    float *const numbers = room(rows * (p.by_x + p.inputs + p.outputs)), *const found = numbers + rows * p.by_x;
     uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
     const int64_t apart[2] = {p.outputs * int64_t(sizeof(float)), sizeof(float)};
     static thread_local std::vector<std::pair<int64_t, int64_t>> chosen;  // matrix and row, by both
@@ -193,7 +197,7 @@ void chosen_product(Words& words, Lanes& lanes) {
     std::sort(chosen.begin(), chosen.end());
     for (int64_t at = 0; at < rows; at++) {
         const auto [matrix, row] = chosen[at];
-        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.inputs);
+        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.by_x, p.by_x);
         if (matrix < 0 || matrix >= count) {
             std::fill_n(found + at * p.outputs, p.outputs, 0.0f);
             continue;
@@ -202,15 +206,17 @@ void chosen_product(Words& words, Lanes& lanes) {
             const int64_t* place = matrices + each * matrix;
             p.weight = words.bases[place[0]] + place[1];
             if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
-            p.rows = 0, p.x = numbers + at * p.inputs, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
+            p.rows = 0, p.x = numbers + at * p.by_x, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
             const bool paired = rounded == BFLOAT16 && p.inputs % 2 == 0;
             p.pairs = paired ? reinterpret_cast<const uint32_t*>(pairs + at * p.inputs) : nullptr;
             products.push_back(p);
         }
         products.back().rows++;
     }
-    if (rounded == BFLOAT16)
-        for (int64_t i = 0; i < rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
+    for (int64_t at = 0; rounded == BFLOAT16 && at < rows; at++) {
+        float* const own = numbers + at * p.by_x;
+        for (int64_t i = 0; i < p.inputs; i++) own[i] = from_bfloat16(pairs[at * p.inputs + i] = to_bfloat16(own[i]));
+    }
     p.rows = rows;
     float* place = room<2>(prepared_size(p));
     for (Product& one : products) place = prepared(one, place);

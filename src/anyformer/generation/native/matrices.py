@@ -105,8 +105,8 @@ def _dot(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
 
 
 def _linear(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
-    """x W^T + b by a matrix whose rows lie side by side."""
-    x, weight, bias = given["input"], given["weight"], given["bias"]
+    """x W^T + b by a matrix whose rows lie side by side, read as it is stored: torch would copy it to fp32 in every step."""
+    x, weight, bias = given["input"], writer.stored(given["weight"]), given["bias"]
     if weight.dim() != 2 or not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
         raise UnknownError("a linear map by a matrix whose rows lie apart")
     product(writer, out, x, Order(ROWS, kind(weight)), len(weight), writer.place(weight))

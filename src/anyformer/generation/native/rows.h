@@ -163,11 +163,11 @@ inline float* room(int64_t numbers) {
     return kept.data;
 }
 
-// Rows of numbers side by side as fp32, first rounded to another kind.
-void read_rows(const Strided& x, int64_t rows, int64_t count, float* to) {
-    for (int64_t row = 0; row < rows; row++) {
-        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to + row * count);
-        if (from != to + row * count) std::memcpy(to + row * count, from, count * sizeof(float));
+// Rows of numbers as fp32, which then lie side by side, and `apart` numbers from one row to the next.
+void read_rows(const Strided& x, int64_t rows, int64_t count, float* to, int64_t apart) {
+    for (int64_t row = 0; row < rows; row++, to += apart) {
+        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to);
+        if (from != to) std::memcpy(to, from, count * sizeof(float));
     }
 }
 
