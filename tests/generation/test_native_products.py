@@ -86,7 +86,33 @@ def check_chosen():
         torch.testing.assert_close(found.double(), exact, atol=close * 10, rtol=close)
 
 
-CHECKS = (check_kinds, check_codes, check_chosen)
+def _by_copies(x, w):
+    return x @ w.float()
+
+
+def check_batches():
+    """Batches of matrices whose columns, or rows, lie side by side; batches of one among their sizes."""
+    for rows, depth, across in ((1, 269, 70), (3, 7, 130), (4, 64, 64), (12, 269, 67), (35, 300, 33)):
+        draws = torch.Generator().manual_seed(rows)
+        x, w = (torch.randn(3, 1, *size, generator=draws) for size in ((rows, depth), (across, depth)))
+        for wide in (w.mT, w.mT.contiguous()):
+            for matrices in (wide, wide.bfloat16()):
+                made, _ = table(_by_copies, x, matrices)
+                found, exact = NativeStep(made, ())(x, matrices), x.double() @ matrices.double()
+                torch.testing.assert_close(found.double(), exact, atol=1e-6 * depth, rtol=1e-5)
+
+
+def check_not_a_number():
+    """A row with one has it everywhere after softmax, and no other row has."""
+    x = torch.randn(3, 40, generator=torch.Generator().manual_seed(0))
+    for place in (0, 20, 39):
+        given = x.clone()
+        given[1, place] = torch.nan
+        made, expected = table(partial(torch.softmax, dim=-1), given)
+        torch.testing.assert_close(NativeStep(made, ())(given), expected, equal_nan=True)
+
+
+CHECKS = (check_kinds, check_codes, check_chosen, check_batches, check_not_a_number)
 
 
 def check_on_avx2_alone():

@@ -122,17 +122,21 @@ void multiply(const Product& p, int64_t number) {
 }
 
 // What codes of 4 bits need to know of the rows of x: what groups of inputs add up to, and digits; where others may stand.
-float* prepared(Product& p, float* place) {
+float* prepared(Product& p, float* place, Lanes& lanes) {
     if (p.layout != BLOCKS_OF_4_BITS) return place;
     p.totals = place;
     for (const float* x = p.x; x < p.x + p.inputs; x += p.group)
         for (int64_t row = 0; row < p.rows; row++) *place++ = total(x + row * p.inputs, p.group);
 #ifdef BY_DIGITS
     if (!p.pairs) return place;
-    Chunk* chunk = reinterpret_cast<Chunk*>(place);
-    p.chunks = chunk;
-    for (const float* x = p.x; x < p.x + p.rows * p.inputs; x += CHUNK_INPUTS) *chunk++ = chunk_of(x);
-    place = reinterpret_cast<float*>(chunk);
+    Chunk* const chunks = reinterpret_cast<Chunk*>(place);
+    const int64_t count = p.inputs / CHUNK_INPUTS;
+    auto digits = [&](int64_t row) {
+        for (int64_t c = 0; c < count; c++) chunks[c * p.rows + row] = chunk_of(p.x + row * p.inputs + c * CHUNK_INPUTS);
+    };
+    lanes.each(p.rows, digits);
+    p.chunks = chunks;
+    place = reinterpret_cast<float*>(chunks + count * p.rows);
 #endif
     return place;
 }
@@ -173,7 +177,7 @@ void product(Words& words, Lanes& lanes) {
         for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
         p.pairs = pairs;
     }
-    prepared(p, room<2>(prepared_size(p)));
+    prepared(p, room<2>(prepared_size(p)), lanes);
     lanes.each(tasks_of(p), [&](int64_t number) { multiply(p, number); });
 }
 
@@ -219,7 +223,7 @@ void chosen_product(Words& words, Lanes& lanes) {
     }
     p.rows = rows;
     float* place = room<2>(prepared_size(p));
-    for (Product& one : products) place = prepared(one, place);
+    for (Product& one : products) place = prepared(one, place, lanes);
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own
     lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });

@@ -33,10 +33,18 @@ inline float squares(const float* x, int64_t n, float mean) {
         for (int j = 0; j < width; j++) sums[j] += sums[j + width];
     return sums[0];
 }
+// The greater one; NaN where one of both is.
+inline float greater(float x, float most) { return x > most || x != x ? x : most; }
 inline float greatest(const float* x, int64_t n) {
-    float most = -INFINITY;
-    for (int64_t i = 0; i < n; i++) most = x[i] > most || x[i] != x[i] ? x[i] : most;
-    return most;
+    float most[SUMS];
+    std::fill_n(most, SUMS, -INFINITY);
+    int64_t i = 0;
+    for (; i + SUMS <= n; i += SUMS)
+        for (int j = 0; j < SUMS; j++) most[j] = greater(x[i + j], most[j]);
+    for (; i < n; i++) most[0] = greater(x[i], most[0]);
+    for (int width = SUMS / 2; width; width /= 2)
+        for (int j = 0; j < width; j++) most[j] = greater(most[j + width], most[j]);
+    return most[0];
 }
 
 enum Reduction : int64_t { SUM, MEAN, GREATEST, SMALLEST, PLACE_OF_GREATEST, PLACE_OF_SMALLEST, ANY, ALL, LENGTH };
