@@ -50,6 +50,7 @@ CASES = {
     "a power": (lambda x: x.pow(2) + x.abs().pow(0.3), X),
     "clamp": (lambda x: x.clamp(-1, 0.5) + x.clamp(min=0) + x.clamp(max=0), X),
     "nan": (lambda x: torch.minimum(x / 0 * 0, x) + x.clamp(min=0), X),
+    "softmax of many": (lambda x: x.flatten(1)[:, :37].mul(9).softmax(-1), numbers(3, 40)),
     "where": (lambda m, x, y: torch.where(m, x, y), MASK, X, Y),
     "masked_fill": (lambda x, m: x.masked_fill(m, -torch.inf), X, MASK),
     "and or not": (lambda m, x: (m & (x < 1)) | ~m, MASK, X),

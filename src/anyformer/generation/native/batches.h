@@ -2,8 +2,9 @@
 
 #pragma once
 
+#include "few_rows.h"
 #include "rows.h"
-#include "vectors.h"
+#include "tiles.h"
 
 namespace {
 
@@ -28,20 +29,25 @@ inline void add_columns(const char* first, int64_t by_depth, const float* a, int
     Floats found[COUNT][WIDTH] = {};
     for (int64_t k = 0; k < depth; k++) {
         const N* row = reinterpret_cast<const N*>(first + k * by_depth);
+#pragma GCC unroll 8
         for (int j = 0; j < WIDTH; j++) {
             const Floats w = vector_at(row + j * LANES);
+#pragma GCC unroll 4
             for (int r = 0; r < COUNT; r++) found[r][j] += w * a[r * depth + k];
         }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < COUNT; r++)
+#pragma GCC unroll 8
         for (int j = 0; j < WIDTH; j++) floats_at(sums + r * STRIP + j * LANES) = found[r][j];
 }
 
 template <typename N, int COUNT>
 void add_columns(const char* first, int64_t by_depth, const float* a, int64_t depth, float* sums, int64_t count) {
+    constexpr int MOST = LANES != 8 || COUNT == 2 ? 4 : COUNT == 1 ? 8 : 2;  // 16 registers keep 8 sums, w and a number of a
     int64_t n = 0;
-    for (; n + 4 * LANES <= count; n += 4 * LANES) add_columns<N, COUNT, 4>(first + n * sizeof(N), by_depth, a, depth, sums + n);
+    for (; n + MOST * LANES <= count; n += MOST * LANES) add_columns<N, COUNT, MOST>(first + n * sizeof(N), by_depth, a, depth, sums + n);
+    for (; n + 2 * LANES <= count; n += 2 * LANES) add_columns<N, COUNT, 2>(first + n * sizeof(N), by_depth, a, depth, sums + n);
     for (; n + LANES <= count; n += LANES) add_columns<N, COUNT, 1>(first + n * sizeof(N), by_depth, a, depth, sums + n);
     for (; n < count; n++)
         for (int r = 0; r < COUNT; r++) {
@@ -53,17 +59,24 @@ void add_columns(const char* first, int64_t by_depth, const float* a, int64_t de
         }
 }
 
+// Products of COUNT rows with a column whose numbers lie side by side.
+template <int COUNT, typename N>
+inline void whole_column(const N* column, const float* a, int64_t depth, float* sums) {
+    if constexpr (COUNT == 4)
+        dots_with_four(column, a, depth, sums, STRIP);
+    else
+        for (int r = 0; r < COUNT; r++) sums[r * STRIP] = dot(column, a + r * depth, depth);
+}
+
 // The same of matrices whose columns lie in other ways.
 template <int COUNT>
 void apart_columns(const Strided& w, const char* first, const float* a, int64_t depth, float* sums, int64_t count, float* spare) {
     for (int64_t n = 0; n < count; n++) {
         const char* column = first + n * w.strides[2];
-        if (w.kind == BFLOAT16 && w.strides[1] == 2) {
-            for (int r = 0; r < COUNT; r++) sums[r * STRIP + n] = dot(reinterpret_cast<const uint16_t*>(column), a + r * depth, depth);
-            continue;
-        }
-        const float* numbers = loaded(column, w.kind, w.strides[1], depth, spare);
-        for (int r = 0; r < COUNT; r++) sums[r * STRIP + n] = dot(numbers, a + r * depth, depth);
+        if (w.kind == BFLOAT16 && w.strides[1] == 2)
+            whole_column<COUNT>(reinterpret_cast<const uint16_t*>(column), a, depth, sums + n);
+        else
+            whole_column<COUNT>(loaded(column, w.kind, w.strides[1], depth, spare), a, depth, sums + n);
     }
 }
 
@@ -79,6 +92,28 @@ void columns(const Strided& w, const char* first, const float* a, int64_t depth,
         apart_columns<COUNT>(w, first, a, depth, sums, count, spare);
 }
 
+#ifdef BY_TILES
+// Whether the numbers of a column lie side by side, as those of a row of W do in x W^T.
+inline bool tiled(const Strided& w) {
+    return (w.kind == BFLOAT16 || w.kind == FLOAT32) && w.strides[1] == bytes(w.kind) && w.strides[2] % bytes(w.kind) == 0;
+}
+
+template <typename Read, typename Put>
+void by_tiles_of_columns(const Strided& w, const char* first, int64_t rows, int64_t count, int64_t depth, Read read, Put put) {
+    const int64_t apart = apart_in_cache(depth), by_column = w.strides[2] / bytes(w.kind);
+    float *const own = room(MOST_TOGETHER * apart), *const sums = room<3>(MOST_TOGETHER * STRIP);
+    for (int64_t row = 0; row < rows; row += MOST_TOGETHER) {
+        const int64_t some = std::min(MOST_TOGETHER, rows - row);
+        read(row, some, own, apart);
+        if (w.kind == BFLOAT16)
+            by_tiles(reinterpret_cast<const uint16_t*>(first), count, by_column, own, some, apart, depth, sums, STRIP);
+        else
+            by_tiles(reinterpret_cast<const float*>(first), count, by_column, own, some, apart, depth, sums, STRIP);
+        put(row, some, sums);
+    }
+}
+#endif
+
 // batch, rows, columns, depth; whether something is added, factor of the product, factor of that; the result (batch, row,
 // column), a (batch, row, depth), w (batch, depth, column) and what is added (batch, row, column).
 void matrix_product(Words& words, Lanes& lanes) {
@@ -90,22 +125,30 @@ void matrix_product(Words& words, Lanes& lanes) {
     auto task = [&](int64_t number) {
         const int64_t b = number / pieces, n = number % pieces * STRIP, some = std::min(STRIP, across - n);
         const char* const first = w.data + b * w.strides[0] + n * w.strides[2];
-        float sums[TOGETHER * STRIP], added[STRIP];
-        float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
-        together(rows, [&](auto count, int64_t from) {
-            read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, own);
-            columns<count()>(w, first, own, depth, sums, some, spare);
-            for (int64_t r = 0; r < count; r++) {
-                const int64_t m = from + r;
-                float* const found = sums + r * STRIP;
-                for (int64_t i = 0; i < some; i++) found[i] *= factor;
+        auto read = [&](int64_t from, int64_t count, float* to, int64_t apart) {
+            read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, to, apart);
+        };
+        auto put = [&](int64_t from, int64_t count, float* sums) {
+            for (int64_t m = from; m < from + count; m++, sums += STRIP) {
+                float added[STRIP];
+                for (int64_t i = 0; i < some; i++) sums[i] *= factor;
                 if (adds) {
                     const char* place = c.data + b * c.strides[0] + m * c.strides[1] + n * c.strides[2];
                     const float* there = loaded(place, c.kind, c.strides[2], some, added);
-                    for (int64_t i = 0; i < some; i++) found[i] += other * there[i];
+                    for (int64_t i = 0; i < some; i++) sums[i] += other * there[i];
                 }
-                stored(found, y.data + b * y.strides[0] + m * y.strides[1] + n * y.strides[2], y.kind, y.strides[2], some);
+                stored(sums, y.data + b * y.strides[0] + m * y.strides[1] + n * y.strides[2], y.kind, y.strides[2], some);
             }
+        };
+#ifdef BY_TILES
+        if (rows >= TOGETHER && tiled(w)) return by_tiles_of_columns(w, first, rows, some, depth, read, put);
+#endif
+        float sums[TOGETHER * STRIP];
+        float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
+        together(rows, [&](auto count, int64_t from) {
+            read(from, count, own, depth);
+            columns<count()>(w, first, own, depth, sums, some, spare);
+            put(from, count, sums);
         });
     };
     if (batch * rows * across * depth < LARGE)

@@ -57,10 +57,27 @@ inline void unpack_pair(const uint8_t* lines, __m256i* codes) {
 // Eight sums are of four outputs from this one on, and of the four that are 8 further.
 inline int64_t first_output(int64_t vector, int64_t half) { return vector * 16 + half * 4; }
 
-// Adds a chunk's products with one row to its sums. `codes(pair, to)` gives those of a pair of inputs; `scales` are the factor and
-// the offset of each output, in pairs of bf16.
+// Factors and offsets of a block's outputs, in the order of their sums.
+struct Factors {
+    __m256 factor[BLOCK / 8], offset[BLOCK / 8];
+};
+
+// From pairs of bf16.
+inline Factors factors_of(const uint16_t* scales) {
+    Factors made;
+#pragma GCC unroll 4
+    for (int v = 0; v < BLOCK / 8; v++) {
+        const __m128i* four = reinterpret_cast<const __m128i*>(scales + first_output(v / 2, v % 2) * 2);
+        const __m256i both = _mm256_loadu2_m128i(four + 2, four);
+        made.factor[v] = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+        made.offset[v] = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(int32_t(0xffff0000u))));
+    }
+    return made;
+}
+
+// Adds a chunk's products with one row to its sums. `codes(pair, to)` gives those of a pair of inputs.
 template <typename Codes>
-inline void add_chunk(const Codes& codes, const Chunk& x, const uint16_t* scales, __m256* sums) {
+inline void add_chunk(const Codes& codes, const Chunk& x, const Factors& factors, __m256* sums) {
     __m256i high[2] = {}, low[2] = {};
 #pragma GCC unroll 2
     for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) {
@@ -75,23 +92,17 @@ inline void add_chunk(const Codes& codes, const Chunk& x, const uint16_t* scales
     }
     const __m256i weights = _mm256_set1_epi32(1 << 16 | 128);
     const __m256 scale = _mm256_set1_ps(x.scale), total = _mm256_set1_ps(x.total), eight = _mm256_set1_ps(-8 * x.total);
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; v++)
-#pragma GCC unroll 2
-        for (int half = 0; half < 2; half++) {
-            const __m256i pairs = half ? _mm256_unpackhi_epi16(high[v], low[v]) : _mm256_unpacklo_epi16(high[v], low[v]);
-            const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
-            const uint16_t* place = scales + first_output(v, half) * 2;
-            const __m128i* four = reinterpret_cast<const __m128i*>(place);
-            const __m256i both = _mm256_loadu2_m128i(four + 2, four);
-            const __m256 factor = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
-            const __m256 offset = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32(int32_t(0xffff0000u))));
-            __m256& sum = sums[v * 2 + half];
-            sum = _mm256_fmadd_ps(_mm256_fmadd_ps(whole, scale, eight), factor, _mm256_fmadd_ps(offset, total, sum));
-        }
+#pragma GCC unroll 4
+    for (int v = 0; v < BLOCK / 8; v++) {
+        const __m256i a = high[v / 2], b = low[v / 2];
+        const __m256i pairs = v % 2 ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
+        const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
+        sums[v] = _mm256_fmadd_ps(factors.offset[v], total, sums[v]);
+        sums[v] = _mm256_fmadd_ps(_mm256_fmadd_ps(whole, scale, eight), factors.factor[v], sums[v]);
+    }
 }
 
-// A block of outputs; `chunks` are of all rows, (row, chunk).
+// A block of outputs; `chunks` are of all rows, (chunk, row).
 void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
     constexpr int64_t VECTORS = BLOCK / 8;
     const int64_t count = p.inputs / CHUNK_INPUTS;
@@ -100,14 +111,15 @@ void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output)
     std::fill_n(reinterpret_cast<float*>(sums), p.rows * BLOCK, 0.0f);
     for (int64_t c = 0; c < count; c++) {
         const uint8_t* const lines = block + c * CHUNK_INPUTS * BLOCK / 2;
-        const uint16_t* const scales = p.scales_of(c * CHUNK_INPUTS / p.group, output);
+        const Factors factors = factors_of(p.scales_of(c * CHUNK_INPUTS / p.group, output));
+        const Chunk* const x = p.chunks + c * p.rows;
         if (p.rows == 1) {
-            add_chunk([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, p.chunks[c], scales, sums);
+            add_chunk([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, *x, factors, sums);
             continue;
         }
         for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) unpack_pair(lines + pair * BLOCK, codes + pair * 2);
         auto unpacked = [&](int64_t pair, __m256i* to) { to[0] = codes[pair * 2], to[1] = codes[pair * 2 + 1]; };
-        for (int64_t row = 0; row < p.rows; row++) add_chunk(unpacked, p.chunks[row * count + c], scales, sums + row * VECTORS);
+        for (int64_t row = 0; row < p.rows; row++) add_chunk(unpacked, x[row], factors, sums + row * VECTORS);
     }
     for (int64_t row = 0; row < p.rows; row++) {
         float found[BLOCK];

@@ -122,17 +122,21 @@ void multiply(const Product& p, int64_t number) {
 }
 
 // What codes of 4 bits need to know of the rows of x: what groups of inputs add up to, and digits; where others may stand.
-float* prepared(Product& p, float* place) {
+float* prepared(Product& p, float* place, Lanes& lanes) {
     if (p.layout != BLOCKS_OF_4_BITS) return place;
     p.totals = place;
     for (const float* x = p.x; x < p.x + p.inputs; x += p.group)
         for (int64_t row = 0; row < p.rows; row++) *place++ = total(x + row * p.inputs, p.group);
 #ifdef BY_DIGITS
     if (!p.pairs) return place;
-    Chunk* chunk = reinterpret_cast<Chunk*>(place);
-    p.chunks = chunk;
-    for (const float* x = p.x; x < p.x + p.rows * p.inputs; x += CHUNK_INPUTS) *chunk++ = chunk_of(x);
-    place = reinterpret_cast<float*>(chunk);
+    Chunk* const chunks = reinterpret_cast<Chunk*>(place);
+    const int64_t count = p.inputs / CHUNK_INPUTS;
+    auto digits = [&](int64_t row) {
+        for (int64_t c = 0; c < count; c++) chunks[c * p.rows + row] = chunk_of(p.x + row * p.inputs + c * CHUNK_INPUTS);
+    };
+    lanes.each(p.rows, digits);
+    p.chunks = chunks;
+    place = reinterpret_cast<float*>(chunks + count * p.rows);
 #endif
     return place;
 }
@@ -151,6 +155,10 @@ Product product_of(Words& words) {
     Product p = {};
     p.layout = words.next(), p.kind = words.next(), p.block = words.next(), p.by_block = words.next(), p.group = words.next();
     p.rows = words.next(), p.outputs = words.next(), p.inputs = words.next();
+    p.by_x = p.inputs;
+#ifdef BY_TILES
+    if (p.rows >= MOST_ROWS && (p.layout == ROWS || p.layout == SCALED_ROWS)) p.by_x = apart_in_cache(p.inputs);
+#endif
     return p;
 }
 
@@ -161,15 +169,15 @@ void product(Words& words, Lanes& lanes) {
     if (p.scaled()) p.scales = words.place();
     const Strided x = strided(words, 2);
     p.y = strided(words, 2);
-    float* numbers = room(p.rows * p.inputs + p.rows * p.inputs / 2);
-    read_rows(x, p.rows, p.inputs, numbers);
+    float* numbers = room(p.rows * p.by_x + p.rows * p.inputs / 2);
+    read_rows(x, p.rows, p.inputs, numbers, p.by_x);
     p.x = numbers;
     if (x.kind == BFLOAT16 && x.strides[1] == 2 && p.inputs % 2 == 0) {
-        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.inputs);
+        uint32_t* pairs = reinterpret_cast<uint32_t*>(numbers + p.rows * p.by_x);
         for (int64_t row = 0; row < p.rows; row++) std::memcpy(pairs + row * p.inputs / 2, x.data + row * x.strides[0], p.inputs * 2);
         p.pairs = pairs;
     }
-    prepared(p, room<2>(prepared_size(p)));
+    prepared(p, room<2>(prepared_size(p)), lanes);
     lanes.each(tasks_of(p), [&](int64_t number) { multiply(p, number); });
 }
 
@@ -180,7 +188,7 @@ void chosen_product(Words& words, Lanes& lanes) {
     const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
     const int64_t each = p.scaled() ? 4 : 2, *matrices = words.several(each * count);
     const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
-    float *const numbers = room(rows * (2 * p.inputs + p.outputs)), *const found = numbers + rows * p.inputs;
+    float *const numbers = room(rows * (p.by_x + p.inputs + p.outputs)), *const found = numbers + rows * p.by_x;
     uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
     const int64_t apart[2] = {p.outputs * int64_t(sizeof(float)), sizeof(float)};
     static thread_local std::vector<std::pair<int64_t, int64_t>> chosen;  // matrix and row, by both
@@ -193,7 +201,7 @@ void chosen_product(Words& words, Lanes& lanes) {
     std::sort(chosen.begin(), chosen.end());
     for (int64_t at = 0; at < rows; at++) {
         const auto [matrix, row] = chosen[at];
-        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.inputs);
+        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.by_x, p.by_x);
         if (matrix < 0 || matrix >= count) {
             std::fill_n(found + at * p.outputs, p.outputs, 0.0f);
             continue;
@@ -202,18 +210,20 @@ void chosen_product(Words& words, Lanes& lanes) {
             const int64_t* place = matrices + each * matrix;
             p.weight = words.bases[place[0]] + place[1];
             if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
-            p.rows = 0, p.x = numbers + at * p.inputs, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
+            p.rows = 0, p.x = numbers + at * p.by_x, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
             const bool paired = rounded == BFLOAT16 && p.inputs % 2 == 0;
             p.pairs = paired ? reinterpret_cast<const uint32_t*>(pairs + at * p.inputs) : nullptr;
             products.push_back(p);
         }
         products.back().rows++;
     }
-    if (rounded == BFLOAT16)
-        for (int64_t i = 0; i < rows * p.inputs; i++) numbers[i] = from_bfloat16(pairs[i] = to_bfloat16(numbers[i]));
+    for (int64_t at = 0; rounded == BFLOAT16 && at < rows; at++) {
+        float* const own = numbers + at * p.by_x;
+        for (int64_t i = 0; i < p.inputs; i++) own[i] = from_bfloat16(pairs[at * p.inputs + i] = to_bfloat16(own[i]));
+    }
     p.rows = rows;
     float* place = room<2>(prepared_size(p));
-    for (Product& one : products) place = prepared(one, place);
+    for (Product& one : products) place = prepared(one, place, lanes);
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own
     lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });

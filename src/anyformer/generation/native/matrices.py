@@ -105,8 +105,8 @@ def _dot(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
 
 
 def _linear(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
-    """x W^T + b by a matrix whose rows lie side by side."""
-    x, weight, bias = given["input"], given["weight"], given["bias"]
+    """x W^T + b by a matrix whose rows lie side by side, read as it is stored: torch would copy it to fp32 in every step."""
+    x, weight, bias = given["input"], writer.stored(given["weight"]), given["bias"]
     if weight.dim() != 2 or not weight.is_contiguous() or weight.dtype not in (torch.float32, torch.bfloat16):
         raise UnknownError("a linear map by a matrix whose rows lie apart")
     product(writer, out, x, Order(ROWS, kind(weight)), len(weight), writer.place(weight))
@@ -119,8 +119,9 @@ def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     a, w = given["self"], given["other"]
     if a.dim() < 2 or w.dim() < 2:
         raise UnknownError("a product with a vector")
-    batch = out.shape[:-2]
-    a, w = (x.expand(*batch, *x.shape[-2:]) for x in (a, w))
+    several = [d for d, size in enumerate(out.shape[:-2]) if size > 1]
+    batch = [out.shape[d] for d in several]
+    a, w, out = (_of_sizes(x.expand(*out.shape[:-2], *x.shape[-2:]), several) for x in (a, w, out))
     if not batch:
         _matrix_product(writer, out[None], a[None], w[None])
     elif len(batch) == 2 and out.shape[-2] == 1 and w.stride(0) == 0:
@@ -128,6 +129,11 @@ def _multiplied(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
     else:
         for index in product_of(*map(range, batch[:-1])):
             _matrix_product(writer, out[index], a[index], w[index])
+
+
+def _of_sizes(x: Tensor, dims: list[int]) -> Tensor:
+    """A batch of matrices (*batch, row, column) without the other sizes of the batch, which are 1."""
+    return x.as_strided([*(x.shape[d] for d in dims), *x.shape[-2:]], [*(x.stride(d) for d in dims), *x.stride()[-2:]])
 
 
 def _one_of(writer: StepWriter, several: PackedMatrix, number: int) -> tuple[Order, torch.dtype, list[Location]]:

@@ -4,6 +4,7 @@
 
 #include "few_rows.h"
 #include "rows.h"
+#include "tiles.h"
 
 namespace {
 
@@ -18,7 +19,8 @@ struct Product {
     int64_t layout, kind, block, by_block, group, rows, outputs, inputs;  // by_block: bytes from one block to the next
     const char* weight;
     const char* scales;  // in bf16: one per output; of 4 bits a factor and an offset per group of inputs and output
-    const float* x;      // (rows, inputs)
+    const float* x;      // (rows, inputs), `by_x` numbers from one row to the next
+    int64_t by_x;
     const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
     const float* totals;    // of each group of inputs, (group, row), for codes of 4 bits
     const Chunk* chunks;    // the same rows in digits, see `digits.h`, where codes of 4 bits are multiplied so
@@ -105,9 +107,28 @@ void by_rows_of_pairs(const Product& p, int64_t begin, int64_t end) {
 }
 #endif
 
+#ifdef BY_TILES
+template <typename N>
+void by_rows_of_tiles(const Product& p, int64_t begin, int64_t end) {
+    const N* const weight = reinterpret_cast<const N*>(p.weight) + begin * p.inputs;
+    float* const sums = room<3>(MOST_TOGETHER * TASK);
+    for (int64_t row = 0; row < p.rows; row += MOST_TOGETHER) {
+        const int64_t some = std::min(MOST_TOGETHER, p.rows - row);
+        by_tiles(weight, end - begin, p.inputs, p.x + row * p.by_x, some, p.by_x, p.inputs, sums, TASK);
+        for (int64_t r = 0; r < some; r++) {
+            for (int64_t o = begin; o < end; o++) sums[r * TASK + o - begin] *= scale_of(p, o);
+            p.put(row + r, begin, sums + r * TASK, end - begin);
+        }
+    }
+}
+#endif
+
 // Rows of W side by side: a sum for each.
 template <typename N>
 void by_rows(const Product& p, int64_t begin, int64_t end) {
+#ifdef BY_TILES
+    if (p.rows >= MOST_ROWS) return by_rows_of_tiles<N>(p, begin, end);
+#endif
 #ifdef __AVX512BF16__
     if constexpr (sizeof(N) <= 2) if (p.pairs && p.rows >= MOST_ROWS) return by_rows_of_pairs<N>(p, begin, end);
 #endif
@@ -115,16 +136,16 @@ void by_rows(const Product& p, int64_t begin, int64_t end) {
     for (int64_t row = 0; row < p.rows; row += MOST_ROWS) {
         float sums[MOST_ROWS][TASK];
         const int64_t some = std::min(MOST_ROWS, p.rows - row);
-        const float* const x = p.x + row * p.inputs;
+        const float* const x = p.x + row * p.by_x;
         int64_t o = begin;
         for (; some < MOST_ROWS && o + 4 <= end; o += 4)
             for (int64_t r = 0; r < some; r++)
-                dots_of_four(weight + o * p.inputs, x + r * p.inputs, p.inputs, &sums[r][o - begin]);
+                dots_of_four(weight + o * p.inputs, x + r * p.by_x, p.inputs, &sums[r][o - begin]);
         for (; o < end; o++) {
             if (some == MOST_ROWS)
                 dots_with_four(weight + o * p.inputs, x, p.inputs, &sums[0][o - begin], TASK);
             else
-                for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.inputs, p.inputs);
+                for (int64_t r = 0; r < some; r++) sums[r][o - begin] = dot(weight + o * p.inputs, x + r * p.by_x, p.inputs);
         }
         for (int64_t r = 0; r < some; r++) {
             for (o = begin; o < end; o++) sums[r][o - begin] *= scale_of(p, o);

@@ -33,10 +33,18 @@ inline float squares(const float* x, int64_t n, float mean) {
         for (int j = 0; j < width; j++) sums[j] += sums[j + width];
     return sums[0];
 }
+// The greater one; NaN where one of both is.
+inline float greater(float x, float most) { return x > most || x != x ? x : most; }
 inline float greatest(const float* x, int64_t n) {
-    float most = -INFINITY;
-    for (int64_t i = 0; i < n; i++) most = x[i] > most || x[i] != x[i] ? x[i] : most;
-    return most;
+    float most[SUMS];
+    std::fill_n(most, SUMS, -INFINITY);
+    int64_t i = 0;
+    for (; i + SUMS <= n; i += SUMS)
+        for (int j = 0; j < SUMS; j++) most[j] = greater(x[i + j], most[j]);
+    for (; i < n; i++) most[0] = greater(x[i], most[0]);
+    for (int width = SUMS / 2; width; width /= 2)
+        for (int j = 0; j < width; j++) most[j] = greater(most[j + width], most[j]);
+    return most[0];
 }
 
 enum Reduction : int64_t { SUM, MEAN, GREATEST, SMALLEST, PLACE_OF_GREATEST, PLACE_OF_SMALLEST, ANY, ALL, LENGTH };
@@ -163,11 +171,11 @@ inline float* room(int64_t numbers) {
     return kept.data;
 }
 
-// Rows of numbers side by side as fp32, first rounded to another kind.
-void read_rows(const Strided& x, int64_t rows, int64_t count, float* to) {
-    for (int64_t row = 0; row < rows; row++) {
-        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to + row * count);
-        if (from != to + row * count) std::memcpy(to + row * count, from, count * sizeof(float));
+// Rows of numbers as fp32, which then lie side by side, and `apart` numbers from one row to the next.
+void read_rows(const Strided& x, int64_t rows, int64_t count, float* to, int64_t apart) {
+    for (int64_t row = 0; row < rows; row++, to += apart) {
+        const float* from = loaded(x.data + row * x.strides[0], x.kind, x.strides[1], count, to);
+        if (from != to) std::memcpy(to, from, count * sizeof(float));
     }
 }
 

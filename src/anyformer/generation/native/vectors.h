@@ -1,5 +1,5 @@
 // Vectors as wide as the processor's, and the numbers of weights as such. What an architecture alone can say stands in a file of
-// its own: how codes of 8 and of 4 bits become numbers, `sum_of` a vector, and `store_sums` of four vectors.
+// its own: how numbers of 16, 8 and 4 bits become those of 32, `sum_of` a vector, and `store_sums` of four vectors.
 
 #pragma once
 
@@ -17,7 +17,6 @@ constexpr int LANES = 4;
 typedef float Floats __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef uint32_t Pairs __attribute__((vector_size(LANES * 4), aligned(4), may_alias));  // of numbers in bf16
-typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
 
 inline Floats all(float x) { return x - Floats{}; }
 inline Floats floats_at(const float* p) { return *reinterpret_cast<const Floats*>(p); }
@@ -33,9 +32,6 @@ inline Floats upper(Pairs x) { return as_floats(x & 0xffff0000u); }
 
 // As many numbers from where they lie in one of the kinds that weights and caches have.
 inline Floats vector_at(const float* p) { return floats_at(p); }
-inline Floats vector_at(const uint16_t* p) {
-    return as_floats(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Pairs) << 16);
-}
 inline float number_at(const float* p) { return *p; }
 inline float number_at(const uint16_t* p) { return from_bfloat16(*p); }
 inline float number_at(const int8_t* p) { return float(*p); }

@@ -6,6 +6,10 @@
 
 namespace {
 
+typedef uint16_t Halves __attribute__((vector_size(LANES * 2), aligned(2), may_alias));
+inline Floats vector_at(const uint16_t* p) {
+    return as_floats(__builtin_convertvector(*reinterpret_cast<const Halves*>(p), Pairs) << 16);
+}
 inline Floats vector_at(const int8_t* p) {
     int8x8_t four = {};
     std::memcpy(&four, p, LANES);

@@ -20,7 +20,12 @@ inline void store_sums_of_eight(float* to, __m256 a, __m256 b, __m256 c, __m256 
     _mm_storeu_ps(to, _mm_add_ps(_mm256_castps256_ps128(each), _mm256_extractf128_ps(each, 1)));
 }
 
+// By its own instructions: GCC widens the halves of a vector by themselves and puts them together again, in twice as many.
 #ifdef __AVX512F__
+inline Floats vector_at(const uint16_t* p) {
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 inline Floats vector_at(const int8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
@@ -28,6 +33,7 @@ inline Integers bytes_at(const uint8_t* p) {
     return Integers(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
 #else
+inline Floats vector_at(const uint16_t* p) { return eight_at(p); }
 inline Floats vector_at(const int8_t* p) { return eight_at(p); }
 inline Integers bytes_at(const uint8_t* p) {
     return Integers(_mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
