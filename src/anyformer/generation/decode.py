@@ -203,7 +203,8 @@ def going_on(
     ended, stops = torch.zeros(len(rows), dtype=torch.bool, device=device), torch.tensor(list(ends), device=device)
     next_B = rows
     for index in range(max_tokens):
-        next_B = torch.where(ended, next_B, sampling.choose(logits, rows, index, texts))
+        chosen = sampling.choose(logits, rows, index, texts)
+        next_B = torch.where(ended, next_B, chosen) if ends else chosen
         if ends:
             ended = ended | torch.isin(next_B, stops)
         yield next_B, logits

@@ -6,6 +6,8 @@
 
 namespace {
 
+constexpr int64_t KEYS_TOGETHER = 32;  // keys that stay in the nearest cache while all queries are multiplied by them
+
 // A query as keys of one kind are multiplied by it: `width` floats, and how many of them at a time.
 template <typename Key>
 struct Query {
@@ -65,7 +67,7 @@ inline void score(const char* key, int64_t by_key, const float* asked, int64_t w
 }
 
 struct Attention {
-    int64_t heads, group, queries, keys, width, value_width, masked;
+    int64_t heads, group, queries, keys, width, value_width, masked, pieces;  // pieces: tasks of one head
     float scale;
     // y, q: (row, head, query, feature); k, v: (row, head of keys, key, feature); mask: (row, head, query, key)
     Strided y, q, k, v, mask;
@@ -74,29 +76,32 @@ struct Attention {
 
     template <typename Key, typename Value>
     void operator()(int64_t task) const {
-        const int64_t row = task / heads, head = task % heads;
-        float* const asked = room(queries * (width + keys + value_width) + keys);
-        float *const scores = asked + queries * width, *const mixed = scores + queries * keys;
-        float* const hidden = mixed + queries * value_width;
-        for (int64_t t = 0; t < queries; t++) {
+        const int64_t row = task / pieces / heads, head = task / pieces % heads, piece = task % pieces;
+        const int64_t first = queries * piece / pieces, some = queries * (piece + 1) / pieces - first;
+        float* const asked = room(some * (width + keys + value_width) + keys);
+        float *const scores = asked + some * width, *const mixed = scores + some * keys;
+        float* const hidden = mixed + some * value_width;
+        for (int64_t t = 0; t < some; t++) {
             float* to = asked + t * width;
-            const float* from = loaded(of(q, row, head) + t * q.strides[2], q.kind, q.strides[3], width, to);
+            const float* from = loaded(of(q, row, head) + (first + t) * q.strides[2], q.kind, q.strides[3], width, to);
             for (int64_t e = 0; e < width; e++) to[e] = from[e] * scale;
             Query<Key>::round(to, width);
         }
         const char *const key = of(k, row, head / group), *const value = of(v, row, head / group);
-        together(queries, [&](auto count, int64_t t) {
-            const float* const some = asked + t * width;
-            float* const found = scores + t * keys;
-            const int64_t by = k.strides[2];
-            int64_t s = 0;
-            for (; s + 4 <= keys; s += 4) score<count(), 4, Key>(key + s * by, by, some, width, found + s, keys);
-            for (; s < keys; s++) score<count(), 1, Key>(key + s * by, by, some, width, found + s, keys);
-        });
-        for (int64_t t = 0; t < queries; t++) {
+        for (int64_t begin = 0; begin < keys; begin += KEYS_TOGETHER) {
+            const int64_t end = std::min(keys, begin + KEYS_TOGETHER), by = k.strides[2];
+            together(some, [&](auto count, int64_t t) {
+                const float* const own = asked + t * width;
+                float* const found = scores + t * keys;
+                int64_t s = begin;
+                for (; s + 4 <= end; s += 4) score<count(), 4, Key>(key + s * by, by, own, width, found + s, keys);
+                for (; s < end; s++) score<count(), 1, Key>(key + s * by, by, own, width, found + s, keys);
+            });
+        }
+        for (int64_t t = 0; t < some; t++) {
             float* own = scores + t * keys;
             if (masked) {
-                const char* place = of(mask, row, head) + t * mask.strides[2];
+                const char* place = of(mask, row, head) + (first + t) * mask.strides[2];
                 const float* given = loaded(place, mask.kind, mask.strides[3], keys, hidden);
                 if (mask.kind != BOOL)
                     for (int64_t s = 0; s < keys; s++) own[s] += given[s];
@@ -108,19 +113,26 @@ struct Attention {
             else
                 softmax(own, keys, false);
         }
-        together(queries, [&](auto count, int64_t t) {
-            float sums[TOGETHER * STRIP];
-            for (int64_t e = 0; e < value_width; e += STRIP) {
-                const int64_t some = std::min(STRIP, value_width - e);
-                add_columns<Value, count()>(value + e * sizeof(Value), v.strides[2], scores + t * keys, keys, sums, some);
+        for (int64_t e = 0; e < value_width; e += STRIP) {
+            const int64_t wide = std::min(STRIP, value_width - e);
+            together(some, [&](auto count, int64_t t) {
+                float sums[TOGETHER * STRIP];
+                add_columns<Value, count()>(value + e * sizeof(Value), v.strides[2], scores + t * keys, keys, sums, wide);
                 for (int64_t r = 0; r < count; r++)
-                    std::memcpy(mixed + (t + r) * value_width + e, sums + r * STRIP, some * sizeof(float));
-            }
-        });
-        for (int64_t t = 0; t < queries; t++)
-            stored(mixed + t * value_width, of(y, row, head) + t * y.strides[2], y.kind, y.strides[3], value_width);
+                    std::memcpy(mixed + (t + r) * value_width + e, sums + r * STRIP, wide * sizeof(float));
+            });
+        }
+        for (int64_t t = 0; t < some; t++)
+            stored(mixed + t * value_width, of(y, row, head) + (first + t) * y.strides[2], y.kind, y.strides[3], value_width);
     }
 };
+
+// Into how many tasks the queries of a head are divided, so that all threads have as many tasks: those of few heads alone.
+inline int64_t pieces_of(int64_t queries, int64_t heads, int64_t lanes) {
+    int64_t pieces = 1;
+    while (pieces < queries && heads * pieces < 8 * lanes && heads * pieces % lanes) pieces++;
+    return pieces;
+}
 
 // rows, heads, query heads of each head of keys, queries, keys, width, width of values, whether masked, scale; then the tensors
 // in the order above.
@@ -131,7 +143,8 @@ void attention(Words& words, Lanes& lanes) {
     a.value_width = words.next(), a.masked = words.next(), a.scale = words.number();
     a.y = strided(words, 4), a.q = strided(words, 4), a.k = strided(words, 4), a.v = strided(words, 4);
     if (a.masked) a.mask = strided(words, 4);
-    lanes.each(rows * a.heads, [&](int64_t task) {
+    a.pieces = pieces_of(a.queries, rows * a.heads, lanes.count());
+    lanes.each(rows * a.heads * a.pieces, [&](int64_t task) {
         if (a.k.kind == BFLOAT16)
             a.v.kind == BFLOAT16 ? a.operator()<uint16_t, uint16_t>(task) : a.operator()<uint16_t, float>(task);
         else

@@ -9,6 +9,7 @@
 namespace {
 
 constexpr int64_t STRIP = 64;  // columns of a task
+constexpr int64_t WIDE_STRIP = 4 * STRIP;  // of a task of one row
 constexpr int64_t TOGETHER = 4;  // rows of a whose sums stay in registers beside one another
 
 // Calls `body(COUNT, first)` for all rows, as many together as may be; COUNT is known when this is compiled.
@@ -57,6 +58,30 @@ void add_columns(const char* first, int64_t by_depth, const float* a, int64_t de
             }
             sums[r * STRIP + n] = sum;
         }
+}
+
+// The same of one row, for whole vectors of columns: four rows of w together, and those that follow are brought nearer meanwhile.
+template <typename N>
+void add_four_rows(const char* first, int64_t by_depth, const float* a, int64_t depth, float* sums, int64_t count) {
+    constexpr int64_t FURTHER = 16, CACHE_LINE = 64;  // in rows, and bytes
+    std::fill_n(sums, count, 0.0f);
+    for (int64_t k = 0; k < depth; k += 4) {
+        const N* rows[4];
+        Floats by[4];
+        for (int i = 0; i < 4; i++) {
+            const bool there = k + i < depth;
+            const char* row = first + (there ? k + i : k) * by_depth;
+            rows[i] = reinterpret_cast<const N*>(row), by[i] = Floats{} + (there ? a[k + i] : 0.0f);
+            const char* next = row + FURTHER * by_depth;
+            for (int64_t line = 0; line < count * int64_t(sizeof(N)); line += CACHE_LINE) __builtin_prefetch(next + line);
+        }
+        for (int64_t n = 0; n < count; n += LANES) {
+            Floats sum = floats_at(sums + n);
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) sum += vector_at(rows[i] + n) * by[i];
+            floats_at(sums + n) = sum;
+        }
+    }
 }
 
 // Products of COUNT rows with a column whose numbers lie side by side.
@@ -121,16 +146,17 @@ void matrix_product(Words& words, Lanes& lanes) {
     const float factor = words.number(), other = words.number();
     const Strided y = strided(words, 3), a = strided(words, 3), w = strided(words, 3);
     const Strided c = adds ? strided(words, 3) : y;
-    const int64_t pieces = (across + STRIP - 1) / STRIP;
+    const bool four = rows == 1 && w.strides[2] == bytes(w.kind) && across % LANES == 0 && (w.kind == FLOAT32 || w.kind == BFLOAT16);
+    const int64_t strip = four ? WIDE_STRIP : STRIP, pieces = (across + strip - 1) / strip;
     auto task = [&](int64_t number) {
-        const int64_t b = number / pieces, n = number % pieces * STRIP, some = std::min(STRIP, across - n);
+        const int64_t b = number / pieces, n = number % pieces * strip, some = std::min(strip, across - n);
         const char* const first = w.data + b * w.strides[0] + n * w.strides[2];
         auto read = [&](int64_t from, int64_t count, float* to, int64_t apart) {
             read_rows({a.data + b * a.strides[0] + from * a.strides[1], a.kind, a.strides + 1}, count, depth, to, apart);
         };
         auto put = [&](int64_t from, int64_t count, float* sums) {
             for (int64_t m = from; m < from + count; m++, sums += STRIP) {
-                float added[STRIP];
+                float added[WIDE_STRIP];
                 for (int64_t i = 0; i < some; i++) sums[i] *= factor;
                 if (adds) {
                     const char* place = c.data + b * c.strides[0] + m * c.strides[1] + n * c.strides[2];
@@ -145,6 +171,14 @@ void matrix_product(Words& words, Lanes& lanes) {
 #endif
         float sums[TOGETHER * STRIP];
         float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
+        if (four) {
+            read(0, 1, own, depth);
+            if (w.kind == FLOAT32)
+                add_four_rows<float>(first, w.strides[1], own, depth, sums, some);
+            else
+                add_four_rows<uint16_t>(first, w.strides[1], own, depth, sums, some);
+            return put(0, 1, sums);
+        }
         together(rows, [&](auto count, int64_t from) {
             read(from, count, own, depth);
             columns<count()>(w, first, own, depth, sums, some, spare);

@@ -29,17 +29,32 @@ inline void put_pairs(__m256i digits, uint32_t* to) {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 2), _mm256_extracti128_si256(twice, 1));
 }
 
+inline float greatest_of(__m256 x) {
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+
 Chunk chunk_of(const float* x) {
+    constexpr int VECTORS = CHUNK_INPUTS / 8;
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    __m256 numbers[VECTORS], most = _mm256_setzero_ps();
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        numbers[v] = _mm256_loadu_ps(x + v * 8);
+        most = _mm256_max_ps(_mm256_andnot_ps(sign, numbers[v]), most);
+    }
     Chunk made;
-    float most = 0;
-    for (int64_t i = 0; i < CHUNK_INPUTS; i++) most = std::max(most, std::abs(x[i]));
-    made.scale = most / MOST_WHOLE, made.total = total(x, CHUNK_INPUTS);
-    const __m256 by = _mm256_set1_ps(most > 0 ? MOST_WHOLE / most : 0.0f);
-    for (int64_t i = 0; i < CHUNK_INPUTS; i += 8) {
-        const __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + i), by));
+    const float largest = greatest_of(most);
+    made.scale = largest / MOST_WHOLE;
+    made.total = sum_of(_mm256_add_ps(_mm256_add_ps(numbers[0], numbers[2]), _mm256_add_ps(numbers[1], numbers[3])));
+    const __m256 by = _mm256_set1_ps(largest > 0 ? MOST_WHOLE / largest : 0.0f);
+#pragma GCC unroll 4
+    for (int v = 0; v < VECTORS; v++) {
+        const __m256i whole = _mm256_cvtps_epi32(_mm256_mul_ps(numbers[v], by));
         const __m256i high = _mm256_srai_epi32(_mm256_add_epi32(whole, _mm256_set1_epi32(64)), 7);
-        put_pairs(high, made.high + i / 2);
-        put_pairs(_mm256_sub_epi32(whole, _mm256_slli_epi32(high, 7)), made.low + i / 2);
+        put_pairs(high, made.high + v * 4);
+        put_pairs(_mm256_sub_epi32(whole, _mm256_slli_epi32(high, 7)), made.low + v * 4);
     }
     return made;
 }

@@ -30,6 +30,8 @@ class Lanes {
    public:
     explicit Lanes(int64_t count) : count_(count < MOST_LANES ? count : MOST_LANES) {}
 
+    int64_t count() const { return count_; }
+
     // Calls `task(i)` for every i below `count`, in any order, on all threads. The first thread calls it.
     template <typename Task>
     void each(int64_t count, const Task& task) {

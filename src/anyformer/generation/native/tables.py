@@ -10,6 +10,9 @@ from torch import Tensor
 from anyformer.generation.native.step_memory import StepMemory
 from anyformer.generation.native.table import Table
 
+ROOM = 4
+"""Memory is planned for so many visible slots and a fourth of them more."""
+
 
 @dataclass
 class Tables:
@@ -21,6 +24,8 @@ class Tables:
     used: int = 0
     strides: tuple[tuple[int, ...], ...] = ()
     """Of what the steps read and did not make."""
+    roomy: Table | None = None
+    """The one whose memory has room for what all that were made need."""
 
     def at(self, visible: int, *, spans: bool) -> Table | None:
         """The table for so many visible slots; None where it has to be made.
@@ -47,9 +52,18 @@ class Tables:
         made = line(first, second, visible)
         if made is None:
             return None, last
-        # To plan takes as long as a step, and smaller memories fit into the places of larger ones.
-        fit = made.owned == last.owned and all(size <= most for size, most in zip(made.sizes, last.sizes, strict=True))
-        return replace(made, memory=last.memory if fit else StepMemory.of(made.starts, made.owned, made.sizes)), last
+        if self.roomy is None or not _fits(made, self.roomy):
+            # To plan takes as long as a step, and room for more slots serves later steps too.
+            more = line(first, second, visible + visible // ROOM)
+            assert more is not None, "the same line as above"
+            sizes = tuple(map(max, made.sizes, more.sizes))
+            self.roomy = replace(made, sizes=sizes, memory=StepMemory.of(made.starts, made.owned, sizes))
+        return replace(made, memory=self.roomy.memory), last
+
+
+def _fits(one: Table, other: Table) -> bool:
+    """Whether each memory of one fits into the place of the same one of another."""
+    return one.owned == other.owned and all(size <= most for size, most in zip(one.sizes, other.sizes, strict=True))
 
 
 def line(few: tuple[int, Table], many: tuple[int, Table], visible: int) -> Table | None:

@@ -123,9 +123,9 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias
         scores = bias if mask is None else torch.where(mask, bias, float("-inf"))
         mask, causal = scores.to(q.dtype).expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), False
     groups = k.shape[1]
-    by_head = mask is not None and mask.shape[1] != 1
-    if q.shape[1] != groups and q.shape[2] == 1 and bias is None and not by_head and q.device.type == "cpu":
+    if q.shape[1] != groups and q.shape[2] == 1 and q.device.type == "cpu":
         # The query heads of a group are as many queries: so on a CPU torch's kernel reads their keys once.
+        mask = mask if mask is None or mask.shape[1] == 1 else by_group(mask, groups)
         mixed = F.scaled_dot_product_attention(by_group(q, groups), k, v, attn_mask=mask, scale=scale)
         return mixed.view(*q.shape[:3], v.shape[-1])
     return F.scaled_dot_product_attention(

@@ -14,6 +14,7 @@ from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.indexer import KeyChoice
 from anyformer.parts.attention.latent_heads import LatentHeads
 from anyformer.parts.attention.named_values_module import put_out, shown_to
+from anyformer.parts.attention.scores import by_group
 from anyformer.parts.call.annotated_state import AnnotatedState
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.opened import OpenedPart
@@ -88,8 +89,11 @@ class LatentAttentionModule(Attends):
         """Attention to all visible keys. `one`: of a single query, whose form expands none."""
         how: dict[str, Any] = {"scale": self.scale, "sink_H": self.sink, "shown": shown}
         if one:
-            q, k = self._absorbed(*parts)
-            return self._valued(attend(q, k, parts[2], visible, kernel="plain", **how))
+            nope, rope, latent, key = parts
+            # What rotated keys add to the scores: so latents are read where they lie, and not copied beside these keys.
+            turned_BHTS = (by_group(rope * self.scale, 1) @ key.mT).transpose(1, 2)
+            kernel = self.plan.attention if rope.device.type == "cpu" else "plain"  # a GPU's would copy the latents per head
+            return self._valued(attend(self._into_latent(nope), latent, latent, visible, turned_BHTS, kernel=kernel, **how))
         return attend(*self._expanded(*parts), visible, kernel=self.plan.attention, **how)
 
     def _expanded(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -103,9 +107,12 @@ class LatentAttentionModule(Attends):
 
     def _absorbed(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
         """Queries (B, H, T, P + R), and their one key head (B, 1, S, P + R), whose first P features are the values."""
+        return torch.cat([self._into_latent(nope), rope.to(nope.dtype)], -1), torch.cat([latent, key], -1)
+
+    def _into_latent(self, nope_BHTE: Tensor) -> Tensor:
+        """Queries that are multiplied by latents, (B, H, T, P)."""
         a = self.attention
-        up = self.key_up.weight.view(a.heads, a.nope_width, a.kv_rank).to(nope.dtype)
-        return torch.cat([nope @ up, rope.to(nope.dtype)], -1), torch.cat([latent, key], -1)
+        return nope_BHTE @ self.key_up.weight.view(a.heads, a.nope_width, a.kv_rank).to(nope_BHTE.dtype)
 
     def _valued(self, mixed_BHTP: Tensor) -> Tensor:
         """Mixed latents -> mixed values, (B, H, T, U)."""
