@@ -103,6 +103,8 @@ CASES = {
     "attention": (lambda x, y: F.scaled_dot_product_attention(x[None, :, :2], y[None], x[None], y[None, :, :2, :5] > 0), X, Y),
     "attention with a bias": (lambda x, y: F.scaled_dot_product_attention(x[None], y[None], x[None], y[None, ..., :5]), X, Y),
     "attention by a factor": (lambda x, y: F.scaled_dot_product_attention(x[None], y[None], x[None], scale=0.3), X, Y),
+    "attention of many queries": (lambda x: F.scaled_dot_product_attention(x[:, None, :13, :64], x[:, None, :, 64:128],
+       x[:, None, :, 100:], x[:, None, 13:26, :1].expand(3, 1, 13, 300)), LONG),
     "attention to bf16": (lambda x, y: F.scaled_dot_product_attention(*(z[None].to(torch.bfloat16) for z in (x, y, x))), X, Y),
 }  # fmt: skip
 
@@ -159,17 +161,17 @@ def test_every_operator_is_asked():
     assert WRITES.keys() - seen <= by_other_names | by_models, WRITES.keys() - seen - by_other_names - by_models
 
 
-@pytest.mark.parametrize("name", ["many numbers", "many columns", "sum of many", "linear"])
+@pytest.mark.parametrize("name", ["many numbers", "many columns", "sum of many", "linear", "attention of many queries"])
 def test_threads_change_no_number(name):
     function, *given = CASES[name]
     before, found = torch.get_num_threads(), []
     try:
-        for threads in (1, 3):
+        for threads in (1, 2, 3):
             torch.set_num_threads(threads)
             found.append(computed(function, given)[1](*given))
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(*found)
+    assert all(torch.equal(each, found[0]) for each in found)
 
 
 @torch.library.custom_op("native_test::sent", mutates_args=())

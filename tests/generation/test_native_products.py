@@ -92,7 +92,7 @@ def _by_copies(x, w):
 
 def check_batches():
     """Batches of matrices whose columns, or rows, lie side by side; batches of one among their sizes."""
-    for rows, depth, across in ((1, 269, 70), (3, 7, 130), (4, 64, 64), (12, 269, 67), (35, 300, 33)):
+    for rows, depth, across in ((1, 269, 70), (1, 66, 320), (1, 7, 32), (3, 7, 130), (4, 64, 64), (12, 269, 67), (35, 300, 33)):
         draws = torch.Generator().manual_seed(rows)
         x, w = (torch.randn(3, 1, *size, generator=draws) for size in ((rows, depth), (across, depth)))
         for wide in (w.mT, w.mT.contiguous()):

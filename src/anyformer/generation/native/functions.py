@@ -34,7 +34,8 @@ def elementwise(writer: StepWriter, name: str, out: Tensor, *inputs: Argument) -
     tensors: list[tuple[Location, Tensor | None]] = [(writer.place(out), out)]
     for each in inputs:
         if isinstance(each, Tensor):
-            tensors.append((writer.place(each), each))
+            own = writer.stored(each)
+            tensors.append((writer.place(own), own))
         else:
             tensors.append((writer.constant(each, whole=whole), None))
     writer.elementwise(FUNCTIONS[name], tuple(out.shape), tensors, whole=whole)
@@ -42,7 +43,7 @@ def elementwise(writer: StepWriter, name: str, out: Tensor, *inputs: Argument) -
 
 def copied(writer: StepWriter, out: Tensor, source: Argument) -> None:
     """Numbers of one tensor, converted to those of another."""
-    elementwise(writer, "copy", out, writer.stored(source) if isinstance(source, Tensor) else source)
+    elementwise(writer, "copy", out, source)
 
 
 def _unary(name: str, key: str = "self") -> Write:

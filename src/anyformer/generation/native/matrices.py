@@ -21,7 +21,8 @@ def product(
     writer: StepWriter, out: Tensor, x: Tensor, order: Order, outputs: int, weight: Location, scales: Location | None = None
 ) -> None:
     """x W^T, of a matrix in some order."""
-    inputs = x.shape[-1]
+    inputs, stored = x.shape[-1], writer.stored(x)
+    x = stored if _one_row(stored) else x
     if not _one_row(x) or not _one_row(out):  # rows that lie apart
         for some, of in zip(out, x, strict=True):
             product(writer, some, of, order, outputs, weight, scales)
@@ -65,7 +66,7 @@ def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Te
                     other: float = 1.0) -> None:  # fmt: skip
     """factor a w + other c, of batches (batch, row, depth) and (batch, depth, column)."""
     batch, row, depth = a.shape
-    w = writer.stored(w)
+    a, w = writer.stored(a), writer.stored(w)
     by_rows = batch == 1 and w.stride()[1:] == (1, depth) and w.dtype in (torch.float32, torch.bfloat16)
     if by_rows and c is None and factor == 1:
         product(writer, out[0], a[0], Order(ROWS, kind(w)), w.shape[2], writer.place(w))
@@ -186,7 +187,7 @@ def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
 
 
 def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
-    q, k, v, mask = given["query"], writer.stored(given["key"]), writer.stored(given["value"]), given["attn_mask"]
+    (q, k, v), mask = map(writer.stored, (given["query"], given["key"], given["value"])), given["attn_mask"]
     mixed = out if isinstance(out, Tensor) else out[0]
     if given["dropout_p"] or (given["is_causal"] and q.shape[2] > 1):
         raise UnknownError("attention with dropout, or of several causal queries")

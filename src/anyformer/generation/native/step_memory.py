@@ -36,4 +36,8 @@ class StepMemory:
                 if last[memory] <= used[-1][0]:
                     free[sizes[memory]].append(slots[memory])
             starts += [slots[memory] for _, memory in used]
-        return StepMemory(torch.tensor([position for position, _ in owned], dtype=torch.int64), torch.tensor(starts), end)
+        return StepMemory(_numbers([position for position, _ in owned]), _numbers(starts), end)
+
+
+def _numbers(each: Sequence[int]) -> Tensor:
+    return torch.tensor(each, dtype=torch.int64)

@@ -169,11 +169,14 @@ class StepWriter:
             flat += [each] if isinstance(each, int | Location) else each
         self.operations.append(flat)
 
-    def finished(self, result: Tensor) -> Table:
-        """The table, whose last operation copies the result."""
-        goal = Region(result.nbytes, 1)
+    def give(self, result: Tensor) -> None:
+        """The last operation, which copies the result."""
+        goal, source = Region(result.nbytes, 1), self.stored(result)
         side_by_side = torch.empty(result.shape, dtype=result.dtype, device="meta")
-        self.elementwise(0, tuple(result.shape), [(Location(goal), side_by_side), (self.place(result), result)], whole=False)
+        self.elementwise(0, tuple(result.shape), [(Location(goal), side_by_side), (self.place(source), source)], whole=False)
+
+    def finished(self, result: Tensor) -> Table:
+        """The table of all operations, which give the result."""
         words, starts, numbers, owned = list[int](), list[int](), dict[Region, int](), list[tuple[int, int]]()
         for operation in self.operations:
             starts.append(len(words))

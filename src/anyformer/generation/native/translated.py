@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.native.captured import Operator
+from anyformer.generation.native.conversions import converted_at_once
 from anyformer.generation.native.functions import OF_NUMBERS
 from anyformer.generation.native.matrices import MATRICES
 from anyformer.generation.native.moves import MOVES
+from anyformer.generation.native.norms import with_norms
 from anyformer.generation.native.table import StepWriter, Table, UnknownError, plain
 from anyformer.generation.native.whole_rows import OF_ROWS
 from anyformer.generation.program import found_in
@@ -39,11 +41,13 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
                 writer.hold((name, number), tensor)
                 if (half := in_bfloat16(tensor)) is not None:
                     writer.narrow(tensor, half)
-    for operator in operators:
+    for operator in with_norms(operators):
         for tensor in found_in(operator.arguments, Tensor):
             if plain(tensor) and not writer.knows(tensor):
                 writer.hold(tensor, tensor)  # such as a list of numbers of Python that became one
         _put(writer, operator)
+    writer.give(result)
+    writer.operations = converted_at_once(writer.operations)
     return writer.finished(result)
 
 

@@ -59,7 +59,7 @@ def rows(writer: StepWriter, name: str, out: Tensor, source: Tensor, *, dim: int
          weight: Tensor | None = None, bias: Tensor | None = None) -> None:  # fmt: skip
     """A function of whole rows along a size."""
     given = [each for each in (weight, bias) if each is not None]
-    x, y = source.movedim(dim, -1), out.movedim(dim, -1)
+    x, y = writer.stored(source).movedim(dim, -1), out.movedim(dim, -1)
     if any(each.dim() != 1 for each in given):
         raise UnknownError("a norm over several sizes")
     tensors = [y, x, *given]
