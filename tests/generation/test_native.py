@@ -315,7 +315,7 @@ def test_a_table_that_is_no_line_of_the_slots_is_not_used(monkeypatch):
     tables.each.pop(last)
     tables.add(last, even, spans=True)
     assert "no straight line" in tables.unknown
-    assert natively(decode, (), tables, few, (), spans=True) is decode
+    assert natively(decode, (), tables, few, (), None, spans=True) is decode
 
 
 def test_an_unknown_operator_leaves_the_step_to_torch(monkeypatch):

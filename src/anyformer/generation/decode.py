@@ -217,8 +217,15 @@ def going_on(
         logits = again(model, next_B, state)
 
 
-continued = torch.inference_mode()(going_on)
-"""`going_on` without any record of what is computed, which a model that learns between its steps may need."""
+def continued(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Any) -> Iterator[tuple[Tensor, Tensor]]:
+    """`going_on` without any record of what is computed, which a model that learns between its steps may need."""
+    steps, mode = going_on(model, prompts, **settings), torch.inference_mode()
+    while True:
+        with mode:
+            each = next(steps, None)
+        if each is None:
+            return
+        yield each
 
 
 def continuations(model: Transformer, prompts: Sequence[Sequence[int]], **settings: Any) -> Iterator[Tensor]:

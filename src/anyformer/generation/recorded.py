@@ -33,13 +33,15 @@ class StepRun(Protocol):
     """How a recorded step is computed; the arguments are those of `native.decode.natively`."""
 
     def __call__(
-        self, repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, memory: Sequence[Tensor], *, spans: bool
-    ) -> Repeat: ...
+        self, repeat: Repeat, kept: tuple[Any, ...], tables: Tables, visible: int, memory: Sequence[Tensor],
+        before: Repeat | None, *, spans: bool,
+    ) -> Repeat: ...  # fmt: skip
 
 
 def as_recorded(
-    repeat: Repeat, kept: Sequence[Any], tables: Tables, visible: int, memory: Sequence[Tensor], *, spans: bool
-) -> Repeat:
+    repeat: Repeat, kept: tuple[Any, ...], tables: Tables, visible: int, memory: Sequence[Tensor], before: Repeat | None, *,
+    spans: bool,
+) -> Repeat:  # fmt: skip
     """By the same calls of torch."""
     return repeat
 
@@ -60,6 +62,8 @@ class RecordedDecode:
         self._state: StackState | None = None
         self._found = Recordings()
         self._visible = 0
+        self._memory: dict[str, Tensor] = {}
+        self._kept: tuple[Any, ...] = ()
         self._repeat: Repeat | None = None
 
     def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
@@ -68,19 +72,18 @@ class RecordedDecode:
             return decode(model, tokens_B, state)
         slots = state.slots
         if self._repeat is None or self._state is not state or slots.used > self._visible:
-            memory = dict(_tensors(state))
+            before, reserved = self._repeat, slots.visible
             if self._state is not state:
-                self._found = _recordings(model, self._finish, memory)
-            self._state, found, reserved = state, self._found, slots.visible
+                self._state, self._memory, self.recording, before = state, dict(_tensors(state)), None, None
+                self._found = _recordings(model, self._finish, self._memory)
             while (recording := self._known(slots, reserved)) is None:
-                found.add(self._visible, self._recorded(model, tokens_B, state, memory))  # two may tell of all others
+                self._found.add(
+                    self._visible, self._recorded(model, tokens_B, state, self._memory)
+                )  # two may tell of all others
+            if self.recording is None or self.recording.kept is not recording.kept:
+                self._kept = recording.kept_of(self._memory)
             self.recording = recording
-            repeat = self.recording.repeating(model, state, memory)
-            if self.recording.bind is not None:
-                kept = self.recording.kept_of(memory)
-                run = self._run if model.share is None else as_recorded  # what processes send one another is no operator
-                repeat = run(repeat, kept, found.tables, self._visible, tuple(memory.values()), spans=found.span is not None)
-            self._repeat = repeat
+            self._repeat = self._repeating(model, state, recording, before)
         slots.visible = self._visible
         return self._repeat(tokens_B, slots.start)
 
@@ -96,6 +99,27 @@ class RecordedDecode:
             logits = decode(model, tokens_B, state)
         bind = self._finish(recorder, logits) if recorder.whole else None
         return Recording.of(bind, recorder.kept, memory)
+
+    def _repeating(self, model: Transformer, state: StackState, recording: Recording, before: Repeat | None) -> Repeat:
+        """The step for the text of this state. `before`: the one for fewer slots."""
+        if recording.bind is None:
+            return lambda tokens_B, _: decode(model, tokens_B, state)
+        run = self._run if model.share is None else as_recorded  # what processes send one another is no operator
+        repeat, memory, found = _Bound(recording.bind, self._kept), tuple(self._memory.values()), self._found
+        return run(repeat, self._kept, found.tables, self._visible, memory, before, spans=found.span is not None)
+
+
+class _Bound:
+    """A recorded step for a text whose tensors are kept; what takes its place may never call it."""
+
+    def __init__(self, bind: Bind, kept: tuple[Any, ...]) -> None:
+        self._bind, self._kept = bind, kept
+        self._step: Repeat | None = None
+
+    def __call__(self, *each: Tensor) -> Tensor:
+        if self._step is None:
+            self._step = self._bind(*self._kept)
+        return self._step(*each)
 
 
 @dataclass(frozen=True)
@@ -113,12 +137,6 @@ class Recording:
         """What was recorded, bound to no text."""
         places = {id(tensor): place for place, tensor in memory.items()}
         return Recording(bind, () if bind is None else tuple(places.get(id(tensor), tensor) for tensor in kept))
-
-    def repeating(self, model: Transformer, state: StackState, memory: Mapping[str, Tensor]) -> Repeat:
-        """The step for the text of this state."""
-        if self.bind is None:
-            return lambda tokens_B, _: decode(model, tokens_B, state)
-        return self.bind(*self.kept_of(memory))
 
     def kept_of(self, memory: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         """What it reads, of the text with this memory."""

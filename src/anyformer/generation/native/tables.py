@@ -38,13 +38,16 @@ class Tables:
         made, _ = self._line(visible)
         return made
 
-    def add(self, visible: int, table: Table, *, spans: bool) -> None:
-        """One more; the third shows whether lines hold."""
+    def add(self, visible: int, table: Table, *, spans: bool) -> Table:
+        """One more, with the bases of those that name the same tensors; the third shows whether lines hold."""
+        first = next(iter(self.each.values()), table)
+        table = replace(table, bases=first.bases) if _same_bases(first, table) else table
         self.each[visible] = table
         if spans and len(self.each) == 3:
             made, expected = self._line(max(self.each))
             if made is None or not torch.equal(made.words, expected.words) or made.sizes != expected.sizes:
                 self.unknown = "a step whose table is no straight line of the number of visible slots"
+        return table
 
     def _line(self, visible: int) -> tuple[Table | None, Table]:
         """The table on the line through the first two, and the last one."""
@@ -81,6 +84,8 @@ def line(few: tuple[int, Table], many: tuple[int, Table], visible: int) -> Table
 
 def _same_bases(one: Table, other: Table) -> bool:
     """Whether words name the same tensors, and constants have the same numbers."""
+    if one.bases is other.bases:
+        return True
     if len(one.bases) != len(other.bases):
         return False
     for mine, its in zip(one.bases, other.bases, strict=True):

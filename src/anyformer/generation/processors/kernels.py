@@ -14,12 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 
 def likeliest(scores_BV: Tensor) -> tuple[Tensor, bool]:
     """The first of the greatest scores of each row, (B,), and whether all of these are finite; NaN is greater than all."""
     if scores_BV.is_cpu:
-        numbers, finite = likeliest_numbers(scores_BV)
-        return torch.tensor(numbers), finite
+        tokens_B, finite = _likeliest(_viewed(scores_BV))
+        return torch.from_numpy(tokens_B), finite
     values, tokens = scores_BV.max(-1)
     return tokens, bool(values.isfinite().all())
 
@@ -29,13 +31,18 @@ def likeliest_numbers(scores_BV: Tensor) -> tuple[list[int], bool]:
     if not scores_BV.is_cpu:
         tokens_B, finite = likeliest(scores_BV)
         return tokens_B.tolist(), finite
-    scores = _viewed(scores_BV)
-    tokens = scores.argmax(-1).tolist()
-    return tokens, all(map(isfinite, map(scores.item, range(len(tokens)), tokens)))
+    found_B, finite = _likeliest(_viewed(scores_BV))
+    numbers: list[int] = found_B.tolist()
+    return numbers, finite
+
+
+def _likeliest(scores: Array) -> tuple[Array, bool]:
+    tokens = scores.argmax(-1)
+    return tokens, all(map(isfinite, map(scores.item, range(len(tokens)), tokens.tolist())))
 
 
 @lru_cache(maxsize=1)
-def _viewed(scores: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
+def _viewed(scores: Tensor) -> Array:
     """The memory of a tensor as an array, made once of a tensor that holds other numbers every time, as an engine's does."""
     return scores.numpy()
 
