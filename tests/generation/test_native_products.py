@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.decode import NativeStep, unavailable
+from anyformer.generation.native.table import OPERATIONS
 from anyformer.generation.native.translated import WRITES, translated
 from anyformer.native import INSTRUCTIONS, instructions
 from anyformer.parts.experts.chosen import chosen_product
@@ -86,6 +87,29 @@ def check_chosen():
         torch.testing.assert_close(found.double(), exact, atol=close * 10, rtol=close)
 
 
+def check_chosen_of_two_sets():
+    """Rows that choose a matrix from each of two sets: one operation, but where the first makes the rows of the second."""
+    first, second = (torch.stack([drawn(70, 70, 4 * part + each)[0] for each in range(4)]) for part in range(2))
+    x, choice = drawn(70, 70, 19)[1], torch.tensor([2] * 9 + [0, 2, 0] + [2] * 5 + [3, 0])
+
+    def both(x, first, second):
+        one, other = chosen_product(x, first, choice), chosen_product(x, second, choice)
+        return one * 2 + other
+
+    def in_turn(x, first, second):
+        return chosen_product(chosen_product(x, first, choice), second, choice)
+
+    kind, found = OPERATIONS.index("chosen product"), list[int]()
+    for function in (both, in_turn):
+        for matrices in ((first, second), (first.bfloat16(), second.bfloat16())):
+            made, expected = table(function, x.to(matrices[0].dtype), *matrices)
+            found.append([int(made.words[start]) for start in made.starts].count(kind))
+            close = 1e-3 if matrices[0].dtype == torch.float32 else 2**-5
+            step = NativeStep(made, ())(x.to(matrices[0].dtype), *matrices)
+            torch.testing.assert_close(step, expected, atol=close * expected.abs().max().item(), rtol=close)
+    assert found == [1, 1, 2, 2]
+
+
 def _by_copies(x, w):
     return x @ w.float()
 
@@ -112,7 +136,7 @@ def check_not_a_number():
         torch.testing.assert_close(NativeStep(made, ())(given), expected, equal_nan=True)
 
 
-CHECKS = (check_kinds, check_codes, check_chosen, check_batches, check_not_a_number)
+CHECKS = (check_kinds, check_codes, check_chosen, check_chosen_of_two_sets, check_batches, check_not_a_number)
 
 
 def check_on_avx2_alone():

@@ -181,56 +181,67 @@ void product(Words& words, Lanes& lanes) {
     lanes.each(tasks_of(p), [&](int64_t number) { multiply(p, number); });
 }
 
-// order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, each W with its scales where it has
-// some; the number of each row's matrix, x and y. A row with another number than those of the matrices gives zeros.
+// order, rows, outputs, inputs, how many matrices, the kind to which x and y are rounded, how many times all of this with other
+// matrices: the number of each row's matrix and x, then each time each W with its scales where it has some, and y. A row with
+// another number than those of the matrices gives zeros.
 void chosen_product(Words& words, Lanes& lanes) {
     Product p = product_of(words);
-    const int64_t count = words.next(), rounded = words.next(), rows = p.rows;
-    const int64_t each = p.scaled() ? 4 : 2, *matrices = words.several(each * count);
-    const Strided number = strided(words, 1), x = strided(words, 2), y = strided(words, 2);
-    float *const numbers = room(rows * (p.by_x + p.inputs + p.outputs)), *const found = numbers + rows * p.by_x;
-    uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + rows * p.outputs);
+    const int64_t count = words.next(), rounded = words.next(), times = words.next(), rows = p.rows;
+    const Strided number = strided(words, 1), x = strided(words, 2);
+    float *const numbers = room(rows * (p.by_x + p.inputs + times * p.outputs)), *const found = numbers + rows * p.by_x;
+    uint16_t* const pairs = reinterpret_cast<uint16_t*>(found + times * rows * p.outputs);
     const int64_t apart[2] = {p.outputs * int64_t(sizeof(float)), sizeof(float)};
     static thread_local std::vector<std::pair<int64_t, int64_t>> chosen;  // matrix and row, by both
     static thread_local std::vector<Product> products;                    // one for each matrix that was chosen
-    chosen.clear(), products.clear();
+    static thread_local std::vector<Strided> results;
+    chosen.clear(), products.clear(), results.clear();
     for (int64_t row = 0; row < rows; row++) {
         int64_t spare;
         chosen.push_back({*loaded(number.data + row * number.strides[0], number.kind, 0, 1, &spare), row});
     }
     std::sort(chosen.begin(), chosen.end());
     for (int64_t at = 0; at < rows; at++) {
-        const auto [matrix, row] = chosen[at];
-        read_rows({x.data + row * x.strides[0], x.kind, x.strides}, 1, p.inputs, numbers + at * p.by_x, p.by_x);
-        if (matrix < 0 || matrix >= count) {
-            std::fill_n(found + at * p.outputs, p.outputs, 0.0f);
-            continue;
-        }
-        if (at == 0 || chosen[at - 1].first != matrix) {
-            const int64_t* place = matrices + each * matrix;
-            p.weight = words.bases[place[0]] + place[1];
-            if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
-            p.rows = 0, p.x = numbers + at * p.by_x, p.y = {reinterpret_cast<char*>(found + at * p.outputs), FLOAT32, apart};
-            const bool paired = rounded == BFLOAT16 && p.inputs % 2 == 0;
-            p.pairs = paired ? reinterpret_cast<const uint32_t*>(pairs + at * p.inputs) : nullptr;
-            products.push_back(p);
-        }
-        products.back().rows++;
-    }
-    for (int64_t at = 0; rounded == BFLOAT16 && at < rows; at++) {
         float* const own = numbers + at * p.by_x;
-        for (int64_t i = 0; i < p.inputs; i++) own[i] = from_bfloat16(pairs[at * p.inputs + i] = to_bfloat16(own[i]));
+        read_rows({x.data + chosen[at].second * x.strides[0], x.kind, x.strides}, 1, p.inputs, own, p.by_x);
+        for (int64_t i = 0; rounded == BFLOAT16 && i < p.inputs; i++)
+            own[i] = from_bfloat16(pairs[at * p.inputs + i] = to_bfloat16(own[i]));
     }
-    p.rows = rows;
+    for (int64_t time = 0; time < times; time++) {
+        const int64_t each = p.scaled() ? 4 : 2, *matrices = words.several(each * count);
+        results.push_back(strided(words, 2));
+        float* const own = found + time * rows * p.outputs;
+        for (int64_t at = 0; at < rows; at++) {
+            const int64_t matrix = chosen[at].first;
+            if (matrix < 0 || matrix >= count) {
+                std::fill_n(own + at * p.outputs, p.outputs, 0.0f);
+                continue;
+            }
+            if (at == 0 || chosen[at - 1].first != matrix) {
+                const int64_t* place = matrices + each * matrix;
+                p.weight = words.bases[place[0]] + place[1];
+                if (p.scaled()) p.scales = words.bases[place[2]] + place[3];
+                p.rows = 0, p.x = numbers + at * p.by_x, p.y = {reinterpret_cast<char*>(own + at * p.outputs), FLOAT32, apart};
+                const bool paired = rounded == BFLOAT16 && p.inputs % 2 == 0;
+                p.pairs = paired ? reinterpret_cast<const uint32_t*>(pairs + at * p.inputs) : nullptr;
+                products.push_back(p);
+            }
+            products.back().rows++;
+        }
+    }
+    p.rows = rows * times;
     float* place = room<2>(prepared_size(p));
     for (Product& one : products) place = prepared(one, place, lanes);
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own
     lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });
     if (rounded == BFLOAT16)
-        for (int64_t i = 0; i < rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
-    for (int64_t at = 0; at < rows; at++)
-        stored(found + at * p.outputs, y.data + chosen[at].second * y.strides[0], y.kind, y.strides[1], p.outputs);
+        for (int64_t i = 0; i < times * rows * p.outputs; i++) found[i] = from_bfloat16(to_bfloat16(found[i]));
+    for (int64_t time = 0; time < times; time++)
+        for (int64_t at = 0; at < rows; at++) {
+            const Strided& y = results[time];
+            const float* const own = found + (time * rows + at) * p.outputs;
+            stored(own, y.data + chosen[at].second * y.strides[0], y.kind, y.strides[1], p.outputs);
+        }
 }
 
 }  // namespace

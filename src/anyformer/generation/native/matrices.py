@@ -180,10 +180,12 @@ def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
             raise UnknownError("experts whose rows lie apart")
         order, rounded = Order(ROWS, kind(weight)), weight.dtype
         matrices = [writer.place(one) for one in weight]
-    words: list[Word] = [*order, len(rows), weight.shape[1], rows.shape[1], len(weight), KINDS[rounded], *matrices]
-    for tensor in (expert, rows, out):
-        words += [writer.place(tensor), kind(tensor), *strides_of(tensor)]
-    writer.put("chosen product", words)
+
+    def strided(tensor: Tensor) -> list[Word]:
+        return [writer.place(tensor), kind(tensor), *strides_of(tensor)]
+
+    sizes = [len(rows), weight.shape[1], rows.shape[1], len(weight)]
+    writer.put("chosen product", order, sizes, KINDS[rounded], 1, strided(expert), strided(rows), matrices, strided(out))
 
 
 def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:

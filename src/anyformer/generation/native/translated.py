@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.generation.native.captured import Operator
+from anyformer.generation.native.choices import chosen_together
 from anyformer.generation.native.conversions import converted_at_once
 from anyformer.generation.native.functions import OF_NUMBERS
 from anyformer.generation.native.matrices import MATRICES
@@ -47,7 +48,7 @@ def translated(operators: Sequence[Operator], given: Sequence[Tensor], kept: Seq
                 writer.hold(tensor, tensor)  # such as a list of numbers of Python that became one
         _put(writer, operator)
     writer.give(result)
-    writer.operations = converted_at_once(writer.operations)
+    writer.operations = chosen_together(converted_at_once(writer.operations))
     return writer.finished(result)
 
 
