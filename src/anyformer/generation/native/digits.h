@@ -18,7 +18,7 @@ constexpr float MOST_WHOLE = 63 * 128 + 63;  // of two digits from -64 to 63: 15
 // rounds by the 512th part of each. A pair of digits stands twice in a word, for two outputs.
 struct Chunk {
     uint32_t high[CHUNK_PAIRS], low[CHUNK_PAIRS];
-    float scale, total;
+    float scale;
 };
 
 // The pairs of eight digits, each twice.
@@ -47,7 +47,6 @@ Chunk chunk_of(const float* x) {
     Chunk made;
     const float largest = greatest_of(most);
     made.scale = largest / MOST_WHOLE;
-    made.total = sum_of(_mm256_add_ps(_mm256_add_ps(numbers[0], numbers[2]), _mm256_add_ps(numbers[1], numbers[3])));
     const __m256 by = _mm256_set1_ps(largest > 0 ? MOST_WHOLE / largest : 0.0f);
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) {
@@ -90,51 +89,59 @@ inline Factors factors_of(const uint16_t* scales) {
     return made;
 }
 
-// Adds a chunk's products with one row to its sums. `codes(pair, to)` gives those of a pair of inputs.
+// Adds products of a group of inputs with one row, which adds up to `total` there, to its sums. `codes(pair, to)` gives those of a
+// pair of inputs.
 template <typename Codes>
-inline void add_chunk(const Codes& codes, const Chunk& x, const Factors& factors, __m256* sums) {
-    __m256i high[2] = {}, low[2] = {};
+inline void add_group(const Codes& codes, const Chunk* x, int64_t apart, int64_t chunks, float total, const Factors& factors, __m256* sums) {
+    __m256 products[BLOCK / 8];
+    std::fill_n(products, BLOCK / 8, _mm256_set1_ps(-8 * total));
+    for (int64_t first = 0; first < chunks * CHUNK_PAIRS; first += CHUNK_PAIRS, x += apart) {
+        __m256i high[2] = {}, low[2] = {};
 #pragma GCC unroll 2
-    for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) {
-        __m256i each[2];
-        codes(pair, each);
-        const __m256i a = _mm256_set1_epi32(int32_t(x.high[pair])), b = _mm256_set1_epi32(int32_t(x.low[pair]));
+        for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) {
+            __m256i each[2];
+            codes(first + pair, each);
+            const __m256i a = _mm256_set1_epi32(int32_t(x->high[pair])), b = _mm256_set1_epi32(int32_t(x->low[pair]));
 #pragma GCC unroll 2
-        for (int v = 0; v < 2; v++) {
-            high[v] = _mm256_add_epi16(high[v], _mm256_maddubs_epi16(each[v], a));
-            low[v] = _mm256_add_epi16(low[v], _mm256_maddubs_epi16(each[v], b));
+            for (int v = 0; v < 2; v++) {
+                high[v] = _mm256_add_epi16(high[v], _mm256_maddubs_epi16(each[v], a));
+                low[v] = _mm256_add_epi16(low[v], _mm256_maddubs_epi16(each[v], b));
+            }
+        }
+        const __m256i weights = _mm256_set1_epi32(1 << 16 | 128);
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK / 8; v++) {
+            const __m256i a = high[v / 2], b = low[v / 2];
+            const __m256i pairs = v % 2 ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
+            const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
+            products[v] = _mm256_fmadd_ps(whole, _mm256_set1_ps(x->scale), products[v]);
         }
     }
-    const __m256i weights = _mm256_set1_epi32(1 << 16 | 128);
-    const __m256 scale = _mm256_set1_ps(x.scale), total = _mm256_set1_ps(x.total), eight = _mm256_set1_ps(-8 * x.total);
 #pragma GCC unroll 4
-    for (int v = 0; v < BLOCK / 8; v++) {
-        const __m256i a = high[v / 2], b = low[v / 2];
-        const __m256i pairs = v % 2 ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
-        const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, weights));
-        sums[v] = _mm256_fmadd_ps(factors.offset[v], total, sums[v]);
-        sums[v] = _mm256_fmadd_ps(_mm256_fmadd_ps(whole, scale, eight), factors.factor[v], sums[v]);
-    }
+    for (int v = 0; v < BLOCK / 8; v++)
+        sums[v] = _mm256_fmadd_ps(products[v], factors.factor[v], _mm256_fmadd_ps(factors.offset[v], _mm256_set1_ps(total), sums[v]));
 }
 
 // A block of outputs; `chunks` are of all rows, (chunk, row).
 void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
     constexpr int64_t VECTORS = BLOCK / 8;
-    const int64_t count = p.inputs / CHUNK_INPUTS;
-    __m256i codes[CHUNK_PAIRS * 2];
+    const int64_t pairs = p.group / 2, chunks = p.group / CHUNK_INPUTS;
+    __m256i* const codes = reinterpret_cast<__m256i*>(room<4>(pairs * BLOCK / 2));
     __m256* const sums = reinterpret_cast<__m256*>(room<1>(p.rows * BLOCK));
     std::fill_n(reinterpret_cast<float*>(sums), p.rows * BLOCK, 0.0f);
-    for (int64_t c = 0; c < count; c++) {
-        const uint8_t* const lines = block + c * CHUNK_INPUTS * BLOCK / 2;
-        const Factors factors = factors_of(p.scales_of(c * CHUNK_INPUTS / p.group, output));
-        const Chunk* const x = p.chunks + c * p.rows;
+    for (int64_t g = 0; g < p.inputs / p.group; g++) {
+        const uint8_t* const lines = block + g * p.group * BLOCK / 2;
+        const Factors factors = factors_of(p.scales_of(g, output));
+        const Chunk* const x = p.chunks + g * chunks * p.rows;
+        const float* const totals = p.totals + g * p.rows;
         if (p.rows == 1) {
-            add_chunk([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, *x, factors, sums);
+            add_group([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, x, 1, chunks, totals[0], factors, sums);
             continue;
         }
-        for (int64_t pair = 0; pair < CHUNK_PAIRS; pair++) unpack_pair(lines + pair * BLOCK, codes + pair * 2);
+        for (int64_t pair = 0; pair < pairs; pair++) unpack_pair(lines + pair * BLOCK, codes + pair * 2);
         auto unpacked = [&](int64_t pair, __m256i* to) { to[0] = codes[pair * 2], to[1] = codes[pair * 2 + 1]; };
-        for (int64_t row = 0; row < p.rows; row++) add_chunk(unpacked, x[row], factors, sums + row * VECTORS);
+        for (int64_t row = 0; row < p.rows; row++)
+            add_group(unpacked, x + row, p.rows, chunks, totals[row], factors, sums + row * VECTORS);
     }
     for (int64_t row = 0; row < p.rows; row++) {
         float found[BLOCK];
