@@ -77,9 +77,8 @@ class RecordedDecode:
                 self._state, self._memory, self.recording, before = state, dict(_tensors(state)), None, None
                 self._found = _recordings(model, self._finish, self._memory)
             while (recording := self._known(slots, reserved)) is None:
-                self._found.add(
-                    self._visible, self._recorded(model, tokens_B, state, self._memory)
-                )  # two may tell of all others
+                made = self._recorded(model, tokens_B, state, self._memory)
+                self._found.add(self._visible, made)  # two may tell of all others
             if self.recording is None or self.recording.kept is not recording.kept:
                 self._kept = recording.kept_of(self._memory)
             self.recording = recording

@@ -60,28 +60,31 @@ void add_columns(const char* first, int64_t by_depth, const float* a, int64_t de
         }
 }
 
-// The same of one row, for whole vectors of columns: four rows of w together, and those that follow are brought nearer meanwhile.
-template <typename N>
-void add_four_rows(const char* first, int64_t by_depth, const float* a, int64_t depth, float* sums, int64_t count) {
+// Adds a[r] w[r, n] of COUNT rows of w to sums of whole vectors of columns; rows that follow are brought nearer meanwhile.
+template <typename N, int COUNT>
+inline void add_rows(const char* first, int64_t by_depth, const float* a, float* sums, int64_t count) {
     constexpr int64_t FURTHER = 16, CACHE_LINE = 64;  // in rows, and bytes
-    std::fill_n(sums, count, 0.0f);
-    for (int64_t k = 0; k < depth; k += 4) {
-        const N* rows[4];
-        Floats by[4];
-        for (int i = 0; i < 4; i++) {
-            const bool there = k + i < depth;
-            const char* row = first + (there ? k + i : k) * by_depth;
-            rows[i] = reinterpret_cast<const N*>(row), by[i] = Floats{} + (there ? a[k + i] : 0.0f);
-            const char* next = row + FURTHER * by_depth;
-            for (int64_t line = 0; line < count * int64_t(sizeof(N)); line += CACHE_LINE) __builtin_prefetch(next + line);
-        }
-        for (int64_t n = 0; n < count; n += LANES) {
-            Floats sum = floats_at(sums + n);
-#pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) sum += vector_at(rows[i] + n) * by[i];
-            floats_at(sums + n) = sum;
-        }
+    auto row = [=](int64_t r) { return first + r * by_depth; };
+    Floats by[COUNT];
+    for (int r = 0; r < COUNT; r++) {
+        by[r] = Floats{} + a[r];
+        for (int64_t line = 0; line < count * int64_t(sizeof(N)); line += CACHE_LINE) __builtin_prefetch(row(FURTHER + r) + line);
     }
+    for (int64_t n = 0; n < count; n += LANES) {
+        Floats sum = floats_at(sums + n);
+#pragma GCC unroll 4
+        for (int r = 0; r < COUNT; r++) sum += vector_at(reinterpret_cast<const N*>(row(r)) + n) * by[r];
+        floats_at(sums + n) = sum;
+    }
+}
+
+// The same as `add_columns` of one row, by rows of w, four together.
+template <typename N>
+void add_all_rows(const char* first, int64_t by_depth, const float* a, int64_t depth, float* sums, int64_t count) {
+    std::fill_n(sums, count, 0.0f);
+    int64_t k = 0;
+    for (; k + 4 <= depth; k += 4) add_rows<N, 4>(first + k * by_depth, by_depth, a + k, sums, count);
+    for (; k < depth; k++) add_rows<N, 1>(first + k * by_depth, by_depth, a + k, sums, count);
 }
 
 // Products of COUNT rows with a column whose numbers lie side by side.
@@ -146,8 +149,9 @@ void matrix_product(Words& words, Lanes& lanes) {
     const float factor = words.number(), other = words.number();
     const Strided y = strided(words, 3), a = strided(words, 3), w = strided(words, 3);
     const Strided c = adds ? strided(words, 3) : y;
-    const bool four = rows == 1 && w.strides[2] == bytes(w.kind) && across % LANES == 0 && (w.kind == FLOAT32 || w.kind == BFLOAT16);
-    const int64_t strip = four ? WIDE_STRIP : STRIP, pieces = (across + strip - 1) / strip;
+    const bool known = w.kind == FLOAT32 || w.kind == BFLOAT16;
+    const bool by_rows_of_w = known && rows == 1 && w.strides[2] == bytes(w.kind) && across % LANES == 0;
+    const int64_t strip = by_rows_of_w ? WIDE_STRIP : STRIP, pieces = (across + strip - 1) / strip;
     auto task = [&](int64_t number) {
         const int64_t b = number / pieces, n = number % pieces * strip, some = std::min(strip, across - n);
         const char* const first = w.data + b * w.strides[0] + n * w.strides[2];
@@ -171,12 +175,12 @@ void matrix_product(Words& words, Lanes& lanes) {
 #endif
         float sums[TOGETHER * STRIP];
         float *const own = room((TOGETHER + 1) * depth), *const spare = own + TOGETHER * depth;
-        if (four) {
+        if (by_rows_of_w) {
             read(0, 1, own, depth);
             if (w.kind == FLOAT32)
-                add_four_rows<float>(first, w.strides[1], own, depth, sums, some);
+                add_all_rows<float>(first, w.strides[1], own, depth, sums, some);
             else
-                add_four_rows<uint16_t>(first, w.strides[1], own, depth, sums, some);
+                add_all_rows<uint16_t>(first, w.strides[1], own, depth, sums, some);
             return put(0, 1, sums);
         }
         together(rows, [&](auto count, int64_t from) {

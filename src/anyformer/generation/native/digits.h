@@ -89,10 +89,12 @@ inline Factors factors_of(const uint16_t* scales) {
     return made;
 }
 
-// Adds products of a group of inputs with one row, which adds up to `total` there, to its sums. `codes(pair, to)` gives those of a
-// pair of inputs.
+// Adds products of a group of inputs with one row, which adds up to `total` there, to its sums. `codes(pair, to)` gives the codes
+// of a pair of inputs.
 template <typename Codes>
-inline void add_group(const Codes& codes, const Chunk* x, int64_t apart, int64_t chunks, float total, const Factors& factors, __m256* sums) {
+inline void add_group(
+    const Codes& codes, const Chunk* x, int64_t apart, int64_t chunks, float total, const Factors& factors, __m256* sums
+) {
     __m256 products[BLOCK / 8];
     std::fill_n(products, BLOCK / 8, _mm256_set1_ps(-8 * total));
     for (int64_t first = 0; first < chunks * CHUNK_PAIRS; first += CHUNK_PAIRS, x += apart) {
@@ -118,8 +120,10 @@ inline void add_group(const Codes& codes, const Chunk* x, int64_t apart, int64_t
         }
     }
 #pragma GCC unroll 4
-    for (int v = 0; v < BLOCK / 8; v++)
-        sums[v] = _mm256_fmadd_ps(products[v], factors.factor[v], _mm256_fmadd_ps(factors.offset[v], _mm256_set1_ps(total), sums[v]));
+    for (int v = 0; v < BLOCK / 8; v++) {
+        sums[v] = _mm256_fmadd_ps(factors.offset[v], _mm256_set1_ps(total), sums[v]);
+        sums[v] = _mm256_fmadd_ps(products[v], factors.factor[v], sums[v]);
+    }
 }
 
 // A block of outputs; `chunks` are of all rows, (chunk, row).
@@ -135,7 +139,8 @@ void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output)
         const Chunk* const x = p.chunks + g * chunks * p.rows;
         const float* const totals = p.totals + g * p.rows;
         if (p.rows == 1) {
-            add_group([=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); }, x, 1, chunks, totals[0], factors, sums);
+            auto unpacking = [=](int64_t pair, __m256i* to) { unpack_pair(lines + pair * BLOCK, to); };
+            add_group(unpacking, x, 1, chunks, totals[0], factors, sums);
             continue;
         }
         for (int64_t pair = 0; pair < pairs; pair++) unpack_pair(lines + pair * BLOCK, codes + pair * 2);

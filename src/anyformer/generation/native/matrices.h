@@ -228,9 +228,16 @@ void chosen_product(Words& words, Lanes& lanes) {
             products.back().rows++;
         }
     }
-    p.rows = rows * times;
+    p.rows = rows;
     float* place = room<2>(prepared_size(p));
-    for (Product& one : products) place = prepared(one, place, lanes);
+    const size_t once = products.size() / times;  // whose rows are those of every time
+    for (size_t i = 0; i < products.size(); i++) {
+        Product& one = products[i];
+        if (i < once)
+            place = prepared(one, place, lanes);
+        else
+            one.totals = products[i - once].totals, one.chunks = products[i - once].chunks;
+    }
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own
     lanes.each(products.size() * tasks, [&](int64_t task) { multiply(all[task / tasks], task % tasks); });
