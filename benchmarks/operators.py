@@ -36,7 +36,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.roofline import step_time
 from anyformer.generation import Sampling
 from anyformer.generation.beams import Beams, searched
-from anyformer.generation.decode import continued, decode
+from anyformer.generation.decode import decode, going_on
 from anyformer.generation.processors.penalties import RepetitionPenalty
 from anyformer.measuring.trial import TrainingStep
 from anyformer.model import Architecture
@@ -60,13 +60,13 @@ READ, NEW = 5, 4
 """Tokens of prompts, and tokens that are generated in a loop."""
 OPTIMISERS: tuple[Optimiser, ...] = (AdamW(), AdamW8bit(), ScheduleFree(), SGD(), Lion(), Adafactor(), Muon())
 GREEDY, END = Sampling(temperature=0), 36
-CONTINUED, SEARCHED = inspect.unwrap(continued), inspect.unwrap(searched)
-"""Without the inference mode around them, in which a tensor of the stand-in cannot be viewed."""
+SEARCHED = inspect.unwrap(searched)
+"""Without the inference mode around it, in which a tensor of the stand-in cannot be viewed."""
 LOOPS: Mapping[str, Callable[..., Any]] = {
-    "greedy": partial(CONTINUED, sampling=GREEDY),
-    "greedy until an end": partial(CONTINUED, sampling=GREEDY, ends=(END,)),
-    "sampled": partial(CONTINUED, sampling=Sampling(temperature=0.8, top_k=5, top_p=0.9)),
-    "repetitions penalised": partial(CONTINUED, sampling=GREEDY.with_parts(RepetitionPenalty(penalty=1.2))),
+    "greedy": partial(going_on, sampling=GREEDY),
+    "greedy until an end": partial(going_on, sampling=GREEDY, ends=(END,)),
+    "sampled": partial(going_on, sampling=Sampling(temperature=0.8, top_k=5, top_p=0.9)),
+    "repetitions penalised": partial(going_on, sampling=GREEDY.with_parts(RepetitionPenalty(penalty=1.2))),
     "beams": partial(SEARCHED, sampling=GREEDY, beams=Beams(count=2), ends=(END,)),
 }
 """Ways of generating."""
