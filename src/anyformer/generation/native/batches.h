@@ -63,11 +63,11 @@ void add_columns(const char* first, int64_t by_depth, const float* a, int64_t de
 // Adds a[r] w[r, n] of COUNT rows of w to sums of whole vectors of columns; rows that follow are brought nearer meanwhile.
 template <typename N, int COUNT>
 inline void add_rows(const char* first, int64_t by_depth, const float* a, float* sums, int64_t count) {
-    constexpr int64_t FURTHER = 16, CACHE_LINE = 64;  // in rows, and bytes
+    constexpr int64_t FURTHER = 16;  // rows
     auto row = [=](int64_t r) { return first + r * by_depth; };
     Floats by[COUNT];
     for (int r = 0; r < COUNT; r++) {
-        by[r] = Floats{} + a[r];
+        by[r] = all(a[r]);
         for (int64_t line = 0; line < count * int64_t(sizeof(N)); line += CACHE_LINE) __builtin_prefetch(row(FURTHER + r) + line);
     }
     for (int64_t n = 0; n < count; n += LANES) {

@@ -63,25 +63,23 @@ class _Learning:
     ) -> None:  # fmt: skip
         self._repeat, self.kept, self._tables, self._visible, self._spans = repeat, kept, tables, visible, spans
         self._memory = memory
-        self._native: NativeStep | None = None if before is None else before._native
-        self._ready, table = False, tables.at(visible, spans=spans)
-        if table is not None:
-            self._take(table)
+        self._before: NativeStep | None = None if before is None else before._native
+        table = tables.at(visible, spans=spans)
+        self._native: NativeStep | None = None if table is None else self._computed_by(table)
         tables.used += table is not None
         if table is not None and tables.used == WORTHWHILE:
             held = (each for each in (*kept, *table.bases) if isinstance(each, Tensor))
             collapse_soon(each for each in held if each.is_mkldnn or plain(each))
 
-    def _take(self, table: Table) -> None:
-        if self._native is None or self._native.bases is not table.bases:
-            self._native = NativeStep(table, self.kept)
-        else:
-            self._native.take(table)
-        self._ready = True
+    def _computed_by(self, table: Table) -> NativeStep:
+        if self._before is None or self._before.bases is not table.bases:
+            return NativeStep(table, self.kept)
+        self._before.take(table)
+        return self._before
 
     def __call__(self, *each: Tensor) -> Tensor:
         given = tuple(tensor.contiguous() for tensor in each)
-        if self._ready and self._native is not None and not torch.is_grad_enabled():
+        if self._native is not None and not torch.is_grad_enabled():
             return self._native(*given)
         if self._tables.unknown or torch.is_grad_enabled():
             return self._repeat(*given)
@@ -92,8 +90,7 @@ class _Learning:
         except UnknownError as error:
             self._tables.unknown = str(error)
             return self._repeat(*given)
-        self._take(self._tables.add(self._visible, table, spans=self._spans))
-        assert self._native is not None
+        self._native = self._computed_by(self._tables.add(self._visible, table, spans=self._spans))
         return self._native(*given)
 
 

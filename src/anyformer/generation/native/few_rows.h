@@ -11,7 +11,7 @@ namespace {
 // A processor foresees where one row goes on, but not four at once, so what follows them is brought nearer meanwhile.
 template <typename N>
 inline void dots_of_four(const N* w, const float* x, int64_t n, float* found) {
-    constexpr int64_t STEP = 16, BYTES = 4 * STEP * sizeof(N), FURTHER = 2048, CACHE_LINE = 64;
+    constexpr int64_t STEP = 16, BYTES = 4 * STEP * sizeof(N), FURTHER = 2048;
     __m256 sums[4][2] = {};
     int64_t i = 0;
     for (; i + STEP <= n; i += STEP) {

@@ -13,7 +13,7 @@ from torch import Tensor
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.functions import Write, elementwise
 from anyformer.generation.native.orders import FEW_BITS, ROWS, Order, onednn_order
-from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind, strides_of
+from anyformer.generation.native.table import KINDS, Location, StepWriter, UnknownError, Word, float_word, kind
 from anyformer.quantising.tensor import PackedMatrix
 
 
@@ -73,7 +73,7 @@ def _matrix_product(writer: StepWriter, out: Tensor, a: Tensor, w: Tensor, c: Te
         return
     words: list[Word] = [batch, row, w.shape[2], depth, int(c is not None), float_word(factor), float_word(other)]
     for each in (out, a, w, *([] if c is None else [c])):
-        words += [writer.place(each), kind(each), *strides_of(each)]
+        words += writer.strided(each)
     writer.put("matrix product", words)
 
 
@@ -180,12 +180,9 @@ def _chosen(writer: StepWriter, given: dict[str, Any], out: Tensor) -> None:
             raise UnknownError("experts whose rows lie apart")
         order, rounded = Order(ROWS, kind(weight)), weight.dtype
         matrices = [writer.place(one) for one in weight]
-
-    def strided(tensor: Tensor) -> list[Word]:
-        return [writer.place(tensor), kind(tensor), *strides_of(tensor)]
-
     sizes = [len(rows), weight.shape[1], rows.shape[1], len(weight)]
-    writer.put("chosen product", order, sizes, KINDS[rounded], 1, strided(expert), strided(rows), matrices, strided(out))
+    writer.put("chosen product", order, sizes, KINDS[rounded], 1, writer.strided(expert), writer.strided(rows), matrices,
+               writer.strided(out))  # fmt: skip
 
 
 def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
@@ -206,7 +203,7 @@ def _attention(writer: StepWriter, given: dict[str, Any], out: Any) -> None:
     words: list[Word] = [*sizes, int(seen), float_word(factor)]
     tensors = [mixed, q, k, v, *([mask.expand(shape)] if seen else [])]
     for each in tensors:
-        words += [writer.place(each), kind(each), *strides_of(each)]
+        words += writer.strided(each)
     writer.put("attention", words)
 
 

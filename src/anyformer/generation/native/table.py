@@ -106,6 +106,10 @@ class StepWriter:
             raise UnknownError("a tensor that nothing made")
         return Location(self._memories[storage], tensor.data_ptr() - storage - self._starts.get(storage, 0))
 
+    def strided(self, tensor: Tensor) -> list[Word]:
+        """The words for a tensor: its place, what numbers it has, and the bytes from one to the next along each size."""
+        return [self.place(tensor), kind(tensor), *strides_of(tensor)]
+
     def make(self, tensor: Tensor) -> None:
         """A tensor that an operation makes."""
         storage = tensor.untyped_storage()

@@ -13,7 +13,6 @@ namespace {
 constexpr int64_t DEPTH = 256;  // inputs of 16 rows of x, and of TALL of the matrix, that lie in the nearest cache together
 constexpr int64_t MOST_TOGETHER = 32;  // rows of x for which a part of the matrix is converted once
 constexpr int TALL = 3, WIDE = 4;  // rows of the matrix and of x whose 12 sums stay in 16 registers, beside TALL vectors and one
-constexpr int64_t CACHE_LINE = 64;
 
 // Numbers from one row of x to the next such that no two of 16 rows lie in the same lines of a cache: an odd number of lines apart.
 inline int64_t apart_in_cache(int64_t inputs) {

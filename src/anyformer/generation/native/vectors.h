@@ -14,6 +14,7 @@ constexpr int LANES = 8;
 #else
 constexpr int LANES = 4;
 #endif
+constexpr int64_t CACHE_LINE = 64;  // bytes that come nearer together
 typedef float Floats __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef int32_t Integers __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
 typedef uint32_t Pairs __attribute__((vector_size(LANES * 4), aligned(4), may_alias));  // of numbers in bf16

@@ -111,7 +111,7 @@ def _ordered(writer: StepWriter, source: Tensor, dim: int, count: int, places: T
     turned = [each.movedim(dim, -1) for each in tensors]
     words: list[Word] = [int(largest), count, int(values is not None), source.dim(), *turned[1].shape]
     for each in turned:
-        words += [writer.place(each), kind(each), *strides_of(each)]
+        words += writer.strided(each)
     writer.put("order", words)
 
 
