@@ -27,8 +27,10 @@ COMPILERS = ("g++", "clang++", "c++")
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast")
 INSTRUCTIONS: Mapping[str, tuple[str, ...]] = {"AVX2": ("-mavx2", "-mfma"), "AVX512": ("-mavx512f", "-mavx2", "-mfma")}
 """Flags by what torch's own kernels use here (`ATEN_CPU_CAPABILITY` lowers it). 64-bit ARM needs none: all of it has NEON."""
-PAIRS = ("-mavx512bf16", "-mavx512bw", "-mavx512vl")
-"""Flags beside those of AVX-512 where the processor multiplies pairs of numbers in bf16, for compilers since 2020."""
+BYTES = ("-mavx512vnni", "-mavx512bw", "-mavx512vl")
+"""Flags beside those of AVX-512 where the processor multiplies bytes and adds them up."""
+PAIRS = ("-mavx512bf16",)
+"""Flags beside these where it multiplies pairs of numbers in bf16 too, for compilers since 2020."""
 KEPT = Cache("native", files=50)
 MOST_SECONDS = 120.0
 
@@ -71,8 +73,10 @@ def instructions() -> list[tuple[str, ...]]:
     capability = torch.backends.cpu.get_cpu_capability()
     if (usual := INSTRUCTIONS.get(capability)) is None:
         return []
-    paired = capability == "AVX512" and torch.cpu._is_avx512_bf16_supported()
-    return [(*usual, *PAIRS), usual] if paired else [usual]
+    if capability != "AVX512" or not torch.cpu._is_vnni_supported():
+        return [usual]
+    whole = (*usual, *BYTES)
+    return [(*whole, *PAIRS), whole, usual] if torch.cpu._is_avx512_bf16_supported() else [whole, usual]
 
 
 def _opened(source: Path, compiler: str, version: str, flags: Sequence[str]) -> ctypes.CDLL:

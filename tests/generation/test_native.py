@@ -209,21 +209,23 @@ def test_the_library_uses_all_instructions_that_the_compiler_knows():
     assert native._opened(native_decode.SOURCE, compiler, native._version(compiler), flags).step
 
 
-ON_AVX2 = """
-import torch, torch.nn.functional as F
+BY_DIGITS = """
+import sys, torch, torch.nn.functional as F
 from anyformer import native
 from anyformer.generation.native.captured import captured
 from anyformer.generation.native.decode import NativeStep
 from anyformer.generation.native.translated import WRITES, translated
 from anyformer.quantising import FORMATS
 from anyformer.quantising.tensor import PackedMatrix
-assert native.instructions() == [native.INSTRUCTIONS["AVX2"]]
+flags = tuple(sys.argv[1:])
+assert flags in native.instructions()
+native.instructions = lambda: [flags]
 torch.manual_seed(0)
-for name in ("int4-32", "int4-64"):
-    for outputs, rows in ((96, 1), (96, 21), (80, 3), (32, 2)):
-        held = PackedMatrix.of(torch.randn(outputs, 256), FORMATS[name])
-        x = torch.randn(rows, 256) * torch.logspace(-4, 1, 256)
-        x[0, 64:96] = 0
+for name in ("int4-32", "int4-64", "int4"):
+    for outputs, rows in ((192, 1), (192, 21), (176, 3), (64, 6)):
+        held = PackedMatrix.of(torch.randn(outputs, 512), FORMATS[name])
+        x = torch.randn(rows, 512) * torch.logspace(-4, 1, 512)
+        x[0, 64:128] = 0
         x[1:2] = 0
         assert held.product  # made once, before steps are put down
         with torch.inference_mode(), captured(WRITES) as operators:
@@ -233,13 +235,18 @@ for name in ("int4-32", "int4-64"):
         print(name, outputs, rows, float((found - exact).norm() / exact.norm()))
         assert (found - exact).norm() < 3e-3 * exact.norm(), "bf16, to which results are rounded, is 2e-3 away"
 """
+AVX2, AVX512 = native.INSTRUCTIONS["AVX2"], native.INSTRUCTIONS["AVX512"]
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="a kernel of x86")
-def test_codes_of_4_bits_are_multiplied_by_digits_with_avx2_alone():
-    """A processor with more has another kernel, so that this one is asked for in a process of its own."""
-    environment = {**os.environ, "ATEN_CPU_CAPABILITY": "avx2"}
-    told = subprocess.run([sys.executable, "-W", "ignore", "-c", ON_AVX2], env=environment, capture_output=True, text=True)
+@pytest.mark.parametrize("flags", [AVX2, (*AVX512, *native.BYTES), (*AVX512, *native.BYTES, *native.PAIRS)])
+def test_codes_of_4_bits_are_multiplied_by_digits(flags):
+    """Each processor takes one of three kernels, so that every one is asked for in a process of its own."""
+    if platform.machine() != "x86_64" or (flags != AVX2 and flags not in native.instructions()):
+        pytest.skip(f"this processor does not know {flags[-1]}")
+    environment = {**os.environ, **({"ATEN_CPU_CAPABILITY": "avx2"} if flags == AVX2 else {})}
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BY_DIGITS, *flags], env=environment, capture_output=True, text=True
+    )
     assert told.returncode == 0, told.stdout + told.stderr
 
 

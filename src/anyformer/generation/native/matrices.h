@@ -121,23 +121,25 @@ void multiply(const Product& p, int64_t number) {
     p.kind == BFLOAT16 ? by_rows<uint16_t>(p, begin, end) : by_rows<float>(p, begin, end);
 }
 
-// What codes of 4 bits need to know of the rows of x: what groups of inputs add up to, and digits; where others may stand.
+// What codes of 4 bits need to know of the rows of x: digits, and what groups of inputs add up to; where others may stand.
 float* prepared(Product& p, float* place, Lanes& lanes) {
     if (p.layout != BLOCKS_OF_4_BITS) return place;
+#ifdef BY_DIGITS
+    if (takes_digits(p)) {
+        const int64_t chunk = chunk_of(p.group), count = p.inputs / chunk;
+        int8_t* const digits = reinterpret_cast<int8_t*>(place);
+        float* const units = place + p.rows * p.inputs / 2;
+        auto row = [&](int64_t r) {
+            for (int64_t i = r * count; i < (r + 1) * count; i++) put_digits(p.x + i * chunk, chunk, digits + i * chunk * 2, units + i);
+        };
+        lanes.each(p.rows, row);
+        p.digits = digits, p.units = units;
+        place = units + p.rows * count;
+    }
+#endif
     p.totals = place;
     for (const float* x = p.x; x < p.x + p.inputs; x += p.group)
         for (int64_t row = 0; row < p.rows; row++) *place++ = total(x + row * p.inputs, p.group);
-#ifdef BY_DIGITS
-    if (!p.pairs) return place;
-    Chunk* const chunks = reinterpret_cast<Chunk*>(place);
-    const int64_t count = p.inputs / CHUNK_INPUTS;
-    auto digits = [&](int64_t row) {
-        for (int64_t c = 0; c < count; c++) chunks[c * p.rows + row] = chunk_of(p.x + row * p.inputs + c * CHUNK_INPUTS);
-    };
-    lanes.each(p.rows, digits);
-    p.chunks = chunks;
-    place = reinterpret_cast<float*>(chunks + count * p.rows);
-#endif
     return place;
 }
 
@@ -146,7 +148,7 @@ int64_t prepared_size(const Product& p) {
     if (p.layout != BLOCKS_OF_4_BITS) return 0;
     int64_t each = p.inputs / p.group;
 #ifdef BY_DIGITS
-    each += p.inputs / CHUNK_INPUTS * int64_t(sizeof(Chunk) / sizeof(float));
+    each += p.inputs / 2 + p.inputs / chunk_of(p.group);
 #endif
     return p.rows * each;
 }
@@ -236,7 +238,7 @@ void chosen_product(Words& words, Lanes& lanes) {
         if (i < once)
             place = prepared(one, place, lanes);
         else
-            one.totals = products[i - once].totals, one.chunks = products[i - once].chunks;
+            one.digits = products[i - once].digits, one.units = products[i - once].units, one.totals = products[i - once].totals;
     }
     const int64_t tasks = tasks_of(p);
     const Product* const all = products.data();  // other threads have vectors of their own

@@ -62,28 +62,6 @@ inline __m512i table_of_codes() {
 }
 inline __m512bh everywhere(uint32_t pair) { return (__m512bh)_mm512_set1_epi32(int32_t(pair)); }
 
-// The same of one row by pairs of inputs in bf16.
-void by_pairs_of_4_bits(const Product& p, const uint8_t* block, int64_t row, int64_t output) {
-    const __m512i table = table_of_codes();
-    const uint32_t* const x = p.pairs + row * (p.inputs / 2);
-    Floats sums[4] = {};
-    for (int64_t g = 0, first = 0; first < p.inputs; g++, first += p.group) {
-        __m512 part[4] = {};
-        for (int64_t i = first; i < first + p.group; i += 2) {
-            __m512i w[4];
-            pairs_of_codes(block + i * 32, table, w);
-            for (int j = 0; j < 4; j++) part[j] = _mm512_dpbf16_ps(part[j], (__m512bh)w[j], everywhere(x[i / 2]));
-        }
-        const float whole = p.totals[g * p.rows + row];
-        const uint16_t* scales = p.scales_of(g, output);
-        for (int j = 0; j < 4; j++) {
-            const Pairs pairs = pairs_at(scales + j * LANES * 2);
-            sums[j] += Floats(part[j]) * lower(pairs) + upper(pairs) * whole;
-        }
-    }
-    p.put(row, output, reinterpret_cast<const float*>(sums), 4 * LANES);
-}
-
 // Adds sums of a group's products, of WIDTH vectors of outputs from `scales` on, to those of all groups.
 template <int WIDTH, int COUNT>
 inline void add_scaled(const __m512 (&part)[COUNT][WIDTH], const uint16_t* scales, const float* totals, float* sums) {
@@ -176,15 +154,11 @@ void by_blocks_of_4_bits(const Product& p, int64_t number) {
     const uint8_t* block = reinterpret_cast<const uint8_t*>(p.weight) + number * p.by_block;
     int64_t row = 0;
     if (p.outputs - number * p.block < p.block) return by_narrow_block_of_4_bits(p, block, number * p.block);
+#ifdef BY_DIGITS
+    if (p.digits) return by_digits_of_4_bits(p, block, number * p.block);
+#endif
 #ifdef __AVX512BF16__
     if (p.pairs && p.rows >= MOST_ROWS) return by_groups_of_4_bits(p, block, number * p.block);
-    if (p.pairs) {
-        for (; row < p.rows; row++) by_pairs_of_4_bits(p, block, row, number * p.block);
-        return;
-    }
-#endif
-#ifdef BY_DIGITS
-    if (p.chunks) return by_digits_of_4_bits(p, block, number * p.block);
 #endif
 #ifndef __x86_64__
     if (p.block > 4 * LANES) {  // as torch has it where it uses SVE

@@ -13,8 +13,6 @@ enum Layout : int64_t { ROWS, BLOCKS, SCALED_ROWS, BLOCKS_OF_4_BITS };
 constexpr int64_t TASK = 64;  // outputs of a task
 constexpr int64_t MOST_ROWS = 4;  // rows whose sums stay in registers beside one another
 
-struct Chunk;
-
 struct Product {
     int64_t layout, kind, block, by_block, group, rows, outputs, inputs;  // by_block: bytes from one block to the next
     const char* weight;
@@ -23,7 +21,8 @@ struct Product {
     int64_t by_x;
     const uint32_t* pairs;  // the same in pairs of bf16, where the rows have that
     const float* totals;    // of each group of inputs, (group, row), for codes of 4 bits
-    const Chunk* chunks;    // the same rows in digits, see `digits.h`, where codes of 4 bits are multiplied so
+    const int8_t* digits;   // the same rows in digits (`digits.h`), where codes of 4 bits are multiplied so
+    const float* units;     // of each chunk of digits, (row, chunk)
     Strided y;           // strides: from row to row, from output to output
 
     bool scaled() const { return layout == SCALED_ROWS || layout == BLOCKS_OF_4_BITS; }
