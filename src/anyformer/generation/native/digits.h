@@ -28,6 +28,7 @@ constexpr int64_t BLOCK = 4 * LANES;          // outputs of a block of torch's k
 constexpr int64_t LINES = STEP * BLOCK / 2;   // bytes of a step
 constexpr int CODES = LINES / sizeof(Bytes);  // vectors of these
 constexpr int BESIDE = 2;                     // vectors of fours whose sums stay in registers, of AT_ONCE rows
+constexpr int FEWEST = 8;                     // of the fours of a chunk, which are some times this
 constexpr int32_t BASE = 1 << BITS;           // of digits from -BASE / 2 to BASE / 2 - 1
 constexpr float MOST_WHOLE = (BASE / 2 - 1) * BASE + BASE / 2 - 1;
 
@@ -88,18 +89,19 @@ inline void of_rows(const Bytes* fours, const int8_t* digits, int64_t apart, int
 #pragma GCC unroll 1
     for (int begin = 0; begin < 4; begin += BESIDE) {
         Bytes highs[COUNT][BESIDE] = {}, lows[COUNT][BESIDE] = {};
+        for (int64_t i = 0; i < count;)
+#pragma GCC unroll 8
+            for (int each = 0; each < FEWEST; each++, i++)
 #pragma GCC unroll 4
-        for (int64_t i = 0; i < count; i++)
-#pragma GCC unroll 4
-            for (int r = 0; r < COUNT; r++) {
-                const int8_t* const own = digits + r * apart + i * 8;
-                const Bytes high = everywhere(own), low = everywhere(own + 4);
+                for (int r = 0; r < COUNT; r++) {
+                    const int8_t* const own = digits + r * apart + i * 8;
+                    const Bytes high = everywhere(own), low = everywhere(own + 4);
 #pragma GCC unroll 2
-                for (int v = 0; v < BESIDE; v++) {
-                    highs[r][v] = with_products(highs[r][v], fours[i * 4 + begin + v], high);
-                    lows[r][v] = with_products(lows[r][v], fours[i * 4 + begin + v], low);
+                    for (int v = 0; v < BESIDE; v++) {
+                        highs[r][v] = with_products(highs[r][v], fours[i * 4 + begin + v], high);
+                        lows[r][v] = with_products(lows[r][v], fours[i * 4 + begin + v], low);
+                    }
                 }
-            }
 #pragma GCC unroll 4
         for (int r = 0; r < COUNT; r++)
 #pragma GCC unroll 2
@@ -107,73 +109,84 @@ inline void of_rows(const Bytes* fours, const int8_t* digits, int64_t apart, int
     }
 }
 
-// Adds products of a group of inputs, which add up to `total`, to sums.
-inline void add_in_scale(const Floats (&products)[4], float total, const uint16_t* scales, Floats* sums) {
+// What a group's sums of whole numbers with codes are multiplied by, and what the sum of its activations is, for all outputs.
+struct Factors {
+    Floats factor[4], offset[4];
+};
+inline Factors factors_at(const uint16_t* scales) {
+    Factors made;
 #pragma GCC unroll 4
     for (int v = 0; v < 4; v++) {
         const Pairs pairs = pairs_at(scales + v * LANES * 2);
-        sums[v] += upper(pairs) * total;
-        sums[v] += products[v] * lower(pairs);
+        made.factor[v] = lower(pairs), made.offset[v] = upper(pairs) - 8 * lower(pairs);
     }
+    return made;
 }
 
 void one_row_by_digits(const Product& p, const uint8_t* block, int64_t output) {
-    const int64_t chunk = chunk_of(p.group);
+    const int64_t chunk = chunk_of(p.group), chunks = p.group / chunk;
     Floats sums[4] = {};
     for (int64_t g = 0, c = 0; g < p.inputs / p.group; g++) {
-        Floats products[4];
-        std::fill_n(products, 4, all(-8 * p.totals[g]));
-        for (const int64_t end = c + p.group / chunk; c < end; c++) {
+        const Factors by = factors_at(p.scales_of(g, output));
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; v++) sums[v] += by.offset[v] * p.totals[g];
+        for (const int64_t end = c + chunks; c < end; c++) {
             Floats found[4];
             of_one_row(block + c * chunk * BLOCK / 2, p.digits + c * chunk * 2, chunk / STEP, found);
 #pragma GCC unroll 4
-            for (int v = 0; v < 4; v++) products[v] += found[v] * p.units[c];
+            for (int v = 0; v < 4; v++) sums[v] += found[v] * (by.factor[v] * p.units[c]);
         }
-        add_in_scale(products, p.totals[g], p.scales_of(g, output), sums);
     }
     p.put(0, output, reinterpret_cast<const float*>(sums), BLOCK);
 }
 
-// Adds products of a group of inputs with COUNT rows to their sums.
+// Adds products of a chunk of inputs with COUNT rows to their sums. Numbers of a row lie `inputs` and `chunks` from the next's.
 template <int COUNT>
-inline void add_rows_of_group(const Product& p, const Bytes* fours, int64_t g, int64_t row, const uint16_t* scales, Floats (*sums)[4]) {
-    const int64_t chunk = chunk_of(p.group), units = p.inputs / chunk, first = g * p.group / chunk;
-    const float* const totals = p.totals + g * p.rows + row;
-    Floats products[COUNT][4];
-    for (int r = 0; r < COUNT; r++) std::fill_n(products[r], 4, all(-8 * totals[r]));
-    for (int64_t c = 0; c < p.group / chunk; c++) {
-        Floats found[COUNT][4];
-        const int8_t* const digits = p.digits + 2 * (row * p.inputs + (first + c) * chunk);
-        of_rows<COUNT>(fours + c * chunk, digits, 2 * p.inputs, chunk / 4, found);
+inline void add_chunk(
+    const Bytes* fours, int64_t count, const int8_t* digits, int64_t inputs, const float* units, int64_t chunks,
+    const Factors& by, Floats (*sums)[4]
+) {
+    Floats found[COUNT][4];
+    of_rows<COUNT>(fours, digits, 2 * inputs, count, found);
 #pragma GCC unroll 4
-        for (int r = 0; r < COUNT; r++)
+    for (int r = 0; r < COUNT; r++)
 #pragma GCC unroll 4
-            for (int v = 0; v < 4; v++) products[r][v] += found[r][v] * p.units[(row + r) * units + first + c];
+        for (int v = 0; v < 4; v++) sums[r][v] += found[r][v] * (by.factor[v] * units[r * chunks]);
+}
+
+// The codes of `inputs`, that lie in `lines`, as fours.
+inline void read_fours(const uint8_t* lines, int64_t inputs, Bytes* to) {
+    for (const Bytes* const end = to + inputs; to < end; to += STEP, lines += LINES) {
+        Bytes lower[CODES], upper[CODES];
+#pragma GCC unroll 4
+        for (int k = 0; k < CODES; k++) {
+            const Bytes codes = codes_at(lines, k);
+            lower[k] = lower_codes(codes), upper[k] = upper_codes(codes);
+        }
+        put_fours(lower, to), put_fours(upper, to + 2);
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < COUNT; r++) add_in_scale(products[r], totals[r], scales, sums[row + r]);
 }
 
 void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output) {
     if (p.rows == 1) return one_row_by_digits(p, block, output);
-    Bytes* const fours = reinterpret_cast<Bytes*>(room<4>(p.group * BLOCK / sizeof(float)));
+    const int64_t chunk = chunk_of(p.group), chunks = p.inputs / chunk;
+    Bytes* const fours = reinterpret_cast<Bytes*>(room<4>(chunk * BLOCK / sizeof(float)));
     Floats(*const sums)[4] = reinterpret_cast<Floats(*)[4]>(room<1>(p.rows * BLOCK));
     std::fill_n(reinterpret_cast<float*>(sums), p.rows * BLOCK, 0.0f);
-    for (int64_t g = 0; g < p.inputs / p.group; g++) {
-        const uint8_t* lines = block + g * p.group * BLOCK / 2;
-        for (Bytes* to = fours; to < fours + p.group; to += STEP, lines += LINES) {
-            Bytes lower[CODES], upper[CODES];
+    for (int64_t c = 0; c < chunks; c++) {
+        const int64_t g = c * chunk / p.group;
+        const Factors by = factors_at(p.scales_of(g, output));
+        for (int64_t row = 0; row < p.rows && c * chunk % p.group == 0; row++)
 #pragma GCC unroll 4
-            for (int k = 0; k < CODES; k++) {
-                const Bytes codes = codes_at(lines, k);
-                lower[k] = lower_codes(codes), upper[k] = upper_codes(codes);
-            }
-            put_fours(lower, to), put_fours(upper, to + 2);
-        }
+            for (int v = 0; v < 4; v++) sums[row][v] += by.offset[v] * p.totals[g * p.rows + row];
+        read_fours(block + c * chunk * BLOCK / 2, chunk, fours);
+        auto add = [&](auto rows, int64_t row) {
+            const int8_t* const digits = p.digits + 2 * (row * p.inputs + c * chunk);
+            add_chunk<rows>(fours, chunk / 4, digits, p.inputs, p.units + row * chunks + c, chunks, by, sums + row);
+        };
         int64_t row = 0;
-        const uint16_t* const scales = p.scales_of(g, output);
-        for (; row + AT_ONCE <= p.rows; row += AT_ONCE) add_rows_of_group<AT_ONCE>(p, fours, g, row, scales, sums);
-        for (; row < p.rows; row++) add_rows_of_group<1>(p, fours, g, row, scales, sums);
+        for (; row + AT_ONCE <= p.rows; row += AT_ONCE) add(std::integral_constant<int, AT_ONCE>(), row);
+        for (; row < p.rows; row++) add(std::integral_constant<int, 1>(), row);
     }
     for (int64_t row = 0; row < p.rows; row++) p.put(row, output, reinterpret_cast<const float*>(sums[row]), BLOCK);
 }
