@@ -154,10 +154,11 @@ inline void add_chunk(
         for (int v = 0; v < 4; v++) sums[r][v] += found[r][v] * (by.factor[v] * units[r * chunks]);
 }
 
-// The codes of `inputs`, that lie in `lines`, as fours.
-inline void read_fours(const uint8_t* lines, int64_t inputs, Bytes* to) {
+// The codes of `inputs`, that lie in `lines`, as fours; those of the next block, `by_block` further, come nearer meanwhile.
+inline void read_fours(const uint8_t* lines, int64_t by_block, int64_t inputs, Bytes* to) {
     for (const Bytes* const end = to + inputs; to < end; to += STEP, lines += LINES) {
         Bytes lower[CODES], upper[CODES];
+        for (int64_t b = 0; b < LINES; b += CACHE_LINE) __builtin_prefetch(lines + by_block + b, 0, 2);
 #pragma GCC unroll 4
         for (int k = 0; k < CODES; k++) {
             const Bytes codes = codes_at(lines, k);
@@ -179,7 +180,7 @@ void by_digits_of_4_bits(const Product& p, const uint8_t* block, int64_t output)
         for (int64_t row = 0; row < p.rows && c * chunk % p.group == 0; row++)
 #pragma GCC unroll 4
             for (int v = 0; v < 4; v++) sums[row][v] += by.offset[v] * p.totals[g * p.rows + row];
-        read_fours(block + c * chunk * BLOCK / 2, chunk, fours);
+        read_fours(block + c * chunk * BLOCK / 2, p.by_block, chunk, fours);
         auto add = [&](auto rows, int64_t row) {
             const int8_t* const digits = p.digits + 2 * (row * p.inputs + c * chunk);
             add_chunk<rows>(fours, chunk / 4, digits, p.inputs, p.units + row * chunks + c, chunks, by, sums + row);

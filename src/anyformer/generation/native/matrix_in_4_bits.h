@@ -90,7 +90,8 @@ inline void add_group(const Product& p, const __m512i* w, int64_t g, int64_t row
     }
 }
 
-// The same of the first rows, while the group's codes are looked up, which stay in `w` for the others.
+// The same of the first rows, while the group's codes are looked up, which stay in `w` for the others, and those of the next block
+// come nearer.
 inline void look_up(
     const Product& p, const uint8_t* codes, __m512i table, int64_t g, const uint16_t* scales, __m512i* w, float* sums
 ) {
@@ -100,6 +101,7 @@ inline void look_up(
     for (int64_t i = 0; i < count; i++) {
         __m512i* const found = w + i * 4;
         pairs_of_codes(codes + i * TASK, table, found);
+        __builtin_prefetch(codes + p.by_block + i * TASK, 0, 2);
 #pragma GCC unroll 4
         for (int r = 0; r < MOST_ROWS; r++)
 #pragma GCC unroll 4
