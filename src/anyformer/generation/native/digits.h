@@ -10,8 +10,16 @@
 #include "matrix_rows.h"
 
 namespace {
+
 enum Digit { HIGH, LOW };
+template <typename Word>
+inline Word word_at(const int8_t* bytes) {
+    Word word;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
 }
+
+}  // namespace
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #define BY_DIGITS 1

@@ -22,16 +22,10 @@ inline Bytes codes_at(const uint8_t* lines, int k) {
 inline Bytes lower_codes(Bytes codes) { return _mm256_and_si256(codes, _mm256_set1_epi8(15)); }
 inline Bytes upper_codes(Bytes codes) { return lower_codes(_mm256_srli_epi16(codes, 4)); }
 
-inline Bytes everywhere(const int8_t* four) {
-    int32_t word;
-    std::memcpy(&word, four, sizeof word);
-    return _mm256_set1_epi32(word);
-}
+inline Bytes everywhere(const int8_t* four) { return _mm256_set1_epi32(word_at<int32_t>(four)); }
 inline Bytes in_order(const int8_t* digits, int place) {
-    int64_t both;
-    std::memcpy(&both, digits, sizeof both);
     const __m128i even = _mm_set1_epi16(0x0100 + place * 0x0404), odd = _mm_set1_epi16(0x0302 + place * 0x0404);
-    return _mm256_shuffle_epi8(_mm256_set1_epi64x(both), _mm256_set_m128i(odd, even));
+    return _mm256_shuffle_epi8(_mm256_set1_epi64x(word_at<int64_t>(digits)), _mm256_set_m128i(odd, even));
 }
 
 // Both instructions as one: by itself GCC multiplies much before it adds up, and has no registers left for the sums.

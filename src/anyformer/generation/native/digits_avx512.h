@@ -24,11 +24,7 @@ inline Bytes codes_at(const uint8_t* lines, int k) {
 inline Bytes lower_codes(Bytes codes) { return _mm512_and_si512(codes, _mm512_set1_epi8(15)); }
 inline Bytes upper_codes(Bytes codes) { return lower_codes(_mm512_srli_epi16(codes, 4)); }
 
-inline Bytes everywhere(const int8_t* four) {
-    int32_t word;
-    std::memcpy(&word, four, sizeof word);
-    return _mm512_set1_epi32(word);
-}
+inline Bytes everywhere(const int8_t* four) { return _mm512_set1_epi32(word_at<int32_t>(four)); }
 inline Bytes in_order(const int8_t* digits, int place) {
     const Bytes both = _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(digits)));
     const __m256i even = _mm256_set1_epi32(0x03020100 + place * 0x04040404);
