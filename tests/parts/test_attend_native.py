@@ -281,15 +281,24 @@ class TestALibrary:
             assert native.library(source).seven() == number
 
     @pytest.mark.parametrize(
-        ("capability", "has", "sets"), [("AVX512", True, 2), ("AVX512", False, 1), ("AVX2", True, 1), ("DEFAULT", True, 0)]
+        ("capability", "bytes", "pairs", "sets"),
+        [
+            ("AVX512", True, True, 3),
+            ("AVX512", True, False, 2),
+            ("AVX512", False, False, 1),
+            ("AVX2", True, True, 1),
+            ("DEFAULT", True, True, 0),
+        ],
     )
-    def test_pairs_only_where_torch_uses_their_instructions(self, monkeypatch, capability, has, sets):
+    def test_bytes_and_pairs_only_where_torch_uses_their_instructions(self, monkeypatch, capability, bytes, pairs, sets):
         monkeypatch.setattr(native.platform, "machine", lambda: "x86_64")
         monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
-        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has)
+        monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: bytes)
+        monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: pairs)
         found = native.instructions()
         assert len(found) == sets
-        assert sum(native.PAIRS[0] in flags for flags in found) == (sets == 2)
+        assert [native.BYTES[0] in flags for flags in found] == [number + 1 < sets for number in range(sets)]
+        assert [native.PAIRS[0] in flags for flags in found] == [number == 0 and sets == 3 for number in range(sets)]
 
     @pytest.mark.parametrize("capability", ["DEFAULT", "SVE256"])
     def test_arm_needs_no_flags(self, monkeypatch, capability):
